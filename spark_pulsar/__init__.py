@@ -1,0 +1,1 @@
+"""Apache Pulsar for PySpark, and a lightweight broker that speaks its protocol."""
