@@ -1,0 +1,47 @@
+# Every target does its own set-up: `make setup` is quick when nothing has changed.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check test-apache-pulsar crash-test bench proto format clean
+BIN := .venv/bin
+N ?= 20
+TESTS ?= tests
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup:  ## virtual environment, packages, Java; leaves .venv/bin/spark-pulsar
+	@.ci/setup
+
+demo: setup  ## real flights through the broker and Spark, in under 3 minutes
+	@$(BIN)/python jobs/demo.py
+
+check: setup  ## style, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check  ## the whole suite on our broker
+	$(BIN)/python -m pytest $(TESTS)
+
+test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
+	@.ci/setup maven
+	$(BIN)/python -m pytest tests/conformance tests/spark --broker=apache-pulsar
+
+crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
+	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py -s --timeout=0
+
+bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes part
+	@.ci/setup maven
+	$(BIN)/python benchmarks/wire.py
+	$(BIN)/python benchmarks/broker.py --against apache-pulsar
+	$(BIN)/python benchmarks/spark.py --against apache-pulsar
+
+proto: setup  ## generate the protobuf module from wire/pulsar_api.proto
+	$(BIN)/python -m grpc_tools.protoc -I spark_pulsar/wire --python_out=spark_pulsar/wire --mypy_out=spark_pulsar/wire spark_pulsar/wire/pulsar_api.proto
+
+format: setup  ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove what the other targets made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
