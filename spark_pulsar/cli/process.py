@@ -1,0 +1,199 @@
+"""A broker as a child process: free ports, ready when started, nothing left behind."""
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+READY_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
+LOG_TAIL_LINES = 30
+
+
+class BrokerDidNotStart(RuntimeError):
+    """The broker ended, or said nothing, before it was ready; the message holds the end of its log."""
+
+
+class BrokerProcess:
+    """One broker, its data directory and its ports; the process behind them can be killed and started again.
+
+    `service_url` and `admin_url` are set by the first `start` and stay the same over restarts, so that clients reconnect.
+    Made by `broker_process`; use it directly only to control the life of the child without a `with` block, and call `close`
+    at the end.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        conf: Mapping[str, object] | str | Path | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        http_port: int = 0,
+    ) -> None:
+        self._scratch = Path(tempfile.mkdtemp(prefix="spark-pulsar-"))
+        self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._conf = self._write_conf(conf)
+        self._log_path = self._scratch / "broker.log"
+        self._host = host
+        self._port = port
+        self._http_port = http_port
+        self._process: subprocess.Popen[bytes] | None = None
+        self.service_url = ""
+        self.admin_url = ""
+
+    def _write_conf(self, conf: Mapping[str, object] | str | Path | None) -> Path | None:
+        if conf is None or isinstance(conf, str | Path):
+            return None if conf is None else Path(conf)
+        path = self._scratch / "broker.conf"
+        path.write_text("".join(f"{key}={_conf_value(value)}\n" for key, value in conf.items()))
+        return path
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker. Raises RuntimeError when it is stopped."""
+        if self._process is None:
+            raise RuntimeError("the broker is not running")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive now."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """What the broker has written to its log (standard error) so far, all starts together."""
+        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+
+    def start(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Start the broker and wait until it accepts connections.
+
+        Raises BrokerDidNotStart after `timeout_s` seconds, or at once when the process ends before.
+        """
+        if self._process is not None:
+            raise RuntimeError("the broker is running")
+        command = [sys.executable, "-m", "spark_pulsar.cli.main", "broker", "--with-parent"]
+        command += ["--data-dir", str(self.data_dir), "--host", self._host]
+        command += ["--port", str(self._port), "--http-port", str(self._http_port)]
+        if self._conf is not None:
+            command += ["--conf", str(self._conf)]
+        with self._log_path.open("ab") as log:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        self._process = process
+        output = _ReadyLine(process)
+        if not output.wait(timeout_s):
+            self.kill()
+            tail = "\n".join(self.log.splitlines()[-LOG_TAIL_LINES:])
+            raise BrokerDidNotStart(f"no broker on {self.data_dir} within {timeout_s:g} s\n{tail}")
+        self.service_url, self.admin_url = output.urls
+        self._port = int(self.service_url.rpartition(":")[2])
+        self._http_port = int(self.admin_url.rpartition(":")[2])
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """End the broker cleanly (SIGTERM) and return its exit status. One that hangs is killed, then TimeoutExpired raised."""
+        process = self._process
+        if process is None:
+            return 0
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(timeout_s)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the broker with SIGKILL, as a crash does; nothing happens when it is not running."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def restart(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Stop the broker if it runs, and start it again on the same data directory and the same ports."""
+        self.stop()
+        self.start(timeout_s)
+
+    def close(self) -> None:
+        """Stop the broker and remove what this object made: its log, and the data directory unless it was given."""
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __enter__(self) -> "BrokerProcess":
+        if self._process is None:
+            try:
+                self.start()
+            except BaseException:
+                self.close()
+                raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _ReadyLine:
+    """Waits for `ready pulsar://… http://…` on a child's output, then reads on so that the child can never block on it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._output = process.stdout
+        self._settled = threading.Event()
+        self.urls = ("", "")
+        threading.Thread(target=self._read, name=f"broker-{process.pid}-output", daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._output is not None  # opened as a pipe by BrokerProcess.start
+        with self._output as output:
+            for line in output:
+                words = line.decode(errors="replace").split()
+                if words[:1] == ["ready"] and len(words) == 3:
+                    self.urls = (words[1], words[2])
+                    self._settled.set()
+        self._settled.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether the line came within `timeout_s` seconds; false also when the output ended without it."""
+        self._settled.wait(timeout_s)
+        return self.urls[0] != ""
+
+
+def _conf_value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextlib.contextmanager
+def broker_process(
+    data_dir: str | Path | None = None,
+    conf: Mapping[str, object] | str | Path | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    http_port: int = 0,
+) -> Iterator[BrokerProcess]:
+    """Run a broker as a child process for the length of a `with` block.
+
+        with spark_pulsar.broker_process() as broker:
+            client = pulsar.Client(broker.service_url)
+
+    `data_dir`: where it keeps its data; by default a fresh temporary directory, removed at the end.
+    `conf`: a configuration file, or keys of Pulsar's broker.conf with their values.
+    `port`, `http_port`: 0 chooses free ones.
+
+    The broker accepts connections when the block begins. It ends with the block, or with this process however that ends.
+    Raises BrokerDidNotStart.
+    """
+    with BrokerProcess(data_dir, conf, host=host, port=port, http_port=http_port) as broker:
+        yield broker
