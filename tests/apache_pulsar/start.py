@@ -1,0 +1,225 @@
+"""Start Apache Pulsar 4.0.8 standalone on 127.0.0.1.
+
+As a program:
+
+    python -m tests.apache_pulsar.start --data DIR [--port 6650] [--http-port 8080] [--set key=value ...]
+
+It prints `ready pulsar://… http://…` when the broker serves, and runs until SIGTERM or SIGINT, which ends Pulsar, too.
+Needs Java 17 or newer, and Maven for the very first start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+VERSION = "4.0.8"
+HERE = Path(__file__).resolve().parent
+CLASS_PATH_FILE = Path.home() / ".cache" / "apache-pulsar" / f"{VERSION}.classpath"
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 30.0
+LOG_LINES_SHOWN = 40
+
+# Netty's, RocksDB's and Pulsar's own reflection into the JDK.
+_OPENED_PACKAGES = (
+    "java.base/java.nio",
+    "java.base/java.util.zip",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.platform",
+    "java.base/sun.net",
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+
+
+class CannotStart(Exception):
+    """Something needed is missing, or Pulsar ended before it served; the message says what, and how to mend it."""
+
+
+def class_path() -> str:
+    """The jars of Apache Pulsar, colon-separated; resolved from Maven Central once, then remembered.
+
+    Raises:
+        CannotStart: Maven is needed and missing, or failed.
+    """
+    if CLASS_PATH_FILE.exists():
+        remembered = CLASS_PATH_FILE.read_text().strip()
+        if remembered and all(Path(jar).exists() for jar in remembered.split(":")):
+            return remembered
+    if shutil.which("mvn") is None:
+        raise CannotStart("Apache Pulsar is resolved by Maven, which is missing: apt-get install -y maven")
+    CLASS_PATH_FILE.parent.mkdir(parents=True, exist_ok=True)
+    print(f"resolving Apache Pulsar {VERSION} from Maven Central, once (about 270 MB) ...", file=sys.stderr, flush=True)
+    fresh = CLASS_PATH_FILE.with_suffix(f".{os.getpid()}")
+    goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
+    command = ["mvn", "--quiet", "--batch-mode", "--file", str(HERE / "pom.xml"), goal, f"-Dmdep.outputFile={fresh}"]
+    done = subprocess.run(command, stdout=sys.stderr, check=False)
+    if done.returncode != 0:
+        raise CannotStart(f"Maven could not resolve Apache Pulsar (status {done.returncode}); its message is above")
+    fresh.replace(CLASS_PATH_FILE)
+    return CLASS_PATH_FILE.read_text().strip()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that were free a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class ApachePulsar:
+    """One Apache Pulsar process on its own ports and data directory.
+
+    Attributes:
+        service_url: `pulsar://127.0.0.1:PORT`.
+        admin_url: `http://127.0.0.1:PORT`.
+        data_dir: Ledgers, metadata, the written configuration and `pulsar.log`.
+    """
+
+    def __init__(self, data_dir: Path, port: int, http_port: int, bookie_port: int, conf: Mapping[str, str]) -> None:
+        self.service_url = f"pulsar://127.0.0.1:{port}"
+        self.admin_url = f"http://127.0.0.1:{http_port}"
+        self.data_dir = data_dir.resolve()
+        self._bookie_port = bookie_port
+        self._conf = {"brokerServicePort": str(port), "webServicePort": str(http_port), **conf}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the Java process."""
+        if self._process is None:
+            raise CannotStart("Apache Pulsar is not running")
+        return self._process.pid
+
+    @property
+    def log_path(self) -> Path:
+        """What Pulsar prints, all starts one after another."""
+        return self.data_dir / "pulsar.log"
+
+    def start(self) -> None:
+        """Run Pulsar and return when it serves the namespace `public/default`.
+
+        Raises:
+            CannotStart: Java is missing, or Pulsar ended early or took too long (with the end of its log).
+        """
+        if shutil.which("java") is None:
+            raise CannotStart("Apache Pulsar needs Java 17 or newer: apt-get install -y openjdk-17-jre-headless")
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        conf_path = self.data_dir / "standalone.conf"
+        lines = [(HERE / "standalone.conf").read_text(), *(f"{key}={value}" for key, value in self._conf.items())]
+        conf_path.write_text("\n".join(lines) + "\n")
+        command = self._command(conf_path)
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.data_dir, start_new_session=True
+            )
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """End Pulsar in order (SIGTERM), or by force when it takes longer than half a minute."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._process = None
+
+    def kill(self) -> None:
+        """End Pulsar at once (SIGKILL)."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Start again on the same ports and data, after a stop in order if it is running."""
+        self.stop()
+        self.start()
+
+    def wait(self) -> int:
+        """Block until Pulsar ends; its exit status."""
+        return self._process.wait() if self._process else 0
+
+    def _command(self, conf_path: Path) -> list[str]:
+        jvm = ["-Xms768m", "-Xmx1g", "-XX:MaxDirectMemorySize=2g", "-Dio.netty.tryReflectionSetAccessible=true"]
+        jvm += [f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"]
+        jvm += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+        # No functions worker, no stream storage: the broker, the bookie and the metadata store are what is judged.
+        pulsar = ["--config", str(conf_path), "--no-functions-worker", "--no-stream-storage"]
+        pulsar += ["--bookkeeper-dir", str(self.data_dir / "bookkeeper"), "--bookkeeper-port", str(self._bookie_port)]
+        pulsar += ["--metadata-dir", str(self.data_dir / "metadata")]
+        return ["java", *jvm, "-classpath", class_path(), "org.apache.pulsar.PulsarStandaloneStarter", *pulsar]
+
+    def _wait_until_ready(self) -> None:
+        url = f"{self.admin_url}/admin/v2/namespaces/public/default"
+        deadline = time.monotonic() + START_TIMEOUT_S
+        pause = threading.Event()
+        process = self._process
+        while process is not None and process.poll() is None and time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(url, timeout=2) as answer:
+                    answer.read()
+            except OSError:
+                pause.wait(0.1)
+            else:
+                return
+        self.kill()
+        tail = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
+        raise CannotStart(f"Apache Pulsar did not get ready; the end of {self.log_path}:\n{tail}")
+
+
+def apache_pulsar(data_dir: Path, conf: Mapping[str, str] | None = None) -> ApachePulsar:
+    """A started Apache Pulsar on free ports. The caller calls `stop()`."""
+    port, http_port, bookie_port = free_ports(3)
+    server = ApachePulsar(data_dir, port, http_port, bookie_port, conf or {})
+    server.start()
+    return server
+
+
+def main() -> int:
+    """The program of the module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, type=Path, help="data directory, kept afterwards")
+    parser.add_argument("--port", type=int, default=6650)
+    parser.add_argument("--http-port", type=int, default=8080)
+    parser.add_argument("--set", action="append", default=[], metavar="key=value", help="any key of Pulsar's standalone.conf")
+    args = parser.parse_args()
+    conf = dict(setting.split("=", 1) for setting in args.set)
+    server = ApachePulsar(args.data, args.port, args.http_port, free_ports(1)[0], conf)
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        os.kill(server.pid, signal.SIGTERM)
+
+    try:
+        server.start()
+    except CannotStart as error:
+        print(error, file=sys.stderr)
+        return 1
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    print(f"ready {server.service_url} {server.admin_url}", flush=True)
+    server.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

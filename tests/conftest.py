@@ -1,0 +1,96 @@
+"""Fixtures of the whole suite: which broker, and one that a test may kill.
+
+`pytest --broker=ours` (default) starts our broker once for the session; `--broker=apache-pulsar` a real Apache Pulsar. With
+`APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session takes one that is running already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.brokers import RUNNING_APACHE_PULSAR, Broker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--broker", default="ours", choices=["ours", "apache-pulsar"], help="the broker under test")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect on Apache Pulsar what holds on our broker only, by a rule that the marker names."""
+    for item in items:
+        marker = item.get_closest_marker("ours_only")
+        if marker is not None and not (marker.args and isinstance(marker.args[0], str)):
+            raise pytest.UsageError(f"{item.nodeid}: ours_only must name the rule row where we differ")
+    if config.getoption("--broker") == "ours":
+        return
+    ours = [item for item in items if item.get_closest_marker("ours_only")]
+    if ours:
+        items[:] = [item for item in items if not item.get_closest_marker("ours_only")]
+        config.hook.pytest_deselected(items=ours)
+
+
+@contextmanager
+def _started(kind: str, data_dir: Path) -> Iterator[Broker]:
+    if kind == "ours":
+        from spark_pulsar import broker_process
+
+        with broker_process(data_dir=data_dir) as ours:
+            yield Broker("ours", ours.service_url, ours.admin_url, ours)
+    else:
+        from tests.apache_pulsar.start import apache_pulsar
+
+        real = apache_pulsar(data_dir)
+        try:
+            yield Broker("apache-pulsar", real.service_url, real.admin_url, real)
+        finally:
+            real.stop()
+
+
+@pytest.fixture(scope="session")
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    """`ours` or `apache-pulsar`."""
+    return str(request.config.getoption("--broker"))
+
+
+@pytest.fixture(scope="session")
+def broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The broker under test, one for the session: use topics of your own (`broker.topic()`), never restart it."""
+    running = os.environ.get(RUNNING_APACHE_PULSAR)
+    with ExitStack() as stack:
+        if broker_kind == "apache-pulsar" and running:
+            service_url, admin_url = running.split()
+            shared = Broker("apache-pulsar", service_url, admin_url)
+        else:
+            shared = stack.enter_context(_started(broker_kind, tmp_path_factory.mktemp("broker")))
+            shared.process = None
+        stack.callback(shared.close_since, 0)
+        yield shared
+
+
+def _own_scope(fixture_name: str, config: pytest.Config) -> Any:
+    # Ours starts in a fraction of a second; a real Pulsar takes ten, so the tests of a module share one.
+    return "function" if config.getoption("--broker") == "ours" else "module"
+
+
+@pytest.fixture(scope=_own_scope)
+def own_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that the test may restart and kill; nobody else talks to it. Leave it running."""
+    with _started(broker_kind, tmp_path_factory.mktemp("own-broker")) as own:
+        yield own
+        own.close_since(0)
+
+
+@pytest.fixture(autouse=True)
+def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
+    names = [name for name in ("broker", "own_broker") if name in request.fixturenames]
+    brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
+    marks = [each.opened() for each in brokers]
+    yield
+    for each, mark in zip(brokers, marks, strict=True):
+        each.close_since(mark)
