@@ -1,0 +1,58 @@
+"""Every bound of the system in one place. Sizes are bytes, times milliseconds, as the last word of each name says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Frames (wire-protocol 1.3).
+MAX_MESSAGE_SIZE_BYTES: Final = 5_242_880
+"""Default of `maxMessageSize`: metadata + payload of one entry, announced in CONNECTED."""
+
+FRAME_PADDING_BYTES: Final = 10_240
+"""What a frame may be longer than the message limit: room for the command, headers and chunk fields."""
+
+MAX_FRAME_SIZE_BYTES: Final = MAX_MESSAGE_SIZE_BYTES + FRAME_PADDING_BYTES
+"""A whole frame *including* its four totalSize bytes, as the real broker counts it."""
+
+MIN_TOTAL_SIZE_BYTES: Final = 6
+"""The least totalSize of a frame that can hold a command: its size field and a two-byte type."""
+
+# Protocol versions (wire-protocol 7.1).
+PROTOCOL_VERSION: Final = 21
+"""Highest protocol version we speak; CONNECTED answers min(this, the client's)."""
+
+MIN_CHECKSUM_VERSION: Final = 6
+"""Peers below this version neither send nor expect checksums."""
+
+# Decoding of entries.
+MAX_DECOMPRESSED_SIZE_BYTES: Final = 512 * 1024 * 1024
+"""Refuse to inflate an entry whose metadata declares more: the size is the sender's word, not a fact."""
+
+MAX_METADATA_SIZE_BYTES: Final = MAX_FRAME_SIZE_BYTES
+"""Metadata of one entry; it can never exceed its frame."""
+
+MAX_BATCH_MESSAGES: Final = 16 * 1024 * 1024
+"""Messages of one batch; each needs at least six bytes, so a decompressed entry can hold no more that make sense."""
+
+# Chunked messages (CHK-1 ... CHK-8), reading side.
+MAX_CHUNKS_PER_MESSAGE: Final = 65_536
+"""Chunks of one message; a sender that declares more is refused at its first chunk."""
+
+MAX_CHUNKED_MESSAGE_SIZE_BYTES: Final = MAX_DECOMPRESSED_SIZE_BYTES
+"""Total size of one chunked message after compression."""
+
+MAX_PENDING_CHUNKED_MESSAGES: Final = 10
+"""Unfinished chunked messages kept at once; the oldest is dropped first (CHK-5, the C++ client's default)."""
+
+MAX_PENDING_CHUNKED_BYTES: Final = 1024 * 1024 * 1024
+"""Bytes of all unfinished chunked messages together."""
+
+# Names.
+MAX_PARTITION_INDEX: Final = 2**31 - 1
+"""Partition indexes are int32 on the wire; a larger number after `-partition-` is ordinary text."""
+
+# Client behaviour (wire-protocol 5.2, 5.12, W2).
+MAX_LOOKUP_REDIRECTS: Final = 20
+KEEP_ALIVE_INTERVAL_MS: Final = 30_000
+OPERATION_TIMEOUT_MS: Final = 30_000
+HANDSHAKE_TIMEOUT_MS: Final = 30_000
