@@ -1,0 +1,403 @@
+"""Producers: names, order, what an entry may be, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker
+from tests.conformance.exchange import expect_nothing, position, receive, receive_texts, send_all, send_batched, texts
+from tests.eventually import eventually
+from tests.raw import batch_payload
+
+EARLIEST = pulsar.InitialPosition.Earliest
+CODECS = [pulsar.CompressionType.LZ4, pulsar.CompressionType.ZLib, pulsar.CompressionType.ZSTD, pulsar.CompressionType.SNAPPY]
+MAX_MESSAGE_SIZE = 5 * 1024 * 1024
+
+
+def test_a_message_arrives_with_everything_it_carries(broker: Broker) -> None:
+    # covers PR-11, message fields of section 2
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer = client.create_producer(topic, producer_name="named")
+    sent = producer.send(
+        b"value",
+        properties={"a": "1", "ü": "ö"},
+        partition_key="key",
+        ordering_key="order",
+        event_timestamp=1_357_034_400_000,
+        sequence_id=41,
+    )
+    (message,) = receive(consumer, 1)
+    assert message.data() == b"value"
+    assert message.properties() == {"a": "1", "ü": "ö"}
+    assert message.partition_key() == "key"
+    assert message.ordering_key() == "order"
+    assert message.event_timestamp() == 1_357_034_400_000
+    assert message.producer_name() == "named"
+    assert message.topic_name() == topic
+    assert message.publish_timestamp() > 1_700_000_000_000
+    assert message.redelivery_count() == 0
+    assert message.message_id() == sent
+    assert position(sent)[1:] == (0, -1)
+    assert producer.last_sequence_id() == 41
+
+
+def test_empty_and_null_values_stay_different(broker: Broker) -> None:
+    # covers RD-5 (null value), wire 4.6
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer = client.create_producer(topic)
+    producer.send(b"")
+    producer.send(None, partition_key="k")
+    empty, null = receive(consumer, 2)
+    assert (empty.data(), empty.has_null_value()) == (b"", False)
+    assert (null.data(), null.has_null_value(), null.partition_key()) == (b"", True, "k")
+
+
+def test_generated_names_are_unique_and_given_back(broker: Broker) -> None:
+    # covers PR-1
+    topic = broker.topic()
+    client = broker.client()
+    names = [client.create_producer(topic).producer_name() for _ in range(3)]
+    assert all(names)
+    assert len(set(names)) == 3
+
+
+def test_a_producer_name_is_taken_until_its_producer_closes(broker: Broker) -> None:
+    # covers PR-2
+    topic = broker.topic()
+    first = broker.client().create_producer(topic, producer_name="p")
+    other = broker.client()
+    with pytest.raises(pulsar.ProducerBusy):
+        other.create_producer(topic, producer_name="p")
+    elsewhere = other.create_producer(broker.topic(), producer_name="p")
+    first.close()
+    again = other.create_producer(topic, producer_name="p")
+    assert (again.producer_name(), elsewhere.producer_name()) == ("p", "p")
+    assert position(again.send(b"x"))[1] == 0
+
+
+def test_the_same_producer_id_is_answered_from_the_existing_producer(broker: Broker) -> None:
+    # covers PR-2 (same connection)
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    first = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="a")
+    again = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="b", epoch=1)
+    assert (first.type, again.type) == ("PRODUCER_SUCCESS", "PRODUCER_SUCCESS")
+    assert (first["producer_name"], again["producer_name"]) == ("a", "a")
+    busy = raw.request("PRODUCER", topic=topic, producer_id=2, producer_name="a", epoch=5)
+    assert (busy.type, busy["error"]) == ("ERROR", "ProducerBusy")
+    assert "Producer with name 'a' is already connected to topic" in busy["message"]
+
+
+def test_a_producer_that_comes_back_under_its_name_replaces_the_dead_one(broker: Broker) -> None:
+    # covers PR-2 (old connection gone), wire A6
+    topic = broker.topic()
+    gone = broker.raw()
+    gone.request("LOOKUP", topic=topic)
+    assert gone.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
+    gone.close()
+    raw = broker.raw()
+
+    def accepted() -> bool:
+        answer = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p", epoch=1)
+        return answer.type == "PRODUCER_SUCCESS"
+
+    eventually(accepted, timeout_s=5)
+
+
+def test_ten_thousand_async_messages_keep_their_order(broker: Broker) -> None:
+    # covers PR-9, wire A2, A5
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer = client.create_producer(topic, block_if_queue_full=True)
+    ids: list[pulsar.MessageId] = []
+    results: list[object] = []
+    done = threading.Event()
+
+    def receipt(result: object, message_id: pulsar.MessageId) -> None:
+        results.append(result)
+        ids.append(message_id)
+        if len(results) == 10_000:
+            done.set()
+
+    for number in range(10_000):
+        producer.send_async(str(number).encode(), receipt)
+    assert done.wait(60)
+    assert set(results) == {pulsar.Result.Ok}
+    places = [position(each) for each in ids]
+    assert places == sorted(set(places))
+    messages = receive(consumer, 10_000)
+    assert texts(messages) == [str(number) for number in range(10_000)]
+    assert [message.message_id() for message in messages] == ids
+
+
+def test_pipelined_sends_of_two_producers_on_one_connection_get_their_receipts_in_order(broker: Broker) -> None:
+    # covers PR-9, wire 5.5, A12
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    for producer_id in (1, 2):
+        raw.request("PRODUCER", topic=topic, producer_id=producer_id, producer_name=f"p{producer_id}")
+    for number in range(200):
+        raw.send_message(1 + number % 2, number, b"x")
+    receipts = [raw.expect("SEND_RECEIPT") for _ in range(200)]
+    for producer_id in (1, 2):
+        own = [receipt for receipt in receipts if receipt["producer_id"] == producer_id]
+        assert [receipt["sequence_id"] for receipt in own] == list(range(producer_id - 1, 200, 2))
+        places = [receipt.position for receipt in own]
+        assert places == sorted(places)
+    assert len({receipt.position for receipt in receipts}) == 200
+
+
+def test_a_receipt_echoes_the_highest_sequence_id(broker: Broker) -> None:
+    # covers wire 5.5, 7.2, J4
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    payload = batch_payload([b"a", b"b", b"c"], first_sequence_id=7)
+    metadata = {"num_messages_in_batch": 3, "highest_sequence_id": 9}
+    raw.send_message(1, 7, payload, metadata=metadata, num_messages=3, highest_sequence_id=9)
+    receipt = raw.expect("SEND_RECEIPT")
+    assert (receipt["sequence_id"], receipt["highest_sequence_id"]) == (7, 9)
+    assert receipt.position[1] == 0
+
+
+def test_what_the_client_may_send_at_most(broker: Broker) -> None:
+    # covers PR-10
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer = client.create_producer(topic)
+    largest = bytes(MAX_MESSAGE_SIZE - 200)
+    producer.send(largest)
+    with pytest.raises(pulsar.MessageTooBig):
+        producer.send(bytes(MAX_MESSAGE_SIZE + 1))
+    producer.send(b"after")
+    first, second = receive(consumer, 2)
+    assert first.data() == largest
+    assert second.data() == b"after"
+
+
+def test_an_oversized_frame_closes_the_connection_and_nothing_else(broker: Broker) -> None:
+    # covers PR-10, wire 1.3
+    topic = broker.topic()
+    raw, other = broker.raw(), broker.raw()
+    other.request("LOOKUP", topic=topic)
+    other.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.send_bytes((MAX_MESSAGE_SIZE + 10_240 - 4 + 1).to_bytes(4, "big"))
+    raw.expect_closed()
+    other.send_message(1, 0, bytes(MAX_MESSAGE_SIZE + 10_100))
+    assert other.expect("SEND_RECEIPT")["sequence_id"] == 0
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_is_stored(broker: Broker) -> None:
+    # covers PR-12
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.send_message(1, 0, b"good")
+    raw.send_message(1, 1, b"bad", checksum="wrong")
+    raw.send_message(1, 2, b"none", checksum="absent")
+    raw.send_message(1, 3, b"good")
+    error = raw.expect("SEND_ERROR")
+    assert (error["producer_id"], error["sequence_id"], error["error"]) == (1, 1, "ChecksumError")
+    receipts = [raw.expect("SEND_RECEIPT") for _ in range(3)]
+    assert [receipt["sequence_id"] for receipt in receipts] == [0, 2, 3]
+    assert [receipt.position[1] for receipt in receipts] == [0, 1, 2]
+    raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Exclusive", consumer_id=1, initialPosition="Earliest")
+    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    messages = raw.expect_messages(3)
+    assert [message.payload for message in messages] == [b"good", b"none", b"good"]
+    assert messages[0].checksum == "ok"
+
+
+def test_a_batch_is_one_entry_with_an_index_per_message(broker: Broker) -> None:
+    # covers BAT-1
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    values = [f"v{number}" for number in range(100)]
+    ids = send_batched(client, topic, values)
+    messages = receive(consumer, 100)
+    assert texts(messages) == values
+    assert [message.message_id() for message in messages] == ids
+    assert len({(each.ledger_id(), each.entry_id()) for each in ids}) == 1
+    assert [each.batch_index() for each in ids] == list(range(100))
+
+
+def test_messages_of_a_batch_keep_their_own_keys_and_properties(broker: Broker) -> None:
+    # covers BAT-1, wire 4.1
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=60_000)
+    for number in range(3):
+        producer.send_async(
+            b"v", lambda *_: None, partition_key=f"k{number}", properties={"n": str(number)}, event_timestamp=number + 1
+        )
+    producer.flush()
+    messages = receive(consumer, 3)
+    assert [message.partition_key() for message in messages] == ["k0", "k1", "k2"]
+    assert [message.properties() for message in messages] == [{"n": "0"}, {"n": "1"}, {"n": "2"}]
+    assert [message.event_timestamp() for message in messages] == [1, 2, 3]
+
+
+def test_a_key_based_batch_is_one_entry_per_key(broker: Broker) -> None:
+    # covers BAT-6
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer = client.create_producer(
+        topic, batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased, batching_max_publish_delay_ms=60_000
+    )
+    for number in range(10):
+        producer.send_async(str(number).encode(), lambda *_: None, partition_key="ab"[number % 2])
+    producer.flush()
+    entries: dict[tuple[int, int], set[str]] = {}
+    for message in receive(consumer, 10):
+        entries.setdefault(position(message.message_id())[:2], set()).add(message.partition_key())
+    assert sorted(entries.values(), key=sorted) == [{"a"}, {"b"}]
+
+
+@pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
+@pytest.mark.parametrize("codec", CODECS, ids=[codec.name for codec in CODECS])
+def test_every_codec_arrives(broker: Broker, codec: pulsar.CompressionType, batching: bool) -> None:
+    # covers CMP-1
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    values = [f"{number} " * 200 for number in range(20)]
+    if batching:
+        send_batched(client, topic, values, compression_type=codec)
+    else:
+        send_all(client.create_producer(topic, compression_type=codec), values)
+    assert receive_texts(consumer, 20) == values
+
+
+def test_a_chunked_message_of_twelve_megabytes(broker: Broker) -> None:
+    # covers CHK-1, CHK-3
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST, receiver_queue_size=10)
+    value = bytes(range(256)) * (12 * 1024 * 4)
+    producer = client.create_producer(topic, chunking_enabled=True)
+    producer.send(value)
+    producer.send(b"small")
+    large, small = receive(consumer, 2)
+    assert large.data() == value
+    assert small.data() == b"small"
+    # Three entries for the large one, then the small one.
+    assert position(small.message_id())[1] == 3
+    consumer.acknowledge(large)
+    consumer.acknowledge(small)
+    consumer.close()
+    expect_nothing(client.subscribe(topic, "s"))
+
+
+def test_chunks_of_two_messages_interleaved(broker: Broker) -> None:
+    # covers CHK-7, wire 4.5
+    topic = broker.topic()
+    consumer = broker.client().subscribe(topic, "s", initial_position=EARLIEST)
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    for producer_id, name in ((1, "a"), (2, "b")):
+        raw.request("PRODUCER", topic=topic, producer_id=producer_id, producer_name=name)
+    for chunk in range(3):
+        for producer_id, name in ((1, "a"), (2, "b")):
+            metadata = {
+                "producer_name": name,
+                "uuid": f"{name}-0",
+                "num_chunks_from_msg": 3,
+                "total_chunk_msg_size": 30,
+                "chunk_id": chunk,
+            }
+            raw.send_message(producer_id, 0, name.encode() * 10, metadata=metadata, is_chunk=True)
+    receipts = [raw.expect("SEND_RECEIPT") for _ in range(6)]
+    assert [receipt.position[1] for receipt in receipts] == list(range(6))
+    assert sorted(receive_texts(consumer, 2)) == ["a" * 30, "b" * 30]
+
+
+def _key_pair(directory: Path) -> tuple[str, str]:
+    private, public = directory / "private.pem", directory / "public.pem"
+    subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
+    subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
+    return str(public), str(private)
+
+
+@pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
+def test_encrypted_messages_arrive_and_need_the_key(broker: Broker, tmp_path: Path, batching: bool) -> None:
+    # covers wire 4.4, A10
+    topic = broker.topic()
+    client = broker.client()
+    keys = pulsar.CryptoKeyReader(*_key_pair(tmp_path))
+    with_key = client.subscribe(topic, "with-key", initial_position=EARLIEST, crypto_key_reader=keys)
+    without = client.subscribe(
+        topic, "without", initial_position=EARLIEST, crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME
+    )
+    values = ["secret one", "secret two"]
+    crypto = {"encryption_key": "k1", "crypto_key_reader": keys}
+    if batching:
+        send_batched(client, topic, values, **crypto)
+    else:
+        send_all(client.create_producer(topic, **crypto), values)
+    assert receive_texts(with_key, 2) == values
+    assert all(b"secret" not in message.data() for message in receive(without, 1))
+
+
+def test_what_a_producer_that_starts_again_knows(broker: Broker) -> None:
+    # covers PR-11
+    topic = broker.topic()
+    client = broker.client()
+    fresh = client.create_producer(topic, producer_name="p")
+    assert fresh.last_sequence_id() == -1
+    send_all(fresh, ["a", "b", "c"])
+    assert fresh.last_sequence_id() == 2
+    fresh.close()
+    chosen = client.create_producer(topic, producer_name="p", initial_sequence_id=99)
+    chosen.send(b"d")
+    assert chosen.last_sequence_id() == 100
+
+
+def test_a_send_on_an_unknown_producer_closes_the_connection(broker: Broker) -> None:
+    # covers wire 5.4 (SEND for an id that is not open), section 19
+    raw = broker.raw()
+    raw.send_message(9, 0, b"x")
+    raw.expect_closed()
+
+
+def test_receipts_of_sends_come_before_the_answer_to_close(broker: Broker) -> None:
+    # covers wire 5.4 (client close)
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    for number in range(50):
+        raw.send_message(1, number, b"x")
+    raw.send("CLOSE_PRODUCER", producer_id=1, request_id=1_000)
+    frames = [raw.next_frame(10) for _ in range(51)]
+    assert [frame.type for frame in frames if frame] == ["SEND_RECEIPT"] * 50 + ["SUCCESS"]
+
+
+def test_an_initial_subscription_holds_what_is_sent_before_anybody_subscribes(broker: Broker) -> None:
+    # covers PR-18
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    created = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p", initial_subscription_name="dlq")
+    assert created.type == "PRODUCER_SUCCESS"
+    raw.send_message(1, 0, b"kept")
+    raw.expect("SEND_RECEIPT")
+    consumer = broker.client().subscribe(topic, "dlq")
+    assert receive_texts(consumer, 1) == ["kept"]
