@@ -1,0 +1,83 @@
+"""What the core decides by: limits, defaults and switches, as plain values. `server.config` reads them from a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS, MAX_MESSAGE_SIZE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Settings of one broker; the key of `broker.conf` stands behind each field."""
+
+    cluster_name: str = "standalone"
+    """clusterName: first part of generated producer names (PR-1)."""
+    advertised_address: str = ""
+    """advertisedAddress: host, or host:port, that lookups answer; empty = the address that the client connected to."""
+    max_message_size_bytes: int = MAX_MESSAGE_SIZE_BYTES
+    """maxMessageSize (PR-10)."""
+    keep_alive_interval_ms: int = KEEP_ALIVE_INTERVAL_MS
+    """keepAliveIntervalSeconds (wire-protocol 5.12)."""
+    handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
+    """One keep-alive interval in Apache Pulsar (wire-protocol 5.1)."""
+    liveness_check_timeout_ms: int = 5_000
+    """connectionLivenessCheckTimeoutMillis: how long an old producer's or consumer's connection may take to answer."""
+
+    allow_auto_topic_creation: bool = True
+    """allowAutoTopicCreation (TN-7)."""
+    auto_topic_creation_partitioned: bool = False
+    """allowAutoTopicCreationType=partitioned (TN-7)."""
+    default_num_partitions: int = 1
+    """defaultNumPartitions (TN-7)."""
+    allow_auto_subscription_creation: bool = True
+    """allowAutoSubscriptionCreation (TN-9)."""
+    max_partitions_per_topic: int = 0
+    """maxNumPartitionsPerPartitionedTopic (TN-8); 0 = no limit."""
+    max_topics_per_namespace: int = 0
+    """maxTopicsPerNamespace (TN-10); 0 = no limit."""
+    max_producers_per_topic: int = 0
+    """maxProducersPerTopic (PR-13); 0 = no limit."""
+    max_consumers_per_topic: int = 0
+    """maxConsumersPerTopic (SUB-5); 0 = no limit."""
+    max_consumers_per_subscription: int = 0
+    """maxConsumersPerSubscription (SUB-5); 0 = no limit."""
+    max_subscriptions_per_topic: int = 0
+    """maxSubscriptionsPerTopic (CUR-18); 0 = no limit."""
+    subscription_types: frozenset[str] = frozenset({"Exclusive", "Shared", "Failover", "Key_Shared"})
+    """subscriptionTypesEnabled (SUB-3)."""
+    namespaces: tuple[str, ...] = ("public/default",)
+    """`public/default` and those of `additionalNamespaces`: `tenant/namespace` that exist from the start."""
+
+    batch_index_acks: bool = False
+    """acknowledgmentAtBatchIndexLevelEnabled (ACK-9)."""
+    max_unacked_per_consumer: int = 50_000
+    """maxUnackedMessagesPerConsumer, in messages (SH-6); 0 = no limit."""
+    max_unacked_per_subscription: int = 200_000
+    """maxUnackedMessagesPerSubscription, in messages (SH-7); 0 = no limit."""
+    round_robin_batch: int = 20
+    """dispatcherMaxRoundRobinBatchSize: messages of one turn (SH-1)."""
+    max_read_entries: int = 1_000
+    """Entries of one read from storage. (`dispatcherMaxReadBatchSize` bounds Apache Pulsar's reads at 100.)"""
+    max_read_bytes: int = MAX_MESSAGE_SIZE_BYTES
+    """dispatcherMaxReadSizeBytes (SUB-8)."""
+    max_dispatch_bytes: int = 2 * 1024 * 1024
+    """What one subscription may send in one turn of the loop, so that no consumer holds up the others."""
+
+    max_pending_publishes_per_session: int = 1_000
+    """maxPendingPublishRequestsPerConnection, in entries (PR-15)."""
+    max_pending_publish_bytes: int = 64 * 1024 * 1024
+    """maxMessagePublishBufferSizeInMB: entries of all sessions that wait for the disk (PR-15)."""
+    lazy_record_delay_ms: int = 100
+    """How long an ack without receipt may wait for a group to join (architecture: on disk within 100 ms)."""
+
+    ledger_max_entries: int = 50_000
+    """managedLedgerMaxEntriesPerLedger (ML-2)."""
+    ledger_max_bytes: int = 2048 * 1024 * 1024
+    """managedLedgerMaxSizePerLedgerMbytes (ML-2)."""
+    ledger_min_age_ms: int = 10 * 60_000
+    """managedLedgerMinLedgerRolloverTimeMinutes (ML-2)."""
+    ledger_max_age_ms: int = 240 * 60_000
+    """managedLedgerMaxLedgerRolloverTimeMinutes (ML-2)."""
+    cache_bytes: int = 64 * 1024 * 1024
+    """managedLedgerCacheSizeMB: entries kept in memory for consumers near the tail."""

@@ -1,0 +1,263 @@
+"""Configuration: `broker.conf` with Pulsar's key names, and overrides, as one checked value.
+
+A key that Apache Pulsar knows and this broker does not act upon is named in `unsupported_keys`; a key that nobody
+knows in `unknown_keys`. Both are for the caller to report; neither stops the broker. A value that cannot be read does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from ..broker.config import BrokerConfig
+from ..model.names import split_namespace
+
+_MIB: Final = 1024 * 1024
+
+
+class InvalidConfiguration(ValueError):
+    """A value of a known key cannot be read; the text names key, value and what was wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Everything `serve` needs."""
+
+    bind_address: str = "0.0.0.0"
+    """bindAddress: where both ports listen."""
+    port: int = 6650
+    """brokerServicePort; 0 chooses a free one."""
+    http_port: int = 8080
+    """webServicePort; 0 chooses a free one."""
+    data_dir: Path = Path("data")
+    """dataDirectory (ours): journal, ledger files and checkpoint."""
+    journal_sync: bool = True
+    """journalSyncData: fdatasync before a receipt (DUR-1, DUR-5)."""
+    journal_segment_bytes: int = 64 * _MIB
+    """journalMaxSizeMB: size of one preallocated journal segment."""
+    with_parent: bool = False
+    """End when standard input ends: a child that must not outlive its parent (CLI switch, no key)."""
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
+    """What the core decides by."""
+    unsupported_keys: tuple[str, ...] = ()
+    """Keys of Apache Pulsar that were set and have no effect here."""
+    unknown_keys: tuple[str, ...] = ()
+    """Keys that were set and that neither broker knows."""
+
+
+def load_config(path: str | Path | None = None, overrides: Mapping[str, object] | None = None) -> ServerConfig:
+    """The configuration of the file at `path` (none: defaults), with `overrides` (Pulsar's key names) on top.
+
+    Raises InvalidConfiguration for a value that cannot be read, OSError for a file that cannot.
+    """
+    settings = parse_properties(Path(path).read_text(encoding="utf-8")) if path is not None else {}
+    settings.update({key: _text(value) for key, value in (overrides or {}).items()})
+    server: dict[str, Any] = {}
+    broker: dict[str, Any] = {}
+    unsupported, unknown = [], []
+    for key, text in settings.items():
+        known = KEYS.get(key)
+        if known is None:
+            (unsupported if _is_pulsar_key(key) else unknown).append(key)
+            continue
+        if text == "" and not known.empty_means_something:
+            continue  # `key=` in broker.conf means: not set
+        try:
+            value = known.read(text)
+        except ValueError as error:
+            raise InvalidConfiguration(f"{key}={text}: {error}") from error
+        (broker if known.of_broker else server)[known.field] = value
+    if "keep_alive_interval_ms" in broker:
+        broker["handshake_timeout_ms"] = broker["keep_alive_interval_ms"]
+    config = ServerConfig(**server, unsupported_keys=tuple(unsupported), unknown_keys=tuple(unknown))
+    return replace(config, broker=replace(config.broker, **broker))
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """`key=value` lines; `#` and `!` begin comments; a key that comes twice keeps its last value."""
+    settings: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        key, separator, value = stripped.partition("=")
+        if not separator:
+            raise InvalidConfiguration(f"line {number}: want key=value, got {stripped!r}")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """How one key becomes a field: of BrokerConfig when `of_broker`, else of ServerConfig."""
+
+    field: str
+    read: Callable[[str], Any]
+    of_broker: bool = True
+    empty_means_something: bool = False
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]+", text):
+        raise ValueError("want a whole number")
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    number = _whole(text)
+    if number < 0:
+        raise ValueError("want a number that is not negative")
+    return number
+
+
+def _positive(text: str) -> int:
+    number = _whole(text)
+    if number <= 0:
+        raise ValueError("want a number above 0")
+    return number
+
+
+def _port(text: str) -> int:
+    number = _whole(text)
+    if not 0 <= number <= 65535:
+        raise ValueError("want a port, 0 to 65535")
+    return number
+
+
+def _times(factor: int, read: Callable[[str], int] = _positive) -> Callable[[str], int]:
+    return lambda text: read(text) * factor
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("want true or false")
+    return text.lower() == "true"
+
+
+def _creation_type(text: str) -> bool:
+    if text not in ("partitioned", "non-partitioned"):
+        raise ValueError("want partitioned or non-partitioned")
+    return text == "partitioned"
+
+
+def _types(text: str) -> frozenset[str]:
+    types = frozenset(part.strip() for part in text.split(",") if part.strip())
+    wrong = types - {"Exclusive", "Shared", "Failover", "Key_Shared"}
+    if wrong:
+        raise ValueError(f"no such subscription type: {', '.join(sorted(wrong))}")
+    return types
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    names = dict.fromkeys(["public/default", *(part.strip() for part in text.split(",") if part.strip())])
+    for name in names:
+        try:
+            split_namespace(name)
+        except Exception as error:
+            raise ValueError(str(error)) from error
+    return tuple(names)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+KEYS: Final[Mapping[str, _Key]] = {
+    "bindAddress": _Key("bind_address", str, of_broker=False),
+    "brokerServicePort": _Key("port", _port, of_broker=False),
+    "webServicePort": _Key("http_port", _port, of_broker=False),
+    "dataDirectory": _Key("data_dir", Path, of_broker=False),
+    "journalSyncData": _Key("journal_sync", _switch, of_broker=False),
+    "journalMaxSizeMB": _Key("journal_segment_bytes", _times(_MIB), of_broker=False),
+    "clusterName": _Key("cluster_name", str),
+    "advertisedAddress": _Key("advertised_address", str),
+    "maxMessageSize": _Key("max_message_size_bytes", _positive),
+    "keepAliveIntervalSeconds": _Key("keep_alive_interval_ms", _times(1000)),
+    "connectionLivenessCheckTimeoutMillis": _Key("liveness_check_timeout_ms", _positive),
+    "allowAutoTopicCreation": _Key("allow_auto_topic_creation", _switch),
+    "allowAutoTopicCreationType": _Key("auto_topic_creation_partitioned", _creation_type),
+    "defaultNumPartitions": _Key("default_num_partitions", _positive),
+    "allowAutoSubscriptionCreation": _Key("allow_auto_subscription_creation", _switch),
+    "maxNumPartitionsPerPartitionedTopic": _Key("max_partitions_per_topic", _natural),
+    "maxTopicsPerNamespace": _Key("max_topics_per_namespace", _natural),
+    "maxProducersPerTopic": _Key("max_producers_per_topic", _natural),
+    "maxConsumersPerTopic": _Key("max_consumers_per_topic", _natural),
+    "maxConsumersPerSubscription": _Key("max_consumers_per_subscription", _natural),
+    "maxSubscriptionsPerTopic": _Key("max_subscriptions_per_topic", _natural),
+    "subscriptionTypesEnabled": _Key("subscription_types", _types),
+    "additionalNamespaces": _Key("namespaces", _namespaces),
+    "acknowledgmentAtBatchIndexLevelEnabled": _Key("batch_index_acks", _switch),
+    "maxUnackedMessagesPerConsumer": _Key("max_unacked_per_consumer", _natural),
+    "maxUnackedMessagesPerSubscription": _Key("max_unacked_per_subscription", _natural),
+    "dispatcherMaxRoundRobinBatchSize": _Key("round_robin_batch", _positive),
+    "dispatcherMaxReadSizeBytes": _Key("max_read_bytes", _positive),
+    "maxPendingPublishRequestsPerConnection": _Key("max_pending_publishes_per_session", _positive),
+    "maxMessagePublishBufferSizeInMB": _Key("max_pending_publish_bytes", _times(_MIB)),
+    "managedLedgerMaxEntriesPerLedger": _Key("ledger_max_entries", _positive),
+    "managedLedgerMaxSizePerLedgerMbytes": _Key("ledger_max_bytes", _times(_MIB)),
+    "managedLedgerMinLedgerRolloverTimeMinutes": _Key("ledger_min_age_ms", _times(60_000, _natural)),
+    "managedLedgerMaxLedgerRolloverTimeMinutes": _Key("ledger_max_age_ms", _times(60_000)),
+    "managedLedgerCacheSizeMB": _Key("cache_bytes", _times(_MIB, _natural)),
+}
+"""Every key that has an effect."""
+
+_PULSAR_KEYS: Final = frozenset(
+    """
+    advertisedListeners internalListenerName brokerServicePortTls webServicePortTls metadataStoreUrl
+    configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
+    backlogQuotaCheckEnabled backlogQuotaCheckIntervalInSeconds backlogQuotaDefaultLimitBytes backlogQuotaDefaultLimitGB
+    backlogQuotaDefaultLimitSecond backlogQuotaDefaultRetentionPolicy preciseTimeBasedBacklogQuotaCheck
+    ttlDurationDefaultInSeconds messageExpiryCheckIntervalInMinutes defaultRetentionTimeInMinutes
+    defaultRetentionSizeInMB retentionCheckIntervalInSeconds subscriptionExpirationTimeMinutes
+    subscriptionExpiryCheckIntervalInMinutes subscriptionRedeliveryTrackerEnabled
+    subscriptionKeySharedUseConsistentHashing subscriptionKeySharedConsistentHashingReplicaPoints
+    subscriptionKeySharedUseClassicPersistentImplementation activeConsumerFailoverDelayTimeMillis
+    activeConsumerFailoverConsistentHashing unblockStuckSubscriptionEnabled maxUnackedMessagesPerBroker
+    maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize dispatcherMinReadBatchSize
+    preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
+    isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
+    delayedDeliveryMaxDelayInMillis delayedDeliveryTrackerFactoryClassName
+    managedLedgerInactiveLedgerRolloverTimeSeconds managedLedgerDefaultMarkDeleteRateLimit
+    managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
+    managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger
+    managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
+    managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
+    managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
+    maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic maxPublishRatePerTopicInMessages
+    maxPublishRatePerTopicInBytes dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
+    dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte
+    dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
+    dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer subscribeRatePeriodPerConsumerInSecond
+    brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics enableNonPersistentTopics
+    maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled topicLevelPoliciesEnabled
+    systemTopicSchemaCompatibilityStrategy schemaCompatibilityStrategy isAllowAutoUpdateSchemaEnabled
+    isSchemaValidationEnforced brokerServiceCompactionMonitorIntervalInSeconds
+    brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
+    topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
+    enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
+    brokerDeleteInactiveTopicsEnabled brokerDeleteInactiveTopicsFrequencySeconds brokerDeleteInactiveTopicsMode
+    brokerDeleteInactiveTopicsMaxInactiveDurationSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
+    brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds
+    brokerDeduplicationProducerInactivityTimeoutMinutes brokerDeduplicationMaxNumberOfProducers
+    forceDeleteNamespaceAllowed forceDeleteTenantAllowed transactionCoordinatorEnabled functionsWorkerEnabled
+    authenticationEnabled authenticationProviders authenticationRefreshCheckSeconds authorizationEnabled
+    authorizationProvider superUserRoles proxyRoles anonymousUserRole authenticateOriginalAuthData
+    brokerClientAuthenticationPlugin brokerClientAuthenticationParameters tokenSecretKey tokenPublicKey tokenAuthClaim
+    tokenAudienceClaim tokenAudience tokenAllowedClockSkewSeconds tlsEnabled tlsCertificateFilePath tlsKeyFilePath
+    tlsTrustCertsFilePath tlsRequireTrustedClientCertOnConnect tlsAllowInsecureConnection
+    exposeTopicLevelMetricsInPrometheus exposeConsumerLevelMetricsInPrometheus exposeProducerLevelMetricsInPrometheus
+    exposeManagedLedgerMetricsInPrometheus authenticateMetricsEndpoint splitTopicAndPartitionLabelInPrometheus
+    statsUpdateFrequencyInSecs brokerEntryMetadataInterceptors exposingBrokerEntryMetadataToClientEnabled
+    journalWriteData journalMaxGroupWaitMSec journalBufferedWritesThreshold journalAdaptiveGroupWrites
+    journalMaxBackups journalDirectory journalDirectories ledgerDirectories nettyMaxFrameSizeBytes
+    numIOThreads numHttpServerThreads webSocketServiceEnabled defaultNumberOfNamespaceBundles
+    loadBalancerEnabled replicationMetricsEnabled
+    """.split()
+)
+
+
+def _is_pulsar_key(key: str) -> bool:
+    return key in _PULSAR_KEYS
