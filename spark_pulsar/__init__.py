@@ -1,1 +1,27 @@
-"""Apache Pulsar for PySpark, and a lightweight broker that speaks its protocol."""
+"""Apache Pulsar for PySpark, and a lightweight broker that speaks its protocol.
+
+Names of this package are loaded when they are first used, so that importing it costs nothing in Spark's workers:
+`register(spark)` makes `format("pulsar")` known to a session where Spark could not discover it by itself, and
+`broker_process()` runs a broker as a child process.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_LAZY = {
+    "BrokerProcess": "spark_pulsar.cli.process",
+    "broker_process": "spark_pulsar.cli.process",
+    "register": "spark_pulsar.connector.source",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

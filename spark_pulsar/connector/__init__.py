@@ -1,1 +1,19 @@
-"""connector"""
+"""The Spark side: `format("pulsar")` for reading and writing, in pure Python on Spark's Python Data Source API.
+
+Theory of operation. A read passes four rooms, and only the last two meet a JVM or a socket:
+
+1. `options` turns the strings of `.option(...)` into one checked value; `schema` knows the columns.
+2. `offsets` says what a position means: the *next* message to read, exact inside a batch, ends exclusive.
+   `admission` decides how far a micro-batch goes, `planning` how a range is split into tasks. All are pure functions.
+3. `driver` asks the broker what exists (`topics`), where it ends, and moves the durable cursor of a named subscription.
+4. `reading` runs in a task: entries of one range come from the wire client in blocks, the columnar kernels turn a block
+   into an Arrow record batch, and Spark takes it as it is. No Python object exists for a message.
+
+A write passes `writing` (Arrow record batches in), `routing` (which partition a row belongs to, equal to the official
+clients' choice), the kernels that encode whole batches, and the client's publishers, which wait for every receipt.
+
+`source` holds Spark's classes and nothing else; `discovery` is the module Spark finds by itself as `pyspark_pulsar`.
+
+Which process runs what matters: the reader that plans offsets lives in one process for the life of a query, the one that
+reads is unpickled in every task, so nothing but the input partition passes from the first to the second.
+"""

@@ -1,0 +1,22 @@
+"""How Spark finds `format("pulsar")` by itself; shipped as the top-level module `pyspark_pulsar`.
+
+Spark imports every `pyspark_*` module on its path and takes the attribute `DefaultSource`. One module that fails there
+hides the sources of all others, so this one imports nothing before it is asked, and answers "no such attribute" instead
+of an error when the connector cannot be loaded. `spark_pulsar.register(spark)` then says what is wrong.
+"""
+
+import logging
+from typing import Any
+
+__all__ = ["DefaultSource"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "DefaultSource":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from spark_pulsar.connector.source import PulsarDataSource
+    except Exception as error:  # whatever it is, other data sources must stay discoverable
+        logging.getLogger("spark_pulsar").warning('format("pulsar") is not available: %s', error)
+        raise AttributeError(f"{name}: {error}") from error
+    return PulsarDataSource

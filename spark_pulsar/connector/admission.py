@@ -1,0 +1,59 @@
+"""Admission: how far a micro-batch goes when `maxMessagesPerTrigger` limits it. Pure functions.
+
+The limit is shared by the partitions in proportion to their backlog. Nobody with a backlog gets less than one message, so
+that a small partition is never starved by a large one; with fewer messages than partitions the batch is that much larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from spark_pulsar.connector.offsets import ReadPosition
+
+
+def share(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
+    """Messages granted to each partition that has a backlog.
+
+    Grants never exceed a backlog, sum up to `min(limit, total backlog)` exactly, or to one each where `limit` is less
+    than the number of partitions with a backlog, and do not depend on the mapping's order.
+    """
+    waiting = {topic: count for topic, count in backlogs.items() if count > 0}
+    total = sum(waiting.values())
+    if total <= limit:
+        return waiting
+    granted = dict.fromkeys(waiting, 1)
+    spare = limit - len(waiting)
+    if spare <= 0:
+        return granted
+    # Largest remainder on what is wanted beyond the first message; integers only, so any size is exact.
+    beyond = total - len(waiting)
+    for topic, count in waiting.items():
+        granted[topic] += spare * (count - 1) // beyond
+    left = limit - sum(granted.values())
+    by_remainder = sorted(waiting, key=lambda topic: (-(spare * (waiting[topic] - 1) % beyond), topic))
+    for topic in by_remainder[:left]:
+        granted[topic] += 1
+    return granted
+
+
+def advance(start: ReadPosition, entries: Iterable[tuple[int, int, int]], grant: int) -> tuple[ReadPosition, int]:
+    """Walk `grant` messages on from `start` over `entries` of (ledger, entry, message count).
+
+    Entries before `start` are passed over; of the start's own entry only the messages from its batch index on count.
+    Entries that complete no message (chunks before a message's last one) count 0. Returns the new position and how many
+    messages were passed, fewer than `grant` if the entries ran out.
+    """
+    position, taken = start, 0
+    for ledger_id, entry_id, count in entries:
+        here = ReadPosition(ledger_id, entry_id)
+        if here[:2] < start[:2]:
+            continue
+        if taken >= grant:
+            break
+        first = start.batch_index if here[:2] == start[:2] else 0
+        available = max(count - first, 0)
+        if taken + available > grant:
+            return ReadPosition(ledger_id, entry_id, first + grant - taken), grant
+        taken += available
+        position = ReadPosition(ledger_id, entry_id + 1)
+    return position, taken

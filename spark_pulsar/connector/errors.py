@@ -1,0 +1,21 @@
+"""What the connector itself can refuse. Broker and protocol errors keep their types from `model.errors`."""
+
+
+class OptionError(ValueError):
+    """An option is unknown, misspelt, malformed, misplaced or contradicts another one. The text says what to write."""
+
+
+class SchemaError(ValueError):
+    """The columns asked for (reading) or given (writing) are not ones the connector can produce or take."""
+
+
+class OffsetError(ValueError):
+    """An offset from a checkpoint or from `startingOffsets`/`endingOffsets` cannot be understood."""
+
+
+class DataLossError(RuntimeError):
+    """Messages between two offsets are no longer on the broker, and `failOnDataLoss` is true."""
+
+
+class UnreadableMessageError(RuntimeError):
+    """A stored entry cannot be turned into rows (encrypted, or damaged); names topic and position."""

@@ -1,0 +1,137 @@
+"""Offsets: where a query stands in every topic partition.
+
+A position is the **next message to read**: ledger, entry and index inside the batch, index 0 being the first message of
+the entry. An end is exclusive. So `start == end` is an empty range, the end of one micro-batch is the start of the next,
+and a position may point at an entry that does not exist yet (the one after the last) or no longer.
+
+In a checkpoint an offset is a JSON object whose keys are always in the same order, because Spark compares offsets as text:
+
+    {"version": 1,
+     "positions": {"persistent://public/default/t-partition-0": "12:34:0", …},
+     "initial": {…}}            the positions at which the query began; only in the offset of its first micro-batch
+
+`initial` closes a hole: Spark does not store the offset a new query starts from and asks for it again after a restart
+before the first commit, when `latest` has moved on. The first end offset is in the write-ahead log, so it carries it.
+"fresh": true marks the answer to that question, which is never stored by itself.
+
+Fields that this version does not know are kept out of its way: a later minor addition is ignored, a later `version` is
+refused, for it may mean something else by the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.model.ids import MessageId
+
+VERSION: Final = 1
+
+_TEXT: Final = re.compile(r"(\d{1,19}):(\d{1,19})(?::(-1|\d{1,10}))?")
+_EARLIEST_TEXT: Final = "earliest"
+
+
+class ReadPosition(NamedTuple):
+    """The next message to read in one topic partition; compares as a tuple."""
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int = 0
+
+    def __str__(self) -> str:
+        if self == EARLIEST:
+            return _EARLIEST_TEXT
+        return f"{self.ledger_id}:{self.entry_id}:{self.batch_index}"
+
+    @property
+    def message_id(self) -> MessageId:
+        """The same position in the wire client's words (batch index -1: nothing of the entry is read yet)."""
+        return MessageId(self.ledger_id, self.entry_id, -1, self.batch_index or -1)
+
+    @classmethod
+    def of(cls, message_id: MessageId) -> ReadPosition:
+        """From the wire client's words, where -1:-1 is the start of the topic."""
+        if message_id.ledger_id < 0 or message_id.entry_id < 0:
+            return EARLIEST
+        return cls(message_id.ledger_id, message_id.entry_id, max(message_id.batch_index, 0))
+
+
+EARLIEST: Final = ReadPosition(-1, -1, 0)
+"""Before whatever the topic's first message is."""
+
+
+def parse_position(text: str) -> ReadPosition:
+    """Read `ledger:entry`, `ledger:entry:batch` or `earliest`. Raises OffsetError."""
+    if text == _EARLIEST_TEXT:
+        return EARLIEST
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise OffsetError(f"{text!r} is not a position: expected ledger:entry or ledger:entry:batch")
+    ledger, entry, batch = match.groups()
+    if int(ledger) >= 2**63 or int(entry) >= 2**63:
+        raise OffsetError(f"{text!r} is not a position: numbers must be below 2^63")
+    return ReadPosition(int(ledger), int(entry), max(int(batch or 0), 0))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """Positions of all topic partitions (full names), see the module docstring for `initial` and `fresh`."""
+
+    positions: Mapping[str, ReadPosition]
+    initial: Mapping[str, ReadPosition] | None = None
+    fresh: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object, in canonical key order: equal offsets give equal text."""
+        out: dict[str, Any] = {"version": VERSION, "positions": _texts(self.positions)}
+        if self.initial is not None:
+            out["initial"] = _texts(self.initial)
+        if self.fresh:
+            out["fresh"] = True
+        return out
+
+    @classmethod
+    def from_json(cls, loaded: object) -> SourceOffset:
+        """Read what `to_json` of this or an earlier version wrote. Raises OffsetError."""
+        if not isinstance(loaded, Mapping):
+            raise OffsetError(f"an offset is a JSON object, not {type(loaded).__name__}")
+        version = loaded.get("version")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise OffsetError(
+                f"not an offset of spark-pulsar (version {version!r}); was this checkpoint written by another source?"
+            )
+        if version > VERSION:
+            raise OffsetError(
+                f"this checkpoint has offsets of version {version}, this spark-pulsar reads up to version {VERSION}: use a newer one"
+            )
+        initial = loaded.get("initial")
+        return cls(
+            positions=_positions(loaded.get("positions")),
+            initial=None if initial is None else _positions(initial),
+            fresh=loaded.get("fresh") is True,
+        )
+
+
+def _texts(positions: Mapping[str, ReadPosition]) -> dict[str, str]:
+    return {topic: str(positions[topic]) for topic in sorted(positions)}
+
+
+def _positions(loaded: object) -> dict[str, ReadPosition]:
+    if not isinstance(loaded, Mapping):
+        raise OffsetError("an offset needs an object of topic partition to position")
+    out: dict[str, ReadPosition] = {}
+    for topic, text in loaded.items():
+        if not isinstance(topic, str) or not isinstance(text, str):
+            raise OffsetError(f"position of {topic!r} must be a text, not {text!r}")
+        out[topic] = parse_position(text)
+    return out
+
+
+def starting_positions(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
+    """The true start of the range from `fresh` to `end`: what the first end recorded, if `fresh` was only asked again."""
+    if fresh.fresh and end.initial is not None:
+        return SourceOffset(end.initial)
+    return fresh

@@ -1,0 +1,335 @@
+"""Options of `format("pulsar")`: one table, one parser.
+
+`OPTIONS` is the single list of names. The README's table is made from it, the parser accepts nothing else, and a name
+that is close to one of them is answered with a suggestion. Names are matched without case, as everywhere in Spark.
+
+Values are checked as soon as a `DataSource` is built, which is when the user still stands at the call site; what depends
+on the kind of work (batch or stream, read or write) is checked by `for_read` and `for_write`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.names import TopicName
+
+BATCH_READ: Final = "batch read"
+STREAM_READ: Final = "stream read"
+BATCH_WRITE: Final = "batch write"
+STREAM_WRITE: Final = "stream write"
+READ: Final = (BATCH_READ, STREAM_READ)
+WRITE: Final = (BATCH_WRITE, STREAM_WRITE)
+ANY: Final = READ + WRITE
+
+REQUIRED: Final = "required"
+
+Use = Literal["batch read", "stream read", "batch write", "stream write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row of the option table: canonical name, type as shown to users, default as text, where it is valid, meaning."""
+
+    name: str
+    kind: str
+    default: str
+    uses: tuple[str, ...]
+    meaning: str
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option("service.url", "URL", REQUIRED, ANY, "Broker to connect to: `pulsar://host:6650`; several hosts separated by commas are tried in turn."),
+    Option("topic", "topic name", "", ANY, "Read: the one topic (or one partition) to read. Write: the topic of every row; wins over the column `__topic`."),
+    Option("topics", "topic names", "", READ, "Comma-separated list of topics to read. Exactly one of `topic`, `topics`, `topicsPattern`."),
+    Option("topicsPattern", "regex", "", READ, "Topics of one namespace whose local name matches as a whole: `tenant/namespace/regex`, or just a regex for `public/default`. Topics that appear later are read from their start."),
+    Option("startingOffsets", "`earliest`, `latest` or JSON", "`latest` (stream), `earliest` (batch)", READ, 'Where a new query starts, a checkpoint wins. JSON names every partition: `{"persistent://public/default/t-partition-0": "ledger:entry:batch"}`, the first message to read; `earliest` and `latest` are allowed as values.'),
+    Option("endingOffsets", "`latest` or JSON", "`latest`", (BATCH_READ,), "Where a batch read ends, exclusive; JSON as for `startingOffsets`."),
+    Option("subscriptionName", "name", "", (STREAM_READ,), "Durable subscription that mirrors the query's progress on the broker, so that backlog and retention follow it. Without it nothing is left on the broker."),
+    Option("maxMessagesPerTrigger", "integer", "", (STREAM_READ,), "At most this many rows in a micro-batch, shared by the partitions in proportion to their backlog, at least one each."),
+    Option("failOnDataLoss", "boolean", "`true`", READ, "Fail when messages that should be read are gone (topic deleted, data trimmed); `false` logs a warning and goes on."),
+    Option("pollTimeoutMs", "milliseconds", "`120000`", READ, "How long a task waits for the next entry of its range before it fails."),
+    Option("operationTimeoutMs", "milliseconds", "`30000`", ANY, "Limit for one request to the broker (lookup, subscribe, acknowledge, …), retries included."),
+    Option("connectionTimeoutMs", "milliseconds", "`10000`", ANY, "Limit for opening one connection."),
+    Option("messageRoutingMode", "`RoundRobinPartition`, `SinglePartition`", "`RoundRobinPartition`", WRITE, "Partition of rows without a key: in turn, a batch at a time, or one random partition for each task. A key always decides by its hash."),
+    Option("hashingScheme", "`JavaStringHash`, `Murmur3_32Hash`", "`JavaStringHash`", WRITE, "Hash of the key, modulo the number of partitions; the same as in the official Java client."),
+    Option("compressionType", "`NONE`, `LZ4`, `ZLIB`, `ZSTD`, `SNAPPY`", "`NONE`", WRITE, "Compression of each batch of messages."),
+    Option("batchingMaxMessages", "integer", "`1000`", WRITE, "Most messages in one batch on the wire; 1 turns batching off."),
+    Option("batchingMaxBytes", "bytes", "`131072`", WRITE, "Most bytes in one batch on the wire, before compression."),
+    Option("sendTimeoutMs", "milliseconds", "`30000`", WRITE, "How long a task waits for the receipt of what it sent before it fails."),
+)  # fmt: skip
+
+_BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
+
+# Options other connectors know. Silence would let a job run with another meaning than its author's.
+UNSUPPORTED: Final[Mapping[str, str]] = {
+    "admin.url": "not needed: nothing here uses the admin API",
+    "maxBytesPerTrigger": "use maxMessagesPerTrigger",
+    "startingTime": "use startingOffsets",
+    "endingTime": "use endingOffsets",
+    "startingTimestamp": "use startingOffsets",
+    "endingTimestamp": "use endingOffsets",
+    "startingOffsetsByTimestamp": "use startingOffsets",
+    "endingOffsetsByTimestamp": "use endingOffsets",
+    "predefinedSubscription": "use subscriptionName",
+    "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
+    "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",
+    "allowDifferentTopicSchemas": "not needed: value is always read as raw bytes",
+    "minPartitions": "one task reads one topic partition; create the topic with more partitions",
+    "maxRecordsPerPartition": "use maxMessagesPerTrigger",
+    "minOffsetsPerTrigger": "use a processing-time trigger",
+    "maxTriggerDelay": "use a processing-time trigger",
+    "maxOffsetsPerTrigger": "use maxMessagesPerTrigger",
+    "subscribe": "use topic or topics",
+    "subscribePattern": "use topicsPattern",
+    "assign": "use topics with the names of the partitions",
+    "kafka.bootstrap.servers": "use service.url",
+    "includeHeaders": "not needed: __messageProperties is always there",
+}
+_UNSUPPORTED_LOWER: Final = {name.lower(): (name, hint) for name, hint in UNSUPPORTED.items()}
+_UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")
+
+# What Spark itself puts among a source's options.
+_SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "serialization.format"})
+
+Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
+"""A start or an end: a word, or positions as text by full topic name."""
+
+_WORDS: Final = ("earliest", "latest")
+_MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All options of one DataFrame, checked. Picklable; the same object goes to planners and tasks."""
+
+    service_url: str
+    topic: str | None
+    topics: tuple[str, ...]
+    topics_pattern: str | None
+    starting_offsets: Endpoint | None
+    ending_offsets: Endpoint | None
+    subscription_name: str | None
+    max_messages_per_trigger: int | None
+    fail_on_data_loss: bool
+    poll_timeout_ms: int
+    operation_timeout_ms: int
+    connection_timeout_ms: int
+    message_routing_mode: str
+    hashing_scheme: str
+    compression_type: str
+    batching_max_messages: int
+    batching_max_bytes: int
+    send_timeout_ms: int
+    given: frozenset[str]
+
+    def for_read(self, use: Use) -> Options:
+        """Check what only makes sense for reading (`use` is BATCH_READ or STREAM_READ); returns self. Raises OptionError."""
+        self._check_uses(use)
+        if self.topic is None and not self.topics and self.topics_pattern is None:
+            raise OptionError("reading needs one of the options topic, topics, topicsPattern")
+        if use == BATCH_READ and self.starting_offsets == "latest":
+            raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
+        return self
+
+    def for_write(self, use: Use) -> Options:
+        """Check what only makes sense for writing (`use` is BATCH_WRITE or STREAM_WRITE); returns self. Raises OptionError."""
+        self._check_uses(use)
+        return self
+
+    def _check_uses(self, use: Use) -> None:
+        for name in sorted(self.given):
+            option = _BY_LOWER[name.lower()]
+            if use not in option.uses:
+                raise OptionError(f"option {option.name} is for {' and '.join(option.uses)} only, not for {use}")
+
+    @property
+    def start(self) -> Endpoint | None:
+        """Start as given by the user, None if it was left to the default of the kind of read."""
+        return self.starting_offsets
+
+
+def parse_options(raw: Mapping[str, str]) -> Options:
+    """Turn Spark's option strings into `Options`. Raises OptionError; see the module docstring for what is checked when."""
+    values: dict[str, str] = {}
+    path: str | None = None
+    for key, value in raw.items():
+        lower = key.lower()
+        if lower == "path":
+            path = value
+        elif lower not in _SPARK_OWN:
+            values[_canonical(lower, key)] = value
+    named = [name for name in ("topic", "topics", "topicsPattern") if name in values]
+    if len(named) > 1:
+        raise OptionError(f"options {' and '.join(named)} contradict each other: give exactly one of them")
+    if (
+        path is not None
+        and not named
+        and "://" not in path.replace("persistent://", "", 1)
+        and not path.startswith("file:")
+    ):
+        values["topic"] = path  # load("flights") is short for option("topic", "flights")
+    if not values.get("service.url", "").strip():
+        raise OptionError('option service.url is required, for example "pulsar://localhost:6650"')
+    return Options(
+        service_url=_read(values, "service.url", _service_url, ""),
+        topic=_read(values, "topic", _topic, None),
+        topics=_read(values, "topics", _topics, ()),
+        topics_pattern=_read(values, "topicsPattern", _pattern, None),
+        starting_offsets=_read(values, "startingOffsets", _endpoint, None),
+        ending_offsets=_read(values, "endingOffsets", _ending, None),
+        subscription_name=_read(values, "subscriptionName", _subscription, None),
+        max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),
+        fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
+        poll_timeout_ms=_read(values, "pollTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 120_000),
+        operation_timeout_ms=_read(values, "operationTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
+        connection_timeout_ms=_read(values, "connectionTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 10_000),
+        message_routing_mode=_read(values, "messageRoutingMode", _one_of("RoundRobinPartition", "SinglePartition"), "RoundRobinPartition"),
+        hashing_scheme=_read(values, "hashingScheme", _one_of("JavaStringHash", "Murmur3_32Hash"), "JavaStringHash"),
+        compression_type=_read(values, "compressionType", _one_of("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"), "NONE"),
+        batching_max_messages=_read(values, "batchingMaxMessages", _integer(1, 100_000), 1_000),
+        batching_max_bytes=_read(values, "batchingMaxBytes", _integer(1, 5 * 1024 * 1024), 128 * 1024),
+        send_timeout_ms=_read(values, "sendTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
+        given=frozenset(values),
+    )  # fmt: skip
+
+
+def _canonical(lower: str, as_given: str) -> str:
+    option = _BY_LOWER.get(lower)
+    if option is not None:
+        return option.name
+    if lower in _UNSUPPORTED_LOWER:
+        name, hint = _UNSUPPORTED_LOWER[lower]
+        raise OptionError(f"option {name} is not supported yet: {hint}")
+    for prefix in _UNSUPPORTED_PREFIXES:
+        if lower.startswith(prefix):
+            raise OptionError(
+                f"option {as_given}: settings under {prefix}* are not supported yet; "
+                "see connectionTimeoutMs, operationTimeoutMs, compressionType, batchingMaxMessages and their neighbours"
+            )
+    near = difflib.get_close_matches(lower, list(_BY_LOWER), n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(_BY_LOWER[name].name for name in near)}?" if near else ""
+    known = ", ".join(option.name for option in OPTIONS)
+    raise OptionError(f"unknown option {as_given}{'; ' + hint if hint else ''} (options are: {known})")
+
+
+def _read(values: Mapping[str, str], name: str, parse: Callable[[str], Any], default: Any) -> Any:
+    if name not in values:
+        return default
+    try:
+        return parse(values[name].strip())
+    except (ValueError, PulsarError) as error:
+        raise OptionError(f"option {name} = {values[name]!r}: {error}") from error
+
+
+def _service_url(text: str) -> str:
+    if text.startswith(("pulsar+ssl://", "http://", "https://")):
+        raise ValueError("only pulsar:// addresses are supported yet (no TLS, no HTTP lookup)")
+    if not re.fullmatch(r"pulsar://[^\s,/:]+(:\d+)?(,[^\s,/:]+(:\d+)?)*/?", text) and not re.fullmatch(
+        r"pulsar://\[[0-9a-fA-F:]+\](:\d+)?/?", text
+    ):
+        raise ValueError("expected pulsar://host:port")
+    return text.rstrip("/")
+
+
+def _topic(text: str) -> str:
+    return TopicName.parse(text).full
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    names = [_topic(part.strip()) for part in text.split(",") if part.strip()]
+    if not names:
+        raise ValueError("no topic name in the list")
+    double = {name for name in names if names.count(name) > 1}
+    if double:
+        raise ValueError(f"named more than once: {', '.join(sorted(double))}")
+    return tuple(names)
+
+
+def _pattern(text: str) -> str:
+    if not text:
+        raise ValueError("empty pattern")
+    split_pattern(text)
+    return text
+
+
+def split_pattern(text: str) -> tuple[str, re.Pattern[str]]:
+    """Namespace `tenant/namespace` and the compiled regex for local topic names. Raises ValueError (re.error is one)."""
+    body = text.removeprefix("persistent://")
+    if body.startswith("non-persistent://"):
+        raise ValueError("non-persistent topics cannot be read: they keep nothing")
+    parts = body.split("/", 2)
+    namespace, local = (f"{parts[0]}/{parts[1]}", parts[2]) if len(parts) == 3 else ("public/default", body)
+    try:
+        return namespace, re.compile(local)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+
+
+def _endpoint(text: str) -> Endpoint:
+    if text.lower() in _WORDS:
+        return "earliest" if text.lower() == "earliest" else "latest"
+    try:
+        loaded = json.loads(text)
+    except ValueError:
+        raise ValueError("expected earliest, latest or a JSON object of topic partition to position") from None
+    if not isinstance(loaded, dict) or not loaded:
+        raise ValueError("expected a JSON object with at least one topic partition")
+    return {TopicName.parse(name).full: _position_text(name, value) for name, value in loaded.items()}
+
+
+def _position_text(name: str, value: object) -> str:
+    from spark_pulsar.connector.offsets import parse_position
+
+    if not isinstance(value, str):
+        raise ValueError(
+            f'position of {name} must be a text like "12:34:0" (ledger:entry:batch index), not {type(value).__name__}'
+        )
+    if value not in _WORDS:
+        parse_position(value)
+    return value
+
+
+def _ending(text: str) -> Endpoint:
+    end = _endpoint(text)
+    if end == "earliest" or (isinstance(end, Mapping) and "earliest" in end.values()):
+        raise ValueError("a read cannot end at earliest")
+    return end
+
+
+def _subscription(text: str) -> str:
+    if not text:
+        raise ValueError("empty name")
+    return text
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"-?\d{1,19}", text) or not low <= int(text) <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    by_lower = {name.lower(): name for name in names}
+
+    def parse(text: str) -> str:
+        if text.lower() not in by_lower:
+            raise ValueError(f"expected one of {', '.join(names)}")
+        return by_lower[text.lower()]
+
+    return parse

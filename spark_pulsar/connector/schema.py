@@ -1,0 +1,151 @@
+"""Columns: what a read yields and what a write takes. Schemas are Spark `StructType`s, used here by their public face
+only, so that this module needs no pyspark.
+
+The read columns are those of StreamNative's JVM connector for a topic without schema. `.schema(...)` on the reader picks
+some of them, in any order, and is passed down to the kernels, so what is not asked for is not decoded; `value` and
+`__key` may be asked for as `string`, which then must be valid UTF-8.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.connector.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAP_TYPE: Final = "map<string,string>"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One row of a column table: name, Spark types (the first is the default), meaning."""
+
+    name: str
+    types: tuple[str, ...]
+    meaning: str
+
+
+READ_COLUMNS: Final[tuple[Column, ...]] = (
+    Column("value", ("binary", "string"), "Payload as it was sent, decompressed; null for a null value (tombstone)."),
+    Column("__key", ("binary", "string"), "Partition key as bytes (a base64 key decoded); null without key."),
+    Column("__topic", ("string",), "Full name of the topic partition."),
+    Column("__messageId", ("binary",), "Message id as the official clients serialise it (`MessageId.deserialize`)."),
+    Column("__publishTime", ("timestamp",), "When the producer sent the message."),
+    Column("__eventTime", ("timestamp",), "Event time set by the producer; null if it set none."),
+    Column("__messageProperties", (MAP_TYPE,), "Properties of the message; empty if there are none."),
+)
+
+WRITE_COLUMNS: Final[tuple[Column, ...]] = (
+    Column("value", ("string", "binary", "struct"), "Payload, required: text as UTF-8, bytes as they are, a struct as JSON; null is sent as a null value (tombstone)."),
+    Column("__key", ("string", "binary"), "Partition key; decides the partition by its hash. Null: no key."),
+    Column("__topic", ("string",), "Topic of the row, required unless the option `topic` is given."),
+    Column("__eventTime", ("timestamp", "bigint"), "Event time; a number is milliseconds since 1970 UTC. Null: none."),
+    Column("__messageProperties", (MAP_TYPE,), "Properties of the message; a null value in the map is an error."),
+)  # fmt: skip
+
+READ_DDL: Final = ", ".join(f"{column.name} {column.types[0]}" for column in READ_COLUMNS)
+"""The schema of a read when the user gives none."""
+
+_READ: Final = {column.name: column for column in READ_COLUMNS}
+_WRITE: Final = {column.name: column for column in WRITE_COLUMNS}
+_SET_BY_BROKER: Final = frozenset({"__messageId", "__publishTime"})
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Columns of one read in order, which of them are wanted as text, which must not hold nulls."""
+
+    names: tuple[str, ...]
+    as_string: frozenset[str] = frozenset()
+    not_null: frozenset[str] = frozenset()
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`batch`, whose columns are the ones named, all binary and nullable, in exactly the schema Spark expects.
+
+        Raises SchemaError for text that is no UTF-8 and for a null where the user's schema allows none.
+        """
+        if not self.as_string and not self.not_null:
+            return batch
+        import pyarrow as pa
+
+        fields, arrays = [], []
+        for name in self.names:
+            array = batch.column(name)
+            if name in self.as_string:
+                try:
+                    array = array.cast(pa.string())
+                except pa.ArrowInvalid as error:
+                    raise SchemaError(
+                        f"column {name} was asked for as string but holds bytes that are no UTF-8; read it as binary"
+                    ) from error
+            if name in self.not_null and array.null_count:
+                raise SchemaError(f"column {name} was declared NOT NULL, but a message without it was read")
+            fields.append(pa.field(name, array.type, name not in self.not_null))
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _fields(schema: Any) -> list[tuple[str, str, bool]]:
+    return [(field.name, field.dataType.simpleString(), bool(field.nullable)) for field in schema.fields]
+
+
+def projection_of(schema: Any) -> Projection:
+    """Check the schema of a read (the default one, or the user's). Raises SchemaError naming the nearest column."""
+    fields = _fields(schema)
+    if not fields:
+        raise SchemaError("the schema names no column")
+    _no_doubles(name for name, _, _ in fields)
+    for name, kind, _ in fields:
+        if name not in _READ:
+            raise SchemaError(f"no column {name} can be read{_near(name, _READ)}; there are {', '.join(_READ)}")
+        if kind not in _READ[name].types:
+            raise SchemaError(
+                f"column {name} is {' or '.join(_READ[name].types)}, it cannot be read as {kind}; cast it afterwards"
+            )
+    return Projection(
+        names=tuple(name for name, _, _ in fields),
+        as_string=frozenset(name for name, kind, _ in fields if kind == "string" and name in ("value", "__key")),
+        not_null=frozenset(name for name, _, nullable in fields if not nullable),
+    )
+
+
+def check_writable(schema: Any, topic: str | None) -> None:
+    """Check the schema of a write; `topic` is the option of that name. Raises SchemaError."""
+    fields = _fields(schema)
+    _no_doubles(name for name, _, _ in fields)
+    names = [name for name, _, _ in fields]
+    from_broker = [name for name in names if name in _SET_BY_BROKER]
+    if from_broker:
+        raise SchemaError(
+            f"{' and '.join(from_broker)} cannot be written, the broker sets it; drop it from the DataFrame"
+        )
+    for name, kind, _ in fields:
+        if name not in _WRITE:
+            hint = _near(name, _WRITE) or "; put fields of a record into one column: struct(...) AS value"
+            raise SchemaError(f"column {name} cannot be written{hint}; there are {', '.join(_WRITE)}")
+        allowed = _WRITE[name].types
+        if kind not in allowed and not ("struct" in allowed and kind.startswith("struct<")):
+            raise SchemaError(f"column {name} must be {' or '.join(allowed)}, not {kind}")
+    if "value" not in names:
+        raise SchemaError("there is no column value; use for example struct(*) AS value (written as JSON)")
+    if topic is None and "__topic" not in names:
+        raise SchemaError("rows need a topic: give the option topic or a column __topic")
+
+
+def _no_doubles(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SchemaError(f"column {name} is there twice")
+        seen.add(name)
+
+
+def _near(name: str, known: Iterable[str] | Sequence[str]) -> str:
+    lower = {column.lower(): column for column in known}
+    near = difflib.get_close_matches(name.lower(), list(lower), n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(lower[match] for match in near)}?" if near else ""
