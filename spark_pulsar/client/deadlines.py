@@ -1,0 +1,37 @@
+"""Deadlines that can say what was waited for."""
+
+from spark_pulsar.client.clock import monotonic_ms
+from spark_pulsar.client.errors import OperationTimeout
+
+
+class Deadline:
+    """The moment an operation must be over, with its name and place for the error.
+
+    `what` completes "timed out while …" (for example "looking up persistent://public/default/t"), `where` is the
+    address or URL in question.
+    """
+
+    __slots__ = ("_end_ms", "timeout_ms", "what", "where")
+
+    def __init__(self, timeout_ms: int, what: str, where: str) -> None:
+        self.timeout_ms = timeout_ms
+        self.what = what
+        self.where = where
+        self._end_ms = monotonic_ms() + timeout_ms
+
+    def left_ms(self) -> int:
+        """Milliseconds left, never below 0."""
+        return max(0, self._end_ms - monotonic_ms())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is up."""
+        return monotonic_ms() >= self._end_ms
+
+    def at_most(self, timeout_ms: int, what: str, where: str) -> "Deadline":
+        """A deadline for one step of this operation: `timeout_ms` from now, but not after this one."""
+        return Deadline(min(timeout_ms, self.left_ms()), what, where)
+
+    def error(self, cause: BaseException | None = None) -> OperationTimeout:
+        """The error to raise when the time is up; `cause` is what the last attempt ended with."""
+        return OperationTimeout(self.what, self.where, self.timeout_ms, str(cause) if cause else "")

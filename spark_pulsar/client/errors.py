@@ -1,0 +1,110 @@
+"""What goes wrong on the client's side. Errors that a broker names are the classes of `model.errors`."""
+
+from spark_pulsar.model.errors import PulsarError, ServerError
+from spark_pulsar.model.ids import MessageId
+
+
+class InvalidServiceUrl(PulsarError, ValueError):
+    """The service URL is no `pulsar://host[:port][,host[:port]…]`."""
+
+
+class NotSupportedByClient(PulsarError):
+    """Pulsar has it, this client does not (yet): TLS, authentication, lookup over HTTP."""
+
+    code = ServerError.NotAllowedError
+
+
+class ClientClosed(PulsarError):
+    """The client, publisher or fetch was closed before or while it was used."""
+
+
+class ConnectionLost(PulsarError):
+    """The connection to a broker broke: closed by the peer, silent for too long, or broken frames."""
+
+    code = ServerError.ServiceNotReady
+    retriable = True
+
+
+class ConnectFailed(ConnectionLost):
+    """No connection could be made: refused, unknown host, no answer to the handshake."""
+
+
+class UnexpectedReply(PulsarError):
+    """The broker answered with something that the protocol does not allow there."""
+
+
+class TooManyRedirects(PulsarError):
+    """A lookup was sent from broker to broker without end (limit: MAX_LOOKUP_REDIRECTS)."""
+
+
+class OperationTimeout(PulsarError, TimeoutError):
+    """An operation was not over in time; `what` was waited for, `where`, for `timeout_ms`; `cause` ended the last try."""
+
+    def __init__(
+        self, what: str = "", where: str = "", timeout_ms: int = 0, cause: str = ""
+    ) -> None:
+        super().__init__("")
+        self.args = (what, where, timeout_ms, cause)
+        self.what = what
+        self.where = where
+        self.timeout_ms = timeout_ms
+        self.cause = cause
+
+    @property
+    def message(self) -> str:
+        """The whole sentence."""
+        text = f"timed out after {self.timeout_ms} ms {self.what} at {self.where}"
+        return f"{text}: {self.cause}" if self.cause else text
+
+
+class MessageTooLarge(PulsarError):
+    """An entry is larger than the broker takes: `size_bytes` of metadata and payload against `limit_bytes`."""
+
+    code = ServerError.NotAllowedError
+
+    def __init__(self, size_bytes: int = 0, limit_bytes: int = 0, topic: str = "") -> None:
+        super().__init__("")
+        self.args = (size_bytes, limit_bytes, topic)
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        self.topic = topic
+
+    @property
+    def message(self) -> str:
+        """The whole sentence."""
+        return (
+            f"{self.topic}: an entry of {self.size_bytes} bytes (metadata and payload) exceeds the broker's "
+            f"maximum of {self.limit_bytes}"
+        )
+
+
+class EndNotReached(PulsarError):
+    """The log ends before the end of the range that was asked for, so that waiting would never end.
+
+    Everything that exists was handed out, up to `position` (next to read); the topic's last message was `last` (None:
+    the topic is empty) when the broker was asked. Data between `position` and `end` was deleted, or never existed.
+    """
+
+    def __init__(
+        self,
+        topic: str = "",
+        start: MessageId | None = None,
+        end: MessageId | None = None,
+        position: MessageId | None = None,
+        last: MessageId | None = None,
+    ) -> None:
+        super().__init__("")
+        self.args = (topic, start, end, position, last)
+        self.topic = topic
+        self.start = start
+        self.end = end
+        self.position = position
+        self.last = last
+
+    @property
+    def message(self) -> str:
+        """The whole sentence."""
+        ends = "the topic is empty" if self.last is None else f"its last message is {self.last}"
+        return (
+            f"{self.topic}: read from {self.start} to {self.position}, but the end {self.end} cannot be reached: {ends}"
+        )

@@ -1,0 +1,144 @@
+"""Connections by address: shared ones for requests and publishing, exclusive ones for fetches."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from spark_pulsar.client.config import Address, ClientConfig
+from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import ClientClosed, ConnectFailed, OperationTimeout
+
+_IDLE_EXCLUSIVE_CONNECTIONS: Final = 4
+
+
+class Target(NamedTuple):
+    """A broker: the address to connect to, and its `host:port` to name there when that address is not its own."""
+
+    address: Address
+    proxy_to: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.proxy_to} through {self.address}" if self.proxy_to else str(self.address)
+
+
+class ConnectionPool:
+    """All connections of one client in one process. Thread-safe."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._opening: dict[Target, threading.Lock] = {}
+        self._shared: dict[Target, Connection] = {}
+        self._exclusive: set[Connection] = set()
+        self._idle: dict[Target, list[Connection]] = {}
+        self._service_index = 0
+        self._closed = False
+
+    def service(self, deadline: Deadline) -> tuple[Target, Connection]:
+        """A shared connection to the service URL, trying its hosts in turn, beginning with the one that last worked.
+
+        Raises ConnectFailed when none can be reached, OperationTimeout at the deadline.
+        """
+        addresses = self._config.addresses
+        problems: list[ConnectFailed | OperationTimeout] = []
+        for step in range(len(addresses)):
+            index = (self._service_index + step) % len(addresses)
+            target = Target(addresses[index])
+            try:
+                connection = self.shared(target, deadline)
+            except (ConnectFailed, OperationTimeout) as error:
+                problems.append(error)
+                continue
+            self._service_index = index
+            return target, connection
+        if len(problems) == 1:
+            raise problems[0]
+        raise ConnectFailed("; ".join(str(problem) for problem in problems))
+
+    def shared(self, target: Target, deadline: Deadline) -> Connection:
+        """The connection to `target` that everybody shares, opened when missing or broken."""
+        with self._lock:
+            self._raise_if_closed()
+            known = self._shared.get(target)
+            if known is not None and known.alive:
+                return known
+            opening = self._opening.setdefault(target, threading.Lock())
+        with opening:
+            with self._lock:
+                known = self._shared.get(target)
+                if known is not None and known.alive:
+                    return known
+            return self._keep(target, Connection.open(target.address, target.proxy_to, self._config, deadline))
+
+    def _keep(self, target: Target, connection: Connection) -> Connection:
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._shared[target] = connection
+        if closed:
+            connection.close()
+            raise ClientClosed("the client was closed")
+        return connection
+
+    @contextmanager
+    def exclusive(self, target: Target, deadline: Deadline) -> Iterator[Connection]:
+        """A connection for one user, who may stop reading from it. Kept for the next one if the block ends well."""
+        connection = self.take(target, deadline)
+        try:
+            yield connection
+        except BaseException:
+            self.drop(connection)
+            raise
+        self.give_back(target, connection)
+
+    def take(self, target: Target, deadline: Deadline) -> Connection:
+        """An exclusive connection; `give_back` or `drop` it."""
+        with self._lock:
+            self._raise_if_closed()
+            idle = self._idle.get(target, [])
+            while idle:
+                connection = idle.pop()
+                if connection.alive:
+                    self._exclusive.add(connection)
+                    return connection
+        connection = Connection.open(target.address, target.proxy_to, self._config, deadline)
+        with self._lock:
+            self._exclusive.add(connection)
+        return connection
+
+    def give_back(self, target: Target, connection: Connection) -> None:
+        """Return an exclusive connection on which nothing is going on any more."""
+        with self._lock:
+            self._exclusive.discard(connection)
+            idle = self._idle.setdefault(target, [])
+            keep = connection.alive and not self._closed and len(idle) < _IDLE_EXCLUSIVE_CONNECTIONS
+            if keep:
+                idle.append(connection)
+        if not keep:
+            connection.close()
+
+    def drop(self, connection: Connection) -> None:
+        """Close an exclusive connection."""
+        with self._lock:
+            self._exclusive.discard(connection)
+        connection.close()
+
+    def close(self) -> None:
+        """Close everything; whoever still waits gets ConnectionLost. Later calls raise ClientClosed."""
+        with self._lock:
+            self._closed = True
+            connections = [*self._shared.values(), *self._exclusive]
+            connections += [connection for idle in self._idle.values() for connection in idle]
+            self._shared.clear()
+            self._exclusive.clear()
+            self._idle.clear()
+        for connection in connections:
+            if connection.opened_by_process == os.getpid():
+                connection.close()
+
+    def _raise_if_closed(self) -> None:
+        if self._closed:
+            raise ClientClosed("the client was closed")

@@ -1,0 +1,32 @@
+"""Arithmetic of positions "next to read".
+
+A position is a `MessageId`: everything before it is done. A batch index of -1 or 0 means the whole entry is still to
+read, k > 0 means messages 0…k-1 of that entry are done. `MessageId(-1, -1)` is the beginning of any topic.
+"""
+
+from spark_pulsar.model.ids import MessageId
+
+
+def after_entry(message_id: MessageId) -> MessageId:
+    """The position after all messages of the entry of `message_id`.
+
+    The entry with the next number need not exist (the ledger may have ended); positions compare all the same.
+    """
+    return MessageId(message_id.ledger_id, message_id.entry_id + 1, message_id.partition, -1)
+
+
+def after_message(message_id: MessageId, batch_size: int) -> MessageId:
+    """The position after one message; `batch_size` is the number of messages in its entry (1 when not batched)."""
+    if message_id.batch_index + 1 >= batch_size or message_id.batch_index < 0:
+        return after_entry(message_id)
+    return message_id._replace(batch_index=message_id.batch_index + 1)
+
+
+def beginning(partition: int) -> MessageId:
+    """The position before everything in a partition (-1 for a topic without partitions)."""
+    return MessageId(-1, -1, partition, -1)
+
+
+def is_beginning(position: MessageId) -> bool:
+    """Whether `position` is before everything."""
+    return position.ledger_id < 0

@@ -1,0 +1,42 @@
+"""Replies that are still to come."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.model.errors import PulsarError
+
+if TYPE_CHECKING:
+    from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+
+class PendingReply:
+    """One request on its way: the reader thread resolves it once, the caller waits for it."""
+
+    __slots__ = ("_done", "_error", "_reply", "consumer_id")
+
+    def __init__(self, consumer_id: int | None = None) -> None:
+        self._done = threading.Event()
+        self._reply: BaseCommand | None = None
+        self._error: PulsarError | None = None
+        self.consumer_id = consumer_id
+        """The consumer the request is about: when the broker closes it, no answer will come."""
+
+    def resolve(self, reply: "BaseCommand") -> None:
+        """The reply has arrived."""
+        self._reply = reply
+        self._done.set()
+
+    def fail(self, error: PulsarError) -> None:
+        """No reply will arrive, or the reply is an error."""
+        self._error = error
+        self._done.set()
+
+    def result(self, deadline: Deadline) -> "BaseCommand":
+        """The reply. Raises what the broker answered, ConnectionLost, or OperationTimeout at the deadline."""
+        if not self._done.wait(deadline.left_ms() / 1000):
+            raise deadline.error()
+        if self._error is not None:
+            raise self._error
+        assert self._reply is not None
+        return self._reply
