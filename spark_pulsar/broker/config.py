@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS, MAX_MESSAGE_SIZE_BYTES
+from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS, MAX_MESSAGE_SIZE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ..broker.config import BrokerConfig
-from ..model.names import split_namespace
+from spark_pulsar.broker.config import BrokerConfig
+from spark_pulsar.model.names import split_namespace
+
+from .pulsar_keys import PULSAR_KEYS
 
 _MIB: Final = 1024 * 1024
 
@@ -61,7 +63,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
     for key, text in settings.items():
         known = KEYS.get(key)
         if known is None:
-            (unsupported if _is_pulsar_key(key) else unknown).append(key)
+            (unsupported if key in PULSAR_KEYS else unknown).append(key)
             continue
         if text == "" and not known.empty_means_something:
             continue  # `key=` in broker.conf means: not set
@@ -203,61 +205,3 @@ KEYS: Final[Mapping[str, _Key]] = {
     "managedLedgerCacheSizeMB": _Key("cache_bytes", _times(_MIB, _natural)),
 }
 """Every key that has an effect."""
-
-_PULSAR_KEYS: Final = frozenset(
-    """
-    advertisedListeners internalListenerName brokerServicePortTls webServicePortTls metadataStoreUrl
-    configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
-    backlogQuotaCheckEnabled backlogQuotaCheckIntervalInSeconds backlogQuotaDefaultLimitBytes backlogQuotaDefaultLimitGB
-    backlogQuotaDefaultLimitSecond backlogQuotaDefaultRetentionPolicy preciseTimeBasedBacklogQuotaCheck
-    ttlDurationDefaultInSeconds messageExpiryCheckIntervalInMinutes defaultRetentionTimeInMinutes
-    defaultRetentionSizeInMB retentionCheckIntervalInSeconds subscriptionExpirationTimeMinutes
-    subscriptionExpiryCheckIntervalInMinutes subscriptionRedeliveryTrackerEnabled
-    subscriptionKeySharedUseConsistentHashing subscriptionKeySharedConsistentHashingReplicaPoints
-    subscriptionKeySharedUseClassicPersistentImplementation activeConsumerFailoverDelayTimeMillis
-    activeConsumerFailoverConsistentHashing unblockStuckSubscriptionEnabled maxUnackedMessagesPerBroker
-    maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize dispatcherMinReadBatchSize
-    preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
-    isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
-    delayedDeliveryMaxDelayInMillis delayedDeliveryTrackerFactoryClassName
-    managedLedgerInactiveLedgerRolloverTimeSeconds managedLedgerDefaultMarkDeleteRateLimit
-    managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
-    managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger
-    managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
-    managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
-    managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
-    maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic maxPublishRatePerTopicInMessages
-    maxPublishRatePerTopicInBytes dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
-    dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte
-    dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
-    dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer subscribeRatePeriodPerConsumerInSecond
-    brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics enableNonPersistentTopics
-    maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled topicLevelPoliciesEnabled
-    systemTopicSchemaCompatibilityStrategy schemaCompatibilityStrategy isAllowAutoUpdateSchemaEnabled
-    isSchemaValidationEnforced brokerServiceCompactionMonitorIntervalInSeconds
-    brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
-    topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
-    enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
-    brokerDeleteInactiveTopicsEnabled brokerDeleteInactiveTopicsFrequencySeconds brokerDeleteInactiveTopicsMode
-    brokerDeleteInactiveTopicsMaxInactiveDurationSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
-    brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds
-    brokerDeduplicationProducerInactivityTimeoutMinutes brokerDeduplicationMaxNumberOfProducers
-    forceDeleteNamespaceAllowed forceDeleteTenantAllowed transactionCoordinatorEnabled functionsWorkerEnabled
-    authenticationEnabled authenticationProviders authenticationRefreshCheckSeconds authorizationEnabled
-    authorizationProvider superUserRoles proxyRoles anonymousUserRole authenticateOriginalAuthData
-    brokerClientAuthenticationPlugin brokerClientAuthenticationParameters tokenSecretKey tokenPublicKey tokenAuthClaim
-    tokenAudienceClaim tokenAudience tokenAllowedClockSkewSeconds tlsEnabled tlsCertificateFilePath tlsKeyFilePath
-    tlsTrustCertsFilePath tlsRequireTrustedClientCertOnConnect tlsAllowInsecureConnection
-    exposeTopicLevelMetricsInPrometheus exposeConsumerLevelMetricsInPrometheus exposeProducerLevelMetricsInPrometheus
-    exposeManagedLedgerMetricsInPrometheus authenticateMetricsEndpoint splitTopicAndPartitionLabelInPrometheus
-    statsUpdateFrequencyInSecs brokerEntryMetadataInterceptors exposingBrokerEntryMetadataToClientEnabled
-    journalWriteData journalMaxGroupWaitMSec journalBufferedWritesThreshold journalAdaptiveGroupWrites
-    journalMaxBackups journalDirectory journalDirectories ledgerDirectories nettyMaxFrameSizeBytes
-    numIOThreads numHttpServerThreads webSocketServiceEnabled defaultNumberOfNamespaceBundles
-    loadBalancerEnabled replicationMetricsEnabled
-    """.split()
-)
-
-
-def _is_pulsar_key(key: str) -> bool:
-    return key in _PULSAR_KEYS

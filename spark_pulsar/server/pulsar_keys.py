@@ -1,0 +1,63 @@
+"""Keys of Apache Pulsar's broker.conf that this broker knows by name only: they are accepted and have no effect."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PULSAR_KEYS: Final = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        advertisedListeners internalListenerName brokerServicePortTls webServicePortTls metadataStoreUrl
+        configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
+        backlogQuotaCheckEnabled backlogQuotaCheckIntervalInSeconds backlogQuotaDefaultLimitBytes
+        backlogQuotaDefaultLimitGB backlogQuotaDefaultLimitSecond backlogQuotaDefaultRetentionPolicy
+        preciseTimeBasedBacklogQuotaCheck ttlDurationDefaultInSeconds messageExpiryCheckIntervalInMinutes
+        defaultRetentionTimeInMinutes defaultRetentionSizeInMB retentionCheckIntervalInSeconds
+        subscriptionExpirationTimeMinutes subscriptionExpiryCheckIntervalInMinutes
+        subscriptionRedeliveryTrackerEnabled subscriptionKeySharedUseConsistentHashing
+        subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
+        activeConsumerFailoverDelayTimeMillis activeConsumerFailoverConsistentHashing unblockStuckSubscriptionEnabled
+        maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
+        dispatcherMinReadBatchSize preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
+        isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
+        delayedDeliveryMaxDelayInMillis delayedDeliveryTrackerFactoryClassName
+        managedLedgerInactiveLedgerRolloverTimeSeconds managedLedgerDefaultMarkDeleteRateLimit
+        managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
+        managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger
+        managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
+        managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
+        managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
+        maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic maxPublishRatePerTopicInMessages
+        maxPublishRatePerTopicInBytes dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
+        dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte
+        dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
+        dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer
+        subscribeRatePeriodPerConsumerInSecond brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics
+        enableNonPersistentTopics maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
+        topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy schemaCompatibilityStrategy
+        isAllowAutoUpdateSchemaEnabled isSchemaValidationEnforced brokerServiceCompactionMonitorIntervalInSeconds
+        brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
+        topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
+        enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
+        brokerDeleteInactiveTopicsEnabled brokerDeleteInactiveTopicsFrequencySeconds brokerDeleteInactiveTopicsMode
+        brokerDeleteInactiveTopicsMaxInactiveDurationSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
+        brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds
+        brokerDeduplicationProducerInactivityTimeoutMinutes brokerDeduplicationMaxNumberOfProducers
+        forceDeleteNamespaceAllowed forceDeleteTenantAllowed transactionCoordinatorEnabled functionsWorkerEnabled
+        authenticationEnabled authenticationProviders authenticationRefreshCheckSeconds authorizationEnabled
+        authorizationProvider superUserRoles proxyRoles anonymousUserRole authenticateOriginalAuthData
+        brokerClientAuthenticationPlugin brokerClientAuthenticationParameters tokenSecretKey tokenPublicKey
+        tokenAuthClaim tokenAudienceClaim tokenAudience tokenAllowedClockSkewSeconds tlsEnabled tlsCertificateFilePath
+        tlsKeyFilePath tlsTrustCertsFilePath tlsRequireTrustedClientCertOnConnect tlsAllowInsecureConnection
+        exposeTopicLevelMetricsInPrometheus exposeConsumerLevelMetricsInPrometheus
+        exposeProducerLevelMetricsInPrometheus exposeManagedLedgerMetricsInPrometheus authenticateMetricsEndpoint
+        splitTopicAndPartitionLabelInPrometheus statsUpdateFrequencyInSecs brokerEntryMetadataInterceptors
+        exposingBrokerEntryMetadataToClientEnabled journalWriteData journalMaxGroupWaitMSec
+        journalBufferedWritesThreshold journalAdaptiveGroupWrites journalMaxBackups journalDirectory
+        journalDirectories ledgerDirectories nettyMaxFrameSizeBytes numIOThreads numHttpServerThreads
+        webSocketServiceEnabled defaultNumberOfNamespaceBundles loadBalancerEnabled replicationMetricsEnabled
+        """,
+    )
+)
