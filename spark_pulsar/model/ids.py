@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .errors import PulsarError
+from spark_pulsar.model.errors import PulsarError
 
 _U64: Final = 1 << 64
 _MAX_I64: Final = (1 << 63) - 1

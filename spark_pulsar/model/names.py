@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from .errors import InvalidTopicName
-from .limits import MAX_PARTITION_INDEX
+from spark_pulsar.model.errors import InvalidTopicName
+from spark_pulsar.model.limits import MAX_PARTITION_INDEX
 
 PERSISTENT: Final = "persistent"
 NON_PERSISTENT: Final = "non-persistent"

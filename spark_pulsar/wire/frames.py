@@ -1,0 +1,162 @@
+"""Frames: cutting a byte stream into them, reading the command in one, writing one (wire-protocol 1.1 to 1.3).
+
+A frame is a `totalSize`, a `commandSize`, a BaseCommand, and for SEND and MESSAGE the bytes of one entry. It is named
+by `(buffer, start, end)` and never copied: `start` is the index of totalSize, `end` the index after the frame.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
+from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MIN_TOTAL_SIZE_BYTES
+from spark_pulsar.wire import varint
+from spark_pulsar.wire.commands import FIELD_OF
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+HEADER: Final = Struct(">II")
+"""totalSize and commandSize."""
+
+_SIZE: Final = Struct(">I")
+_TYPE_TAG: Final = 0x08
+
+
+class Frame(NamedTuple):
+    """One whole frame inside a received buffer."""
+
+    buffer: bytes
+    start: int
+    end: int
+
+
+class FrameSplitter:
+    """Cuts what arrives into frames, holding back at most one unfinished frame.
+
+    `feed` returns the frames that became whole. When what follows them can be no frame it sets `failure`, and the next
+    `feed` raises it: the caller serves the good frames, then closes. When the very first thing is bad, `feed` raises.
+    """
+
+    __slots__ = ("_held", "_held_bytes", "_max_total", "_wanted_bytes", "failure")
+
+    def __init__(self, max_frame_size_bytes: int = MAX_FRAME_SIZE_BYTES) -> None:
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._wanted_bytes = 0
+        self._max_total = max_frame_size_bytes - 4
+        self.failure: MalformedFrame | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the unfinished frame that are kept; never more than the frame limit plus one chunk."""
+        return self._held_bytes
+
+    def limit_frames(self, max_frame_size_bytes: int) -> None:
+        """Use another limit from the next `feed` on; a client does when CONNECTED has told it the broker's."""
+        self._max_total = max_frame_size_bytes - 4
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames completed by `data`. Raises MalformedFrame; see the class."""
+        buffer = self._gather(data)
+        frames: list[Frame] = []
+        if buffer is None:
+            return frames
+        position, size = 0, len(buffer)
+        while position < size:
+            end = self._frame_end(buffer, position, size)
+            if end < 0:
+                break
+            frames.append(Frame(buffer, position, end))
+            position = end
+        self._hold(buffer, position)
+        if self.failure is not None and not frames:
+            raise self.failure
+        return frames
+
+    def _gather(self, data: bytes) -> bytes | None:
+        """All bytes not yet cut, in one piece; None while they cannot complete the frame that was begun."""
+        if self.failure is not None:
+            raise self.failure
+        if not self._held:
+            return data
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes < self._wanted_bytes:
+            return None
+        return b"".join(self._held)
+
+    def _hold(self, buffer: bytes, position: int) -> None:
+        """Keep what is left of `buffer` from `position` on for the next `feed`."""
+        rest = buffer[position:] if self.failure is None else b""
+        self._held = [rest] if rest else []
+        self._held_bytes = len(rest)
+
+    def _frame_end(self, buffer: bytes, position: int, size: int) -> int:
+        """Where the frame at `position` ends; -1 when it is not whole (notes how much is wanted) or not a frame."""
+        if size - position < 4:
+            self._wanted_bytes = 4
+            return -1
+        (total,) = _SIZE.unpack_from(buffer, position)
+        if not MIN_TOTAL_SIZE_BYTES <= total <= self._max_total:
+            self.failure = MalformedFrame(
+                f"a frame of {total} bytes is outside {MIN_TOTAL_SIZE_BYTES} to {self._max_total}"
+            )
+            return -1
+        end: int = position + 4 + total
+        if end > size:
+            self._wanted_bytes = 4 + total
+            return -1
+        return end
+
+
+def command_frame(command: BaseCommand) -> bytes:
+    """The frame of a command without payload. Every required field must be set."""
+    body = command.SerializeToString()
+    return HEADER.pack(len(body) + 4, len(body)) + body
+
+
+def payload_frame(command: BaseCommand, entry: bytes | memoryview) -> bytes:
+    """The frame of a SEND or MESSAGE: the command and the bytes of an entry as stored (see entries.build_entry)."""
+    body = command.SerializeToString()
+    return b"".join((HEADER.pack(len(body) + 4 + len(entry), len(body)), body, entry))
+
+
+def command_end(buffer: bytes, start: int, end: int) -> int:
+    """Where the command of a frame ends and its payload starts; MalformedFrame when the sizes do not fit."""
+    if end - start < 4 + MIN_TOTAL_SIZE_BYTES:
+        raise MalformedFrame(f"a frame of {end - start} bytes")
+    total, command_size = HEADER.unpack_from(buffer, start)
+    if total != end - start - 4:
+        raise MalformedFrame(f"a frame of {end - start - 4} bytes says that it has {total}")
+    if not 2 <= command_size <= total - 4:
+        raise MalformedFrame(f"a command of {command_size} bytes in a frame of {total}")
+    position: int = start + 8 + command_size
+    return position
+
+
+def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int]:
+    """(command, index where the payload starts, which is `end` when there is none).
+
+    Raises MalformedFrame when the bytes are no command, lack a required field (a required enum with an unknown value
+    counts as lacking) or the content of their type; UnknownCommand for a type from another protocol version.
+    """
+    payload_start = command_end(buffer, start, end)
+    body = buffer[start + 8 : payload_start]
+    try:
+        command = BaseCommand.FromString(body)
+    except DecodeError as error:
+        raise MalformedFrame(f"not a command: {error}") from None
+    if not command.HasField("type"):
+        if body[0] == _TYPE_TAG:
+            number, _ = varint.decode(body, 1, len(body))
+            raise UnknownCommand(f"command type {number} is not known", number)
+        raise MalformedFrame("a command without a type")
+    checked: Any = command  # the stubs know neither field names that are variables nor IsInitialized's argument
+    if not checked.HasField(FIELD_OF[command.type]):
+        raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without its content")
+    missing: list[str] = []
+    if not checked.IsInitialized(missing):
+        raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without {', '.join(missing)}")
+    return command, payload_start
