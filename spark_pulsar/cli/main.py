@@ -1,8 +1,5 @@
 """The console script `spark-pulsar`."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 app = typer.Typer(

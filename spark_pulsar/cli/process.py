@@ -23,9 +23,9 @@ class BrokerDidNotStart(RuntimeError):
 class BrokerProcess:
     """One broker, its data directory and its ports; the process behind them can be killed and started again.
 
-    `service_url` and `admin_url` are set by the first `start` and stay the same over restarts, so that clients reconnect.
-    Made by `broker_process`; use it directly only to control the life of the child without a `with` block, and call `close`
-    at the end.
+    `service_url` and `admin_url` are set by the first `start` and stay the same over restarts, so that clients
+    reconnect. Made by `broker_process`; use it directly only to control the life of the child without a `with` block,
+    and call `close` at the end.
     """
 
     def __init__(
@@ -78,8 +78,9 @@ class BrokerProcess:
 
         Raises BrokerDidNotStart after `timeout_s` seconds, or at once when the process ends before.
         """
-        if self._process is not None:
+        if self.is_running:
             raise RuntimeError("the broker is running")
+        self.kill()  # one that ended by itself still has its pipe open
         command = [sys.executable, "-m", "spark_pulsar.cli.main", "broker", "--with-parent"]
         command += ["--data-dir", str(self.data_dir), "--host", self._host]
         command += ["--port", str(self._port), "--http-port", str(self._http_port)]
@@ -98,7 +99,10 @@ class BrokerProcess:
         self._http_port = int(self.admin_url.rpartition(":")[2])
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """End the broker cleanly (SIGTERM) and return its exit status. One that hangs is killed, then TimeoutExpired raised."""
+        """End the broker cleanly (SIGTERM) and return its exit status, 0 when none was running.
+
+        One that takes longer than `timeout_s` seconds is killed, and TimeoutExpired raised.
+        """
         process = self._process
         if process is None:
             return 0
@@ -146,7 +150,7 @@ class BrokerProcess:
 
 
 class _ReadyLine:
-    """Waits for `ready pulsar://… http://…` on a child's output, then reads on so that the child can never block on it."""
+    """Waits for `ready pulsar://… http://…` on a child's output, then reads on so that the child never blocks on it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._output = process.stdout
@@ -192,8 +196,8 @@ def broker_process(
     `conf`: a configuration file, or keys of Pulsar's broker.conf with their values.
     `port`, `http_port`: 0 chooses free ones.
 
-    The broker accepts connections when the block begins. It ends with the block, or with this process however that ends.
-    Raises BrokerDidNotStart.
+    The broker accepts connections when the block begins. It ends with the block, or with this process however that
+    ends. Raises BrokerDidNotStart.
     """
     with BrokerProcess(data_dir, conf, host=host, port=port, http_port=http_port) as broker:
         yield broker

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Our broker under load, alone or beside a real Apache Pulsar in the same run.
+
+    python benchmarks/broker.py [--against apache-pulsar] [--only NAME …] [--seconds S] [--rounds N] [--quick]
+
+One generator (this process: plain sockets, frames built beforehand, see `load/`) drives both brokers over loopback.
+Each broker runs on a fresh data directory of the same disk with its defaults, every receipt after fdatasync; both are
+warmed up first. Every workload is measured in turns, `--rounds` times; the figure is the median, the ratio that of the
+medians.
+
+    unbatched           SENDs of 100 B, one producer, 1,000 in flight                                       messages/s
+    batches             batches of 100 × 100 B, one producer, 200 in flight                                 messages/s
+    latency             one SEND of 100 B every millisecond, each on its own: time to its receipt           ms
+    consume-unbatched   a backlog of single messages, Shared, individual acks in groups                     messages/s
+    consume-batches     a backlog of batches of 100, Exclusive, individual acks of whole batches in groups  messages/s
+    topics              as unbatched, over 1,000 topics in turn, so that no two neighbours share a topic    messages/s
+    process             start to first handshake (s), resident memory when idle (MB)
+
+Consumers behave as official clients do by default: a receiver queue of 1,000 refilled by halves, acks by 1,000 or after
+100 ms.
+`--url` measures a broker that runs already. Results of record: `benchmarks/README.md`.
+"""
+
+import argparse
+import contextlib
+import functools
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from load import frames, machine, peers, workloads
+from load.peers import APACHE_PULSAR, OURS, Peer
+from rich.console import Console
+from rich.table import Table
+
+from spark_pulsar.wire import pulsar_api_pb2 as api
+
+MESSAGE_BYTES = 100
+BATCH = 100
+IN_FLIGHT = 1000
+BATCHES_IN_FLIGHT = 200
+TOPICS = 1000
+PACE_PER_S = 1000
+IDLE_S = 2.0
+# Frames built per second of measuring: more than any broker has taken.
+MAX_FRAMES_PER_S, MAX_BATCHES_PER_S = 260_000, 60_000
+BACKLOG_ENTRIES = {OURS: 500_000, APACHE_PULSAR: 100_000}
+BACKLOG_BATCHES = 30_000
+
+Figures = dict[str, float]
+
+
+# -- workloads -------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def send_buffer(count: int, batch: int = 0, producers: int = 1) -> frames.SendBuffer:
+    """A buffer of SENDs, built once."""
+    return frames.SendBuffer(count, MESSAGE_BYTES, batch, producers)
+
+
+def unbatched(peer: Peer, seconds: float) -> Figures:
+    """Single SENDs of one producer."""
+    buffer = send_buffer(int(MAX_FRAMES_PER_S * seconds))
+    done = workloads.publish(peer.service_url, buffer, [workloads.fresh_topic()], IN_FLIGHT, seconds)
+    return {"unbatched": done.messages_per_s}
+
+
+def batches(peer: Peer, seconds: float) -> Figures:
+    """Batches of one producer."""
+    buffer = send_buffer(int(MAX_BATCHES_PER_S * min(seconds, 3.0)), BATCH)
+    done = workloads.publish(peer.service_url, buffer, [workloads.fresh_topic()], BATCHES_IN_FLIGHT, seconds)
+    return {"batches": done.messages_per_s}
+
+
+def latency(peer: Peer, seconds: float) -> Figures:
+    """Paced SENDs, one by one."""
+    buffer = send_buffer(int(PACE_PER_S * seconds))
+    ordered = workloads.publish_paced(peer.service_url, buffer, PACE_PER_S, seconds)
+    at = {name: ordered[min(int(len(ordered) * part), len(ordered) - 1)] for name, part in PERCENTILES.items()}
+    return {f"latency {name}": value for name, value in at.items()}
+
+
+PERCENTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+
+
+def consume_unbatched(peer: Peer, seconds: float) -> Figures:
+    """A backlog of single messages."""
+    buffer = send_buffer(BACKLOG_ENTRIES.get(peer.name, BACKLOG_ENTRIES[APACHE_PULSAR]))
+    backlog = workloads.Backlog(peer.service_url, buffer, api.CommandSubscribe.Shared)
+    return {"consume-unbatched": backlog.consume(seconds)}
+
+
+def consume_batches(peer: Peer, seconds: float) -> Figures:
+    """A backlog of batches."""
+    backlog = workloads.Backlog(peer.service_url, send_buffer(BACKLOG_BATCHES, BATCH), api.CommandSubscribe.Exclusive)
+    return {"consume-batches": backlog.consume(seconds)}
+
+
+def topics(peer: Peer, seconds: float) -> Figures:
+    """Single SENDs of a thousand producers in turn, each on its own topic, on one connection."""
+    buffer = send_buffer(int(MAX_FRAMES_PER_S * seconds) // TOPICS * TOPICS, producers=TOPICS)
+    names = [workloads.fresh_topic() for _ in range(TOPICS)]
+    return {"topics": workloads.publish(peer.service_url, buffer, names, IN_FLIGHT, seconds).messages_per_s}
+
+
+WORKLOADS: dict[str, Callable[[Peer, float], Figures]] = {
+    "unbatched": unbatched,
+    "batches": batches,
+    "latency": latency,
+    "consume-unbatched": consume_unbatched,
+    "consume-batches": consume_batches,
+    "topics": topics,
+}
+PROCESS = "process"
+
+
+# -- targets ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a figure of ours must reach, against the figure `other` of either broker, or as such when it is None."""
+
+    figure: str
+    other: tuple[str, str] | None
+    bound: float
+    at_least: bool
+
+    def value(self, medians: dict[str, Figures]) -> float | None:
+        """The ratio (or the plain figure) that the bound is for; None when a part was not measured."""
+        mine = medians[OURS].get(self.figure) if OURS in medians else None
+        if self.other is None or mine is None:
+            return mine
+        other = medians.get(self.other[0], {}).get(self.other[1])
+        return mine / other if other else None
+
+    def text(self) -> str:
+        """The bound for people."""
+        sign = "≥" if self.at_least else "≤"
+        if self.other is None:
+            return f"{sign} {self.bound:g}"
+        return f"{sign} {self.bound:g} × " + ("Apache Pulsar" if self.other[0] == APACHE_PULSAR else "one topic")
+
+
+TARGETS = (
+    Target("unbatched", (APACHE_PULSAR, "unbatched"), 1.0, True),
+    Target("batches", (APACHE_PULSAR, "batches"), 2.0, True),
+    Target("latency p50", (APACHE_PULSAR, "latency p50"), 0.25, False),
+    Target("consume-batches", (APACHE_PULSAR, "consume-batches"), 4.0, True),
+    Target("consume-unbatched", (APACHE_PULSAR, "consume-unbatched"), 5.0, True),
+    Target("topics", (OURS, "unbatched"), 0.5, True),
+    Target("start to ready, s", None, 1.0, False),
+    Target("idle memory, MB", None, 80.0, False),
+)
+
+
+# -- the run ---------------------------------------------------------------------------------------------------------
+
+
+def idle(peer: Peer) -> Figures:
+    """Start time and memory of a broker that has done nothing yet; empty when this run did not start it."""
+    if peer.ready_s is None:
+        return {}
+    time.sleep(IDLE_S)
+    memory = peer.resident_mb()
+    return {"start to ready, s": peer.ready_s, "idle memory, MB": memory if memory is not None else float("nan")}
+
+
+def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -> dict[str, list[Figures]]:
+    """All rounds of all workloads, the brokers in turn."""
+    results: dict[str, list[Figures]] = {peer.name: [] for peer in found}
+    wanted = [name for name in WORKLOADS if not args.only or name in args.only]
+    for peer in found:
+        if not args.only or PROCESS in args.only:
+            results[peer.name].append(idle(peer))
+    for name in wanted:
+        for peer in found:
+            WORKLOADS[name](peer, args.warm_up if peer.name == APACHE_PULSAR else min(args.warm_up, 1.0))
+        for turn in range(args.rounds):
+            for peer in found if turn % 2 == 0 else reversed(found):
+                figures = WORKLOADS[name](peer, args.seconds)
+                results[peer.name].append(figures)
+                shown = "  ".join(f"{key} {figure(value)}" for key, value in figures.items())
+                console.print(f"[dim]{peer.name:>14}  {shown}[/dim]")
+        send_buffer.cache_clear()
+    for peer in found:
+        memory = peer.resident_mb()
+        if memory is not None and wanted:
+            results[peer.name].append({"memory after load, MB": memory})
+    return results
+
+
+def medians_of(results: dict[str, list[Figures]]) -> dict[str, Figures]:
+    """The median of every figure over the rounds."""
+    out: dict[str, Figures] = {}
+    for name, rounds in results.items():
+        keys = dict.fromkeys(key for figures in rounds for key in figures)
+        out[name] = {key: statistics.median(each[key] for each in rounds if key in each) for key in keys}
+    return out
+
+
+def figure(value: float | None) -> str:
+    """A figure with three digits that count."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def report(console: Console, medians: dict[str, Figures]) -> bool:
+    """Print both tables; whether every target that was measured is met."""
+    names = list(medians)
+    table = Table("figure", *names, *(["ratio"] if len(names) == 2 else []), title="medians")
+    for key in dict.fromkeys(key for figures in medians.values() for key in figures):
+        values = [medians[name].get(key) for name in names]
+        ratio = []
+        if len(names) == 2:
+            ratio = [f"{values[0] / values[1]:.2f} ×" if values[0] and values[1] else "–"]
+        table.add_row(key, *(figure(value) for value in values), *ratio)
+    console.print(table)
+    table = Table("target", "bound", "reached", "", title="targets")
+    met = True
+    for target in TARGETS:
+        value = target.value(medians)
+        if value is None:
+            continue
+        good = value >= target.bound if target.at_least else value <= target.bound
+        met = met and good
+        table.add_row(target.figure, target.text(), figure(value), "met" if good else "NOT MET")
+    console.print(table)
+    return met
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", choices=[APACHE_PULSAR], help="measure this one in the same run")
+    parser.add_argument("--only", nargs="+", choices=[*WORKLOADS, PROCESS], metavar="NAME", help="only these workloads")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each workload and broker")
+    parser.add_argument(
+        "--warm-up", type=float, default=5.0, help="seconds of each workload before the first measurement"
+    )
+    parser.add_argument("--quick", action="store_true", help="one round of two seconds, a short warm-up")
+    parser.add_argument("--data", type=Path, default=peers.ROOT / "data", help="directory for the brokers' data")
+    parser.add_argument("--url", help="a running broker instead of ours")
+    args = parser.parse_args()
+    if args.quick:
+        args.seconds, args.rounds, args.warm_up = 2.0, 1, 1.0
+    return args
+
+
+def main() -> int:
+    """Exit status 0 when every target that was measured is met."""
+    args = arguments()
+    console = Console()
+    args.data.mkdir(parents=True, exist_ok=True)
+    console.print(machine.description(args.data), highlight=False)
+    gc.disable()  # the generator makes no cycles worth a pause
+    with contextlib.ExitStack() as stack:
+        found = [stack.enter_context(peers.running(args.url) if args.url else peers.ours(args.data))]
+        if args.against:
+            found.append(stack.enter_context(peers.apache_pulsar(args.data)))
+        results = measure(console, found, args)
+    return 0 if report(console, medians_of(results)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

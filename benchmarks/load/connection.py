@@ -1,0 +1,180 @@
+"""One connection of the load generator: control commands with their answers, and a fast walk over what arrives."""
+
+import itertools
+import select
+import socket
+import time
+from urllib.parse import urlsplit
+
+from load import frames
+from spark_pulsar.wire import pulsar_api_pb2 as api
+
+RECEIVE_BYTES = 1 << 20
+ANSWER_TIMEOUT_S = 30.0
+
+
+class UnexpectedFrame(RuntimeError):
+    """The broker sent something that a load run has no use for: an error, a close, an unknown answer."""
+
+
+class Connection:
+    """A connected, handshaken socket. Not blocking: callers wait with `wait`."""
+
+    def __init__(self, service_url: str) -> None:
+        parts = urlsplit(service_url)
+        self.sock = socket.create_connection((parts.hostname, parts.port or 6650), timeout=ANSWER_TIMEOUT_S)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.setblocking(False)
+        self._request_ids = itertools.count(1)
+        self.buffer = bytearray(2 * RECEIVE_BYTES)
+        self.start = 0  # unread bytes are buffer[start:end]
+        self.end = 0
+        hello = api.CommandConnect(client_version="load", protocol_version=19, auth_method_name="none")
+        self.send_all(frames.command(connect=hello))
+        self.answer("connected")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.sock.close()
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float, to_write: bool = False) -> None:
+        """Wait until there is something to read (or, with `to_write`, room to write)."""
+        select.select([self.sock], [self.sock] if to_write else [], [], max(timeout_s, 0))
+
+    def send_all(self, data: bytes | memoryview) -> None:
+        """Send every byte, waiting for room."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.sock.send(view) :]
+            except BlockingIOError:
+                self.wait(ANSWER_TIMEOUT_S, to_write=True)
+
+    def receive(self) -> bool:
+        """Read what has arrived behind the unread bytes; false when nothing had. Raises ConnectionError at the end."""
+        unread = self.end - self.start
+        if len(self.buffer) - self.end < RECEIVE_BYTES:
+            self.buffer[:unread] = self.buffer[self.start : self.end]
+            self.start, self.end = 0, unread
+            if len(self.buffer) - unread < RECEIVE_BYTES:
+                self.buffer.extend(bytes(len(self.buffer)))
+        try:
+            size = self.sock.recv_into(memoryview(self.buffer)[self.end :])
+        except BlockingIOError:
+            return False
+        if size == 0:
+            raise ConnectionError("the broker closed the connection")
+        self.end += size
+        return True
+
+    # -- frames ------------------------------------------------------------------------------------------------------
+
+    def take(self, wanted_type: int, limit: int = 1 << 62) -> list[int]:
+        """Consume up to `limit` whole frames and return where those of `wanted_type` start in `buffer`.
+
+        The places are good until the next `receive`. A PING among them is answered, anything else is UnexpectedFrame.
+        """
+        buffer, start, end = self.buffer, self.start, self.end
+        starts: list[int] = []
+        while end - start >= 10 and len(starts) < limit:
+            size = int.from_bytes(buffer[start : start + 4], "big") + 4
+            if start + size > end:
+                break
+            if buffer[start + 9] == wanted_type:
+                starts.append(start)
+            else:
+                self._other(start)
+            start += size
+        self.start = start
+        return starts
+
+    def command_at(self, start: int) -> api.BaseCommand:
+        """The command of the frame that starts at `start` of `buffer`."""
+        size = int.from_bytes(self.buffer[start + 4 : start + 8], "big")
+        return api.BaseCommand.FromString(bytes(self.buffer[start + 8 : start + 8 + size]))
+
+    def next_frame(self, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        """Wait for one whole frame, consume it and return its start in `buffer` (valid until the next `receive`)."""
+        deadline = time.perf_counter() + timeout_s
+        while True:
+            unread = self.end - self.start
+            if unread >= 10:
+                size = int.from_bytes(self.buffer[self.start : self.start + 4], "big") + 4
+                if unread >= size:
+                    start = self.start
+                    self.start += size
+                    return start
+            if time.perf_counter() > deadline:
+                raise TimeoutError(f"no frame for {timeout_s:g} s")
+            self.wait(deadline - time.perf_counter())
+            self.receive()
+
+    def _other(self, start: int) -> None:
+        found = self.command_at(start)
+        if found.type == frames.PING:
+            self.send_all(frames.command(pong=api.CommandPong()))
+            return
+        raise UnexpectedFrame(str(found))
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def request_id(self) -> int:
+        """A fresh request id."""
+        return next(self._request_ids)
+
+    def answer(self, *wanted: str, drop: int | None = None) -> api.BaseCommand:
+        """Wait for a command that has one of the fields `wanted`; frames of type `drop` are skipped."""
+        while True:
+            start = self.next_frame()
+            found_type = self.buffer[start + 9]
+            if found_type == drop:
+                continue
+            found = self.command_at(start)
+            if any(found.HasField(name) for name in wanted):
+                return found
+            self._other(start)
+
+    def look_up(self, topic: str) -> None:
+        """Make the broker own and load the topic, as every client does first."""
+        request = api.CommandLookupTopic(topic=topic, request_id=self.request_id())
+        self.send_all(frames.command(lookupTopic=request))
+        found = self.answer("lookupTopicResponse").lookupTopicResponse
+        if found.response != api.CommandLookupTopicResponse.Connect:
+            raise UnexpectedFrame(f"lookup of {topic}: {found}")
+
+    def create_producers(self, topics: list[str]) -> None:
+        """One producer for each topic, ids counting up from FIRST_PRODUCER_ID."""
+        for topic in topics:
+            self.look_up(topic)
+        for index, topic in enumerate(topics):
+            producer = api.CommandProducer(topic=topic, producer_id=frames.FIRST_PRODUCER_ID + index)
+            producer.request_id = self.request_id()
+            producer.producer_name = frames.PRODUCER_NAME
+            self.send_all(frames.command(producer=producer))
+            self.answer("producer_success")
+
+    def subscribe(self, topic: str, subscription: str, kind: int, consumer_id: int = 1) -> None:
+        """A durable subscription from the topic's first message."""
+        self.look_up(topic)
+        request = api.CommandSubscribe(
+            topic=topic,
+            subscription=subscription,
+            subType=kind,  # type: ignore[arg-type]
+            consumer_id=consumer_id,
+            request_id=self.request_id(),
+            initialPosition=api.CommandSubscribe.Earliest,
+        )
+        self.send_all(frames.command(subscribe=request))
+        self.answer("success")
+
+    def flow(self, consumer_id: int, permits: int) -> None:
+        """Grant more permits."""
+        self.send_all(frames.command(flow=api.CommandFlow(consumer_id=consumer_id, messagePermits=permits)))

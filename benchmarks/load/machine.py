@@ -1,0 +1,50 @@
+"""What the figures were measured on."""
+
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+
+
+def description(data: Path) -> str:
+    """Processor, cores, memory, kernel, Python; file system of `data` and the time one fdatasync takes on it."""
+    model = "unknown processor"
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return (
+        f"{model}, {os.cpu_count()} cores, {memory_gb:.0f} GB; "
+        f"Linux {platform.release()}, Python {platform.python_version()}; "
+        f"data on {_file_system(data)}, fdatasync of 4 KB p50 {_fdatasync_ms(data):.2f} ms"
+    )
+
+
+def _file_system(path: Path) -> str:
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    path = path.resolve()
+    found = [mount for mount in mounts if path.is_relative_to(mount[1])]
+    return max(found, key=lambda mount: len(mount[1]))[2] if found else "unknown file system"
+
+
+def _fdatasync_ms(directory: Path, count: int = 100) -> float:
+    """Median over `count` writes into a preallocated file, as a journal does."""
+    name = directory / "fdatasync-probe"
+    file = os.open(name, os.O_RDWR | os.O_CREAT)
+    try:
+        os.pwrite(file, bytes(4096 * count), 0)
+        os.fsync(file)
+        times = []
+        for index in range(count):
+            started = time.perf_counter()
+            os.pwrite(file, b"x" * 4096, index * 4096)
+            os.fdatasync(file)
+            times.append(time.perf_counter() - started)
+        return statistics.median(times) * 1000
+    finally:
+        os.close(file)
+        name.unlink()

@@ -1,0 +1,97 @@
+"""The brokers under load: ours as a child on a fresh data directory, a real Apache Pulsar, or one that runs already."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import spark_pulsar
+from load.connection import Connection
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS, APACHE_PULSAR = "ours", "apache-pulsar"
+RUNNING_APACHE_PULSAR = "APACHE_PULSAR_URLS"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A broker that serves; `pid` and `ready_s` (process start to first handshake) only if this run started it."""
+
+    name: str
+    service_url: str
+    pid: int | None = None
+    ready_s: float | None = None
+
+    def resident_mb(self) -> float | None:
+        """Resident memory now, in MB of 10^6 bytes."""
+        if self.pid is None:
+            return None
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@contextlib.contextmanager
+def fresh_directory(parent: Path) -> Iterator[Path]:
+    """An empty directory on the disk of `parent`, removed at the end."""
+    parent.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="load-", dir=parent))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def ours(data: Path) -> Iterator[Peer]:
+    """Our broker with its defaults."""
+    with fresh_directory(data) as directory:
+        started = time.perf_counter()
+        with spark_pulsar.broker_process(directory) as process:
+            Connection(process.service_url).close()
+            yield Peer(OURS, process.service_url, process.pid, time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def apache_pulsar(data: Path) -> Iterator[Peer]:
+    """A real Apache Pulsar, started here, or the running one that the environment names."""
+    if running := os.environ.get(RUNNING_APACHE_PULSAR):
+        yield Peer(APACHE_PULSAR, running.split()[0])
+        return
+    with fresh_directory(data) as directory:
+        started = time.perf_counter()
+        port, http_port = _free_ports(2)
+        command = [sys.executable, "-m", "tests.apache_pulsar.start", "--data", str(directory)]
+        command += ["--port", str(port), "--http-port", str(http_port)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline().split()
+            if line[:1] != ["ready"]:
+                raise RuntimeError("Apache Pulsar did not start; its log is above")
+            Connection(line[1]).close()
+            ready_s = time.perf_counter() - started
+            java = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+            yield Peer(APACHE_PULSAR, line[1], java, ready_s)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+            process.stdout.close()
+
+
+def running(service_url: str) -> contextlib.AbstractContextManager[Peer]:
+    """A broker that somebody else runs."""
+    return contextlib.nullcontext(Peer(service_url, service_url))
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]

@@ -1,0 +1,175 @@
+"""The measurements. Each takes a service URL and returns figures; nothing here knows which broker it talks to."""
+
+import contextlib
+import itertools
+import os
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from load import frames
+from load.connection import ANSWER_TIMEOUT_S, Connection, UnexpectedFrame
+from spark_pulsar.wire import pulsar_api_pb2 as api
+
+CONSUMER_ID = 1
+# What the official clients do: a receiver queue of 1,000, refilled by halves; acks leave by 1,000 or after 100 ms.
+RECEIVER_QUEUE = 1000
+ACK_GROUP = 1000
+ACK_GROUP_S = 0.1
+
+_topic_numbers = itertools.count()
+
+
+def fresh_topic() -> str:
+    """A topic name that nobody has used."""
+    return f"persistent://public/default/load-{os.getpid()}-{next(_topic_numbers)}"
+
+
+@dataclass(slots=True)
+class Published:
+    """Outcome of a publishing run: messages a second over all, and the ids of the receipts when they were asked for."""
+
+    messages_per_s: float
+    ids: list[tuple[int, int]]
+
+
+def publish(
+    service_url: str,
+    buffer: frames.SendBuffer,
+    topics: list[str],
+    in_flight: int,
+    seconds: float = float("inf"),
+    keep_ids: bool = False,
+) -> Published:
+    """Send frames, at most `in_flight` unanswered, until the buffer or the time ends; then await what is missing."""
+    with Connection(service_url) as connection:
+        connection.create_producers(topics)
+        return _pump(connection, buffer, in_flight, seconds, keep_ids)
+
+
+def _pump(
+    connection: Connection, buffer: frames.SendBuffer, in_flight: int, seconds: float, keep_ids: bool
+) -> Published:
+    data, size, count = buffer.data, buffer.frame_bytes, buffer.count
+    ids: list[tuple[int, int]] = []
+    sent = answered = 0  # bytes sent; frames answered
+    started = time.perf_counter()
+    deadline = started + seconds
+    heard = started
+    while True:
+        now = time.perf_counter()
+        if now >= deadline:  # no new frame, but the one that is partly out must be finished
+            count = min(count, -(-sent // size))
+        if answered == count:
+            break
+        limit = min(answered + in_flight, count) * size
+        if sent < limit:
+            with contextlib.suppress(BlockingIOError):
+                sent += connection.sock.send(data[sent:limit])
+        connection.wait(1.0, to_write=sent < limit)
+        if connection.receive():
+            heard = now
+            receipts = connection.take(frames.SEND_RECEIPT)
+            answered += len(receipts)
+            if keep_ids:
+                found = [connection.command_at(start).send_receipt.message_id for start in receipts]
+                ids.extend((message_id.ledgerId, message_id.entryId) for message_id in found)
+        elif now - heard > ANSWER_TIMEOUT_S:
+            raise TimeoutError(f"{sent // size - answered} receipts missing for {ANSWER_TIMEOUT_S:g} s")
+    elapsed = time.perf_counter() - started
+    return Published(answered * buffer.messages_per_frame / elapsed, ids)
+
+
+def publish_paced(service_url: str, buffer: frames.SendBuffer, per_s: float, seconds: float) -> list[float]:
+    """Send one frame every 1 / `per_s` seconds, each on its own; returns the latencies to its receipt in ms, sorted.
+
+    The pace does not wait for receipts, so a slow broker shows as latency and not as a lower rate.
+    """
+    latencies_ms: list[float] = []
+    unanswered: deque[float] = deque()
+    data, size = buffer.data, buffer.frame_bytes
+    count = min(int(per_s * seconds), buffer.count)
+    with Connection(service_url) as connection:
+        connection.create_producers([fresh_topic()])
+        clock = time.perf_counter
+        started = clock()
+        sent = 0
+        while len(latencies_ms) < count:
+            due = started + sent / per_s
+            now = clock()
+            if sent < count and now >= due:
+                unanswered.append(now)
+                connection.send_all(data[sent * size : (sent + 1) * size])
+                sent += 1
+                continue
+            connection.wait(min(due - now, 1.0) if sent < count else 1.0)
+            if connection.receive():
+                now = clock()
+                for _ in connection.take(frames.SEND_RECEIPT):
+                    latencies_ms.append((now - unanswered.popleft()) * 1000)
+            elif unanswered and now - unanswered[0] > ANSWER_TIMEOUT_S:
+                raise TimeoutError("no receipt")
+    return sorted(latencies_ms)
+
+
+class Backlog:
+    """A topic with a durable subscription at its beginning and `count` entries to consume."""
+
+    def __init__(self, service_url: str, buffer: frames.SendBuffer, kind: int) -> None:
+        self.service_url = service_url
+        self.topic = fresh_topic()
+        self.kind = kind
+        self.messages_per_entry = buffer.messages_per_frame
+        with Connection(service_url) as connection:
+            connection.subscribe(self.topic, "load", kind, CONSUMER_ID)
+        in_flight = 200 if buffer.messages_per_frame > 1 else 1000
+        self.ids = publish(service_url, buffer, [self.topic], in_flight, keep_ids=True).ids
+
+    def consume(self, seconds: float) -> float:
+        """Read and acknowledge until the time or the backlog ends; messages a second, last ack's receipt included."""
+        with Connection(self.service_url) as connection:
+            connection.subscribe(self.topic, "load", self.kind, CONSUMER_ID)
+            rate = self._consume(connection, time.perf_counter() + seconds)
+            request = api.CommandUnsubscribe(consumer_id=CONSUMER_ID, request_id=connection.request_id())
+            connection.send_all(frames.command(unsubscribe=request))
+            connection.answer("success", drop=frames.MESSAGE)
+        return rate
+
+    def _consume(self, connection: Connection, deadline: float) -> float:
+        parts = [frames.ack_part(*position) for position in self.ids]
+        count, per_entry = len(self.ids), self.messages_per_entry
+        received = acked = to_refill = 0
+        started = last_ack = time.perf_counter()
+        connection.flow(CONSUMER_ID, RECEIVER_QUEUE)
+        while received < count:
+            now = time.perf_counter()
+            if now >= deadline:
+                break
+            if received - acked >= ACK_GROUP or (received > acked and now - last_ack >= ACK_GROUP_S):
+                upto = min(received, acked + ACK_GROUP)
+                connection.send_all(frames.ack_frame(CONSUMER_ID, parts[acked:upto]))
+                acked, last_ack = upto, now
+                continue
+            connection.wait(ACK_GROUP_S)
+            if not connection.receive():
+                continue
+            found = connection.take(frames.MESSAGE, count - received)
+            if not found:
+                continue
+            received += len(found)
+            self._check_order(connection.command_at(found[-1]), received)
+            to_refill += len(found) * per_entry
+            if to_refill >= RECEIVER_QUEUE // 2:
+                connection.flow(CONSUMER_ID, to_refill)
+                to_refill = 0
+        request_id = connection.request_id()
+        connection.send_all(frames.ack_frame(CONSUMER_ID, parts[acked:received], request_id))
+        answer = connection.answer("ackResponse", drop=frames.MESSAGE).ackResponse
+        if answer.HasField("error"):
+            raise UnexpectedFrame(str(answer))
+        return received * per_entry / (time.perf_counter() - started)
+
+    def _check_order(self, command: api.BaseCommand, received: int) -> None:
+        position = (command.message.message_id.ledgerId, command.message.message_id.entryId)
+        if position != self.ids[received - 1]:
+            raise UnexpectedFrame(f"message {received} is {position}, expected {self.ids[received - 1]}")
