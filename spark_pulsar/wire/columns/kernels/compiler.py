@@ -1,0 +1,182 @@
+"""How kernels are compiled, where the machine code is kept, and what happens without numba.
+
+A kernel is a plain Python function over flat arrays. With numba it is compiled when its module is imported, for one
+fixed signature, so that no call ever pays for compilation; the code comes from a cache directory after the first
+time. Without numba (or with ``NUMBA_DISABLE_JIT=1``) the same function runs interpreted over memoryviews, whose items
+are Python integers: slow, but the same results.
+
+The cache directory, first that can be used:
+
+1. ``NUMBA_CACHE_DIR``, when set;
+2. ``__pycache__`` beside the kernels;
+3. the user's cache directory (``$XDG_CACHE_HOME`` or ``~/.cache``);
+4. a directory of this user alone below the system's temporary directory.
+
+Below 2 to 4 the code lies in a directory named after a digest of all kernel sources, because numba itself looks at
+the calling function's file only and would keep code of a callee that has changed in another file.
+"""
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+try:
+    import numba
+    from numba.core import types
+except ImportError:  # pragma: no cover - exercised in a subprocess without numba
+    numba = None
+
+COMPILED = numba is not None and not numba.config.DISABLE_JIT
+"""Whether kernels run as machine code in this process."""
+
+
+class Bytes(Protocol):
+    """A flat array of bytes as a kernel sees it."""
+
+    def __getitem__(self, index: int) -> int: ...
+    def __setitem__(self, index: int, value: int) -> None: ...
+    def __len__(self) -> int: ...
+
+
+class Ints(Protocol):
+    """A flat array of signed integers as a kernel sees it."""
+
+    def __getitem__(self, index: int) -> int: ...
+    def __setitem__(self, index: int, value: int) -> None: ...
+    def __len__(self) -> int: ...
+
+
+class Table(Protocol):
+    """A table of 64-bit integers, ``table[field, item]``, each field contiguous."""
+
+    def __getitem__(self, index: tuple[int, int]) -> int: ...
+    def __setitem__(self, index: tuple[int, int], value: int) -> None: ...
+
+
+# Argument types of kernels. Arrays that are only read also accept read-only memory, such as Arrow's.
+if COMPILED:
+    READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+    WRITE_BYTES = types.Array(types.uint8, 1, "C")
+    READ_INTS = types.Array(types.int64, 1, "C", readonly=True)
+    WRITE_INTS = types.Array(types.int64, 1, "C")
+    READ_OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
+    WRITE_OFFSETS = types.Array(types.int32, 1, "C")
+    READ_TABLE = types.Array(types.int64, 2, "C", readonly=True)
+    WRITE_TABLE = types.Array(types.int64, 2, "C")
+    INT = types.int64
+else:
+    READ_BYTES = WRITE_BYTES = READ_INTS = WRITE_INTS = READ_OFFSETS = WRITE_OFFSETS = None
+    READ_TABLE = WRITE_TABLE = INT = None
+
+Result = TypeVar("Result")
+
+
+def _usable(directory: Path) -> bool:
+    """Whether compiled code may be kept below ``directory``: it can be written, and by no other user."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+        return directory.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _digest() -> str:
+    """Names the state of all kernel sources of this package; a constant when they cannot be read (zip import)."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def cache_directory() -> str | None:
+    """The directory for compiled kernels, or None: numba's own choice (its environment variable) or no cache at all."""
+    if not COMPILED or numba.config.CACHE_DIR:
+        return None
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    private_temporary = Path(tempfile.gettempdir()) / f"spark-pulsar-kernels-{os.getuid()}"
+    below = f"kernels-{_digest()}"
+    candidates = (
+        Path(__file__).parent / "__pycache__" / below,
+        user_cache / "spark-pulsar" / below,
+        private_temporary / below,
+    )
+    for candidate in candidates:
+        # A directory of another user in a shared place could hold forged code: its parent must be ours as well.
+        if _usable(candidate) and (candidate.parent != private_temporary or _usable(private_temporary)):
+            return str(candidate)
+    return None
+
+
+@contextmanager
+def _cached_here() -> Iterator[bool]:
+    """Points numba at our directory while it decorates one function; yields whether caching is possible."""
+    directory = cache_directory()
+    if directory is None:
+        yield bool(numba.config.CACHE_DIR)
+        return
+    numba.config.CACHE_DIR = directory
+    try:
+        yield True
+    finally:
+        numba.config.CACHE_DIR = ""
+
+
+def _interpreted(function: Callable[..., Result]) -> Callable[..., Result]:
+    """The kernel without numba: arrays become memoryviews, so that items are Python integers that never overflow."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any) -> Result:
+        return function(*(memoryview(a) if isinstance(a, np.ndarray) else a for a in arguments))
+
+    return run
+
+
+def kernel(*argument_types: Any) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Declares an entry point called from Python: compiled now, for exactly these argument types.
+
+    It runs without the interpreter lock and must check every index itself: there are no bounds checks.
+    """
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        if not COMPILED:
+            return _interpreted(function)
+        with _cached_here() as cached:
+            compiled: Callable[..., Result] = numba.njit(argument_types, cache=cached, nogil=True, error_model="numpy")(
+                function
+            )
+        return compiled
+
+    return decorate
+
+
+def inlined(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Declares a function that kernels call; it is compiled into them and has no entry point of its own."""
+    if not COMPILED:
+        return function
+    compiled: Callable[..., Result] = numba.njit(nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def _copy_in_loop(target: Bytes, target_at: int, source: Bytes, source_at: int, length: int) -> None:
+    """Copies ``length`` bytes; both ranges must lie inside their arrays."""
+    for i in range(length):
+        target[target_at + i] = source[source_at + i]
+
+
+def _copy_by_slice(target: Any, target_at: int, source: Any, source_at: int, length: int) -> None:
+    """Copies ``length`` bytes between memoryviews at once: a loop would take a microsecond for ten bytes."""
+    target[target_at : target_at + length] = source[source_at : source_at + length]
+
+
+copy_bytes: Callable[[Any, int, Any, int, int], None] = inlined(_copy_in_loop) if COMPILED else _copy_by_slice
+"""``copy_bytes(target, target_at, source, source_at, length)`` for kernels."""

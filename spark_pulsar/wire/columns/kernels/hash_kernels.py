@@ -1,0 +1,80 @@
+"""Hashes of key columns, equal to those of the official clients."""
+
+from spark_pulsar.wire.columns.kernels.column_kernels import utf8_sequence_size
+from spark_pulsar.wire.columns.kernels.compiler import READ_BYTES, READ_INTS, WRITE_INTS, Bytes, Ints, inlined, kernel
+
+_MASK_32 = 0xFFFFFFFF
+_MASK_31 = 0x7FFFFFFF
+_REPLACEMENT = 0xFFFD
+_C1 = 0xCC9E2D51
+_C2 = 0x1B873593
+
+
+@inlined
+def code_point(data: Bytes, at: int, size: int) -> int:
+    """The character of a valid UTF-8 sequence."""
+    if size == 1:
+        return data[at] & 0x7F
+    point = data[at] & (0xFF >> (size + 1))
+    for i in range(1, size):
+        point = point << 6 | data[at + i] & 0x3F
+    return point
+
+
+@kernel(READ_BYTES, READ_INTS, WRITE_INTS)
+def java_string_hashes(data: Bytes, offsets: Ints, hashes: Ints) -> None:
+    """``String.hashCode`` of Java, masked to 31 bits, of each UTF-8 text; bytes that are no UTF-8 count as U+FFFD."""
+    for i in range(len(hashes)):
+        at, end = offsets[i], offsets[i + 1]
+        value = 0
+        while at < end:
+            size = utf8_sequence_size(data, at, end)
+            if size == 0:
+                point, size = _REPLACEMENT, 1
+            else:
+                point = code_point(data, at, size)
+            if point > 0xFFFF:
+                point -= 0x10000
+                value = (31 * value + (0xD800 | point >> 10)) & _MASK_32
+                point = 0xDC00 | point & 0x3FF
+            value = (31 * value + point) & _MASK_32
+            at += size
+        hashes[i] = value & _MASK_31
+
+
+@inlined
+def rotate_left(value: int, bits: int) -> int:
+    """Rotates a 32-bit number."""
+    return (value << bits | value >> (32 - bits)) & _MASK_32
+
+
+@inlined
+def scramble(word: int) -> int:
+    """Murmur3's treatment of one input word."""
+    return rotate_left(word * _C1 & _MASK_32, 15) * _C2 & _MASK_32
+
+
+@inlined
+def murmur3_32(data: Bytes, at: int, length: int) -> int:
+    """MurmurHash3 x86 32-bit with seed 0."""
+    value = 0
+    tail = at + (length & ~3)
+    while at < tail:
+        word = data[at] & 0xFF | (data[at + 1] & 0xFF) << 8 | (data[at + 2] & 0xFF) << 16 | (data[at + 3] & 0xFF) << 24
+        value = (rotate_left(value ^ scramble(word), 13) * 5 + 0xE6546B64) & _MASK_32
+        at += 4
+    word = 0
+    for i in range(length & 3):
+        word |= (data[tail + i] & 0xFF) << 8 * i
+    value ^= scramble(word)  # scramble(0) is 0: nothing changes without a tail
+    value ^= length & _MASK_32
+    value = (value ^ value >> 16) * 0x85EBCA6B & _MASK_32
+    value = (value ^ value >> 13) * 0xC2B2AE35 & _MASK_32
+    return value ^ value >> 16
+
+
+@kernel(READ_BYTES, READ_INTS, WRITE_INTS)
+def murmur3_32_hashes(data: Bytes, offsets: Ints, hashes: Ints) -> None:
+    """Murmur3_32 with seed 0, masked to 31 bits, of each item."""
+    for i in range(len(hashes)):
+        hashes[i] = murmur3_32(data, offsets[i], offsets[i + 1] - offsets[i]) & _MASK_31

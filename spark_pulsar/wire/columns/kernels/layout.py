@@ -1,0 +1,170 @@
+"""The tables kernels exchange: which row of a table holds which field, and what their error codes mean.
+
+A table is ``int64[fields, items]``. Positions are byte positions in one buffer; a pair ``*_START``, ``*_LENGTH`` says
+where bytes lie, with length -1 for "no such bytes" (null).
+"""
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+MIN_INT64 = -(2**63)
+ABSENT = MIN_INT64
+"""Value of an optional integer field that is not present."""
+
+# Entry table: one item per entry.
+HEAD_START = 0  # first byte of the checksummed part (the metadata size)
+METADATA_START = 1
+METADATA_LENGTH = 2
+PAYLOAD_START = 3
+PAYLOAD_LENGTH = 4
+CHECKSUM = 5  # the stored CRC32C, or ABSENT
+KIND = 6
+COUNT = 7  # messages in the entry: 0 for a marker and for a chunk that is not the last
+PRODUCER_START = 8
+PRODUCER_LENGTH = 9
+SEQUENCE_ID = 10
+PUBLISH_TIME = 11
+PROPERTY_COUNT = 12
+KEY_START = 13
+KEY_LENGTH = 14
+COMPRESSION = 15
+UNCOMPRESSED_SIZE = 16
+MESSAGES_IN_BATCH = 17  # field 11, or ABSENT
+EVENT_TIME = 18
+ENCRYPTION_KEYS = 19  # how many
+KEY_IS_BASE64 = 20
+ORDERING_KEY_START = 21
+ORDERING_KEY_LENGTH = 22
+MARKER = 23  # marker_type, or ABSENT
+NULL_VALUE = 24
+UUID_START = 25
+UUID_LENGTH = 26
+CHUNK_COUNT = 27
+CHUNK_TOTAL_SIZE = 28
+CHUNK_ID = 29
+NULL_KEY = 30
+ENTRY_FIELDS = 31
+
+# Row table: one item per message.
+ROW_ENTRY = 0  # index of its entry
+ROW_BATCH_INDEX = 1  # -1 outside a batch
+ROW_VALUE_START = 2
+ROW_VALUE_LENGTH = 3
+ROW_KEY_START = 4
+ROW_KEY_LENGTH = 5
+ROW_KEY_IS_BASE64 = 6
+ROW_ORDERING_START = 7
+ROW_ORDERING_LENGTH = 8
+ROW_SEQUENCE_ID = 9
+ROW_EVENT_TIME = 10
+ROW_PROPERTY_COUNT = 11
+ROW_METADATA_START = 12  # where its properties are found again
+ROW_METADATA_END = 13
+ROW_FIELDS = 14
+
+# Batch table: one item per encoded batch.
+BATCH_GROUP = 0
+BATCH_FIRST = 1  # first place in the list of rows
+BATCH_STOP = 2
+BATCH_START = 3  # first byte
+BATCH_END = 4
+BATCH_FIELDS = 5
+
+# Kinds of entries.
+KIND_SINGLE = 0
+KIND_BATCH = 1
+KIND_CHUNK = 2
+KIND_MARKER = 3
+
+SMALLEST_ITEM_BYTES = 6
+"""A batch item is at least its 4-byte metadata size and the required payload_size field of two bytes."""
+
+SMALLEST_PROPERTY_BYTES = 6
+"""A property is at least its tag and length, and the same for its key and its value."""
+
+
+class Reason(IntEnum):
+    """Why a kernel refused its input; kernels return the negative value."""
+
+    TRUNCATED = 1
+    BAD_VARINT = 2
+    BAD_TAG = 3
+    BAD_LENGTH = 4
+    MISSING_FIELD = 5
+    NEGATIVE_SIZE = 6
+    BAD_COUNT = 7
+    BAD_BASE64 = 8
+    UNASSEMBLED_CHUNK = 9
+    ENCRYPTED = 10
+    CHECKSUM = 11
+    TOO_LARGE = 12
+    BAD_CHUNK = 13
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Reason.TRUNCATED: "it ends early",
+    Reason.BAD_VARINT: "a number is cut off or longer than 64 bits",
+    Reason.BAD_TAG: "a field tag is not valid",
+    Reason.BAD_LENGTH: "a length reaches beyond the end",
+    Reason.MISSING_FIELD: "a required field is missing",
+    Reason.NEGATIVE_SIZE: "a size is negative",
+    Reason.BAD_COUNT: "its number of messages is negative or more than its payload can hold",
+    Reason.BAD_BASE64: "a key is marked base64 and is not",
+    Reason.UNASSEMBLED_CHUNK: "it is one chunk of a larger message, which must be put together first",
+    Reason.ENCRYPTED: "it is encrypted",
+    Reason.CHECKSUM: "its checksum does not match",
+    Reason.TOO_LARGE: "its columns would pass 2 GiB",
+    Reason.BAD_CHUNK: "its chunk number is outside its number of chunks",
+}
+
+# What the loop bodies need as plain integers: numba freezes module globals, not enum members.
+TRUNCATED = -int(Reason.TRUNCATED)
+BAD_VARINT = -int(Reason.BAD_VARINT)
+BAD_TAG = -int(Reason.BAD_TAG)
+BAD_LENGTH = -int(Reason.BAD_LENGTH)
+MISSING_FIELD = -int(Reason.MISSING_FIELD)
+NEGATIVE_SIZE = -int(Reason.NEGATIVE_SIZE)
+BAD_COUNT = -int(Reason.BAD_COUNT)
+BAD_BASE64 = -int(Reason.BAD_BASE64)
+UNASSEMBLED_CHUNK = -int(Reason.UNASSEMBLED_CHUNK)
+ENCRYPTED = -int(Reason.ENCRYPTED)
+TOO_LARGE = -int(Reason.TOO_LARGE)
+BAD_CHUNK = -int(Reason.BAD_CHUNK)
+
+
+def _slots() -> npt.NDArray[np.int64]:
+    """For every one-byte or two-byte tag of MessageMetadata that is read: its row of the entry table, else -1."""
+    varint, delimited = 0, 2
+    fields = (
+        (1, delimited, PRODUCER_START),
+        (2, varint, SEQUENCE_ID),
+        (3, varint, PUBLISH_TIME),
+        (6, delimited, KEY_START),
+        (8, varint, COMPRESSION),
+        (9, varint, UNCOMPRESSED_SIZE),
+        (11, varint, MESSAGES_IN_BATCH),
+        (12, varint, EVENT_TIME),
+        (17, varint, KEY_IS_BASE64),
+        (18, delimited, ORDERING_KEY_START),
+        (20, varint, MARKER),
+        (25, varint, NULL_VALUE),
+        (26, delimited, UUID_START),
+        (27, varint, CHUNK_COUNT),
+        (28, varint, CHUNK_TOTAL_SIZE),
+        (29, varint, CHUNK_ID),
+        (30, varint, NULL_KEY),
+    )
+    slots = np.full(256, -1, np.int64)
+    for number, wire_type, row in fields:
+        slots[number << 3 | wire_type] = row
+    return slots
+
+
+METADATA_SLOTS = _slots()

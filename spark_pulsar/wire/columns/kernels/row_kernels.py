@@ -1,0 +1,224 @@
+"""From entries to the row table: one row for each message that is wanted, with the places of its parts.
+
+Batch payloads are walked item by item; single messages take their row from the entry table.
+"""
+
+from spark_pulsar.wire.columns.kernels.compiler import (
+    READ_BYTES,
+    READ_INTS,
+    READ_TABLE,
+    WRITE_TABLE,
+    Bytes,
+    Ints,
+    Table,
+    inlined,
+    kernel,
+)
+from spark_pulsar.wire.columns.kernels.layout import (
+    ABSENT,
+    BAD_LENGTH,
+    COUNT,
+    ENCRYPTED,
+    ENCRYPTION_KEYS,
+    EVENT_TIME,
+    KEY_IS_BASE64,
+    KEY_LENGTH,
+    KEY_START,
+    KIND,
+    KIND_BATCH,
+    KIND_CHUNK,
+    KIND_MARKER,
+    METADATA_LENGTH,
+    METADATA_START,
+    MISSING_FIELD,
+    NEGATIVE_SIZE,
+    NULL_KEY,
+    NULL_VALUE,
+    ORDERING_KEY_LENGTH,
+    ORDERING_KEY_START,
+    PAYLOAD_LENGTH,
+    PAYLOAD_START,
+    PROPERTY_COUNT,
+    ROW_BATCH_INDEX,
+    ROW_ENTRY,
+    ROW_EVENT_TIME,
+    ROW_KEY_IS_BASE64,
+    ROW_KEY_LENGTH,
+    ROW_KEY_START,
+    ROW_METADATA_END,
+    ROW_METADATA_START,
+    ROW_ORDERING_LENGTH,
+    ROW_ORDERING_START,
+    ROW_PROPERTY_COUNT,
+    ROW_SEQUENCE_ID,
+    ROW_VALUE_LENGTH,
+    ROW_VALUE_START,
+    SEQUENCE_ID,
+    TRUNCATED,
+    UNASSEMBLED_CHUNK,
+)
+from spark_pulsar.wire.columns.kernels.varints import as_int32, read_field, read_uint32
+
+# Tags of SingleMessageMetadata.
+_PROPERTIES = 0x0A
+_PARTITION_KEY = 0x12
+_PAYLOAD_SIZE = 0x18
+_COMPACTED_OUT = 0x20
+_EVENT_TIME = 0x28
+_KEY_IS_BASE64 = 0x30
+_ORDERING_KEY = 0x3A
+_SEQUENCE_ID = 0x40
+_NULL_VALUE = 0x48
+_NULL_KEY = 0x50
+
+_COMPACTED_OUT_FLAG = 1
+_NULL_VALUE_FLAG = 2
+_NULL_KEY_FLAG = 4
+
+
+@inlined
+def set_flag(flags: int, flag: int, value: int) -> int:
+    """The flag as the last occurrence of its field says."""
+    return flags | flag if value != 0 else flags & ~flag
+
+
+@inlined
+def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int, int, int]:
+    """Reads one SingleMessageMetadata into row ``r``: (payload size, flags, 0), or a negative code as the last.
+
+    Sequence id and the row's identity are set before by the caller.
+    """
+    rows[ROW_METADATA_START, r] = at
+    rows[ROW_METADATA_END, r] = end
+    rows[ROW_KEY_LENGTH, r] = -1
+    rows[ROW_ORDERING_LENGTH, r] = -1
+    key_is_base64, event_time, properties, flags, size = 0, 0, 0, 0, ABSENT
+    while at < end:
+        tag, value, start, at = read_field(data, at, end)
+        if at < 0:
+            return 0, 0, at
+        if tag == _PAYLOAD_SIZE:
+            size = as_int32(value)
+        elif tag == _PARTITION_KEY:
+            rows[ROW_KEY_START, r] = start
+            rows[ROW_KEY_LENGTH, r] = value
+        elif tag == _SEQUENCE_ID:
+            rows[ROW_SEQUENCE_ID, r] = value
+        elif tag == _PROPERTIES:
+            properties += 1
+        elif tag == _EVENT_TIME:
+            event_time = value
+        elif tag == _KEY_IS_BASE64:
+            key_is_base64 = 1 if value != 0 else 0
+        elif tag == _ORDERING_KEY:
+            rows[ROW_ORDERING_START, r] = start
+            rows[ROW_ORDERING_LENGTH, r] = value
+        elif tag == _COMPACTED_OUT:
+            flags = set_flag(flags, _COMPACTED_OUT_FLAG, value)
+        elif tag == _NULL_VALUE:
+            flags = set_flag(flags, _NULL_VALUE_FLAG, value)
+        elif tag == _NULL_KEY:
+            flags = set_flag(flags, _NULL_KEY_FLAG, value)
+    rows[ROW_KEY_IS_BASE64, r] = key_is_base64
+    rows[ROW_EVENT_TIME, r] = event_time
+    rows[ROW_PROPERTY_COUNT, r] = properties
+    if size == ABSENT:
+        return 0, 0, MISSING_FIELD
+    if size < 0:
+        return 0, 0, NEGATIVE_SIZE
+    return size, flags, 0
+
+
+@inlined
+def walk_batch(
+    data: Bytes,
+    entries: Table,
+    i: int,
+    first: int,
+    stop: int,
+    words: Ints,
+    word_at: int,
+    word_end: int,
+    rows: Table,
+    r: int,
+) -> int:
+    """Writes the wanted messages of batch entry ``i`` from row ``r`` on; returns the next free row or a negative code."""
+    at = entries[PAYLOAD_START, i]
+    end = at + entries[PAYLOAD_LENGTH, i]
+    for index in range(min(entries[COUNT, i], stop)):
+        if end - at < 4:
+            return TRUNCATED
+        metadata_size = read_uint32(data, at)
+        at += 4
+        if metadata_size > end - at:
+            return BAD_LENGTH
+        rows[ROW_ENTRY, r] = i
+        rows[ROW_BATCH_INDEX, r] = index
+        rows[ROW_SEQUENCE_ID, r] = entries[SEQUENCE_ID, i]
+        size, flags, code = read_item(data, at, at + metadata_size, rows, r)
+        if code < 0:
+            return code
+        at += metadata_size
+        if size > end - at:
+            return BAD_LENGTH
+        rows[ROW_VALUE_START, r] = at
+        rows[ROW_VALUE_LENGTH, r] = -1 if flags & _NULL_VALUE_FLAG else size
+        at += size
+        if flags & _NULL_KEY_FLAG:
+            rows[ROW_KEY_LENGTH, r] = -1
+        if index < first or flags & _COMPACTED_OUT_FLAG:
+            continue
+        if word_end > word_at:  # the broker's bits: 1 = deliver; what lies behind the last word is acked
+            word = word_at + (index >> 6)
+            if word >= word_end or not (words[word] >> (index & 63)) & 1:
+                continue
+        r += 1
+    return r
+
+
+@inlined
+def single_row(entries: Table, i: int, rows: Table, r: int) -> None:
+    """Writes the one message of entry ``i``, which is not a batch, to row ``r``."""
+    rows[ROW_ENTRY, r] = i
+    rows[ROW_BATCH_INDEX, r] = -1
+    rows[ROW_VALUE_START, r] = entries[PAYLOAD_START, i]
+    rows[ROW_VALUE_LENGTH, r] = -1 if entries[NULL_VALUE, i] != 0 else entries[PAYLOAD_LENGTH, i]
+    rows[ROW_KEY_START, r] = entries[KEY_START, i]
+    rows[ROW_KEY_LENGTH, r] = -1 if entries[NULL_KEY, i] != 0 else entries[KEY_LENGTH, i]
+    rows[ROW_KEY_IS_BASE64, r] = 1 if entries[KEY_IS_BASE64, i] != 0 else 0
+    rows[ROW_ORDERING_START, r] = entries[ORDERING_KEY_START, i]
+    rows[ROW_ORDERING_LENGTH, r] = entries[ORDERING_KEY_LENGTH, i]
+    rows[ROW_SEQUENCE_ID, r] = entries[SEQUENCE_ID, i]
+    rows[ROW_EVENT_TIME, r] = entries[EVENT_TIME, i]
+    rows[ROW_PROPERTY_COUNT, r] = entries[PROPERTY_COUNT, i]
+    rows[ROW_METADATA_START, r] = entries[METADATA_START, i]
+    rows[ROW_METADATA_END, r] = entries[METADATA_START, i] + entries[METADATA_LENGTH, i]
+
+
+@kernel(READ_BYTES, READ_TABLE, READ_INTS, READ_INTS, READ_INTS, READ_INTS, WRITE_TABLE)
+def walk_entries(
+    data: Bytes, entries: Table, firsts: Ints, stops: Ints, word_offsets: Ints, words: Ints, rows: Table
+) -> tuple[int, int]:
+    """Fills the row table; returns (rows, -1) or (code, entry).
+
+    ``data`` holds payloads as they are after decompression; ``rows`` has room for the sum of all counts **and one
+    more**, where a message that turns out not to be wanted is parsed. ``firsts`` and ``stops`` bound batch indexes;
+    the words of entry i are ``words[word_offsets[i]:word_offsets[i + 1]]``, none = all are wanted.
+    """
+    r = 0
+    for i in range(len(firsts)):
+        kind = entries[KIND, i]
+        if kind == KIND_MARKER:
+            continue
+        if entries[ENCRYPTION_KEYS, i] > 0:
+            return ENCRYPTED, i
+        if kind == KIND_CHUNK:
+            return UNASSEMBLED_CHUNK, i
+        if kind == KIND_BATCH:
+            r = walk_batch(data, entries, i, firsts[i], stops[i], words, word_offsets[i], word_offsets[i + 1], rows, r)
+            if r < 0:
+                return r, i
+        elif firsts[i] <= 0 < stops[i]:
+            single_row(entries, i, rows, r)
+            r += 1
+    return r, -1
