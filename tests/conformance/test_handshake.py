@@ -1,0 +1,99 @@
+"""What happens before, and instead of, the first useful command."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.brokers import Broker
+from tests.raw import command_bytes, frame_bytes
+
+
+def test_connected_says_who_and_how_large(broker: Broker) -> None:
+    # covers wire 5.1, 7.2
+    raw = broker.unconnected()
+    connected = raw.connect()
+    assert connected["server_version"]
+    assert connected["protocol_version"] == 21
+    assert connected["max_message_size"] == 5_242_880
+
+
+@pytest.mark.parametrize("version", [15, 19, 20])
+def test_an_older_client_is_answered_with_its_own_version(broker: Broker, version: int) -> None:
+    # covers wire 5.1
+    raw = broker.unconnected()
+    raw.send("CONNECT", client_version="old", protocol_version=version)
+    assert raw.expect("CONNECTED")["protocol_version"] == version
+
+
+def test_ping_is_answered_before_and_after_the_handshake(broker: Broker) -> None:
+    # covers wire 5.1, 5.12, A3
+    raw = broker.unconnected()
+    raw.barrier()
+    raw.connect()
+    raw.barrier()
+
+
+def test_frames_split_and_joined_anywhere_are_the_same_frames(broker: Broker) -> None:
+    # covers wire 1.1, W9
+    raw = broker.unconnected()
+    connect = frame_bytes(command_bytes("CONNECT", {"client_version": "slow", "protocol_version": 21}))
+    ping = frame_bytes(command_bytes("PING", {}))
+    for byte in connect:
+        raw.send_bytes(bytes([byte]))
+    raw.send_bytes(ping * 50 + ping[:7])
+    raw.expect("CONNECTED")
+    for _ in range(50):
+        raw.expect("PONG")
+    raw.send_bytes(ping[7:])
+    raw.expect("PONG")
+
+
+def test_another_first_command_closes_the_connection(broker: Broker) -> None:
+    # covers wire 5.1
+    raw = broker.unconnected()
+    raw.send("LOOKUP", topic=broker.topic(), request_id=1)
+    raw.expect_closed()
+
+
+def test_a_second_connect_closes_the_connection(broker: Broker) -> None:
+    # covers wire 5.1
+    raw = broker.raw()
+    raw.send("CONNECT", client_version="again", protocol_version=21)
+    raw.expect_closed()
+
+
+MALFORMED = {
+    "command longer than the frame": struct.pack(">II", 8, 100) + b"abcd",
+    "frame too short for its own size field": struct.pack(">I", 2) + b"ab",
+    "garbage command": frame_bytes(b"\xff\xff\xff\xff\xff"),
+    "no type": frame_bytes(b"\x92\x01\x00"),
+    "missing required field": frame_bytes(b"\x08\x17\xba\x01\x02\x10\x01"),
+    "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_frame_closes_its_connection_only(broker: Broker, data: bytes) -> None:
+    # covers wire 1.3, section 19
+    other = broker.raw()
+    raw = broker.raw()
+    raw.send_bytes(data)
+    raw.expect_closed()
+    other.barrier()
+
+
+def test_a_command_that_only_a_broker_may_send_closes_the_connection(broker: Broker) -> None:
+    # covers section 19 (unknown command)
+    raw = broker.raw()
+    raw.send("SEND_RECEIPT", producer_id=1, sequence_id=1)
+    raw.expect_closed()
+
+
+def test_many_connections_come_and_go(broker: Broker) -> None:
+    # covers wire A6
+    for _ in range(50):
+        raw = broker.raw()
+        raw.close()
+    broker.raw().barrier()

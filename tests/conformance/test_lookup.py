@@ -1,0 +1,232 @@
+"""Names, lookups, partition metadata, and the topics that come to be by being used."""
+
+from __future__ import annotations
+
+import re
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import expect_nothing, receive_texts, send_all
+from tests.eventually import eventually
+
+EARLIEST = pulsar.InitialPosition.Earliest
+BAD_NAMES = ["foo://a/b/c", "n/a", "t/c/n/a", "persistent://a b/n/t", "persistent://public/default/"]
+
+
+def test_lookup_answers_the_address_the_client_used(broker: Broker) -> None:
+    # covers wire 5.2, A4
+    found = broker.raw().request("LOOKUP", topic=broker.topic(), authoritative=False)
+    assert (found.type, found["response"], found["authoritative"]) == ("LOOKUP_RESPONSE", "Connect", True)
+    assert found["brokerServiceUrl"] == broker.service_url
+
+
+def test_lookup_does_not_create_the_topic(broker: Broker) -> None:
+    # covers TN-7, wire 5.2
+    topic = broker.topic()
+    raw = broker.raw()
+    assert raw.request("LOOKUP", topic=topic)["response"] == "Connect"
+    assert raw.request("PARTITIONED_METADATA", topic=topic)["partitions"] == 0
+    unseen = raw.request("PARTITIONED_METADATA", topic=topic, metadata_auto_creation_enabled=False)
+    assert (unseen["response"], unseen["error"]) == ("Failed", "TopicNotFound")
+
+
+@pytest.mark.parametrize("command", ["LOOKUP", "PARTITIONED_METADATA"])
+def test_a_missing_namespace_is_not_created(broker: Broker, command: str) -> None:
+    # covers TN-7
+    failed = broker.raw().request(command, topic="persistent://public/no-such-ns/t")
+    assert (failed["response"], failed["error"]) == ("Failed", "TopicNotFound")
+    assert "Namespace not found" in failed["message"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_bad_name_is_refused(broker: Broker, name: str) -> None:
+    # covers TN-1, TN-2, TN-4
+    failed = broker.raw().request("LOOKUP", topic=name)
+    assert (failed["response"], failed["error"]) == ("Failed", "InvalidTopicName")
+
+
+@pytest.mark.parametrize("name", ["foo://a/b/c", "n/a", "persistent://a b/n/t"])
+def test_a_bad_name_is_refused_on_producer_and_subscribe(broker: Broker, name: str) -> None:
+    # covers TN-1, section 19
+    raw = broker.raw()
+    produce = raw.request("PRODUCER", topic=name, producer_id=1)
+    subscribe = raw.request("SUBSCRIBE", topic=name, subscription="s", subType="Exclusive", consumer_id=1)
+    assert (produce.type, produce["error"]) == ("ERROR", "InvalidTopicName")
+    assert (subscribe.type, subscribe["error"]) == ("ERROR", "InvalidTopicName")
+
+
+@pytest.mark.ours_only("TN-3: a v1 name with a cluster is refused, not half supported")
+def test_a_v1_name_is_refused(broker: Broker) -> None:
+    failed = broker.raw().request("LOOKUP", topic="persistent://t/c/n/a")
+    assert (failed["response"], failed["error"]) == ("Failed", "InvalidTopicName")
+
+
+def test_a_short_name_is_the_full_one(broker: Broker) -> None:
+    # covers TN-1, TN-2
+    full = broker.topic()
+    local = full.rsplit("/", 1)[1]
+    client = broker.client()
+    consumer = client.subscribe(full, "s", initial_position=EARLIEST)
+    send_all(client.create_producer(local), ["one part"])
+    send_all(client.create_producer(f"public/default/{local}"), ["three parts"])
+    assert receive_texts(consumer, 2) == ["one part", "three parts"]
+
+
+@pytest.mark.parametrize("local", ["a b", "ü", "x:y", "a%2Fb", "UPPER", "upper", "-partition-", "x-partition-y"])
+def test_a_local_name_is_free_text(broker: Broker, local: str) -> None:
+    # covers TN-4
+    topic = broker.topic() + local
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    send_all(client.create_producer(topic), ["v"])
+    assert receive_texts(consumer, 1) == ["v"]
+
+
+def test_names_are_case_sensitive(broker: Broker) -> None:
+    # covers TN-4
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic + "a", "s", initial_position=EARLIEST)
+    send_all(client.create_producer(topic + "A"), ["other topic"])
+    expect_nothing(consumer)
+
+
+def test_a_topic_comes_to_be_by_a_producer_or_a_subscription(broker: Broker) -> None:
+    # covers TN-7
+    raw = broker.raw()
+    produced, subscribed = broker.topic(), broker.topic()
+    for topic in (produced, subscribed):
+        raw.request("LOOKUP", topic=topic)
+    assert raw.request("PRODUCER", topic=produced, producer_id=1).type == "PRODUCER_SUCCESS"
+    subscribe = raw.request("SUBSCRIBE", topic=subscribed, subscription="s", subType="Shared", consumer_id=1)
+    assert subscribe.type == "SUCCESS"
+    for topic in (produced, subscribed):
+        found = raw.request("PARTITIONED_METADATA", topic=topic, metadata_auto_creation_enabled=False)
+        assert (found["response"], found["partitions"]) == ("Success", 0)
+
+
+def test_metadata_of_a_partitioned_topic_and_of_its_partitions(broker: Broker) -> None:
+    # covers TN-5, TN-6, TN-8, wire 5.3
+    topic = broker.topic(partitions=3)
+    raw = broker.raw()
+    assert raw.request("PARTITIONED_METADATA", topic=topic)["partitions"] == 3
+    assert raw.request("PARTITIONED_METADATA", topic=f"{topic}-partition-1")["partitions"] == 0
+    missing = raw.request("PARTITIONED_METADATA", topic=f"{topic}-partition-7")
+    assert (missing["response"], missing["error"]) == ("Failed", "TopicNotFound")
+
+
+def test_a_partition_beyond_the_last_is_refused(broker: Broker) -> None:
+    # covers TN-6
+    topic = broker.topic(partitions=3)
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("LOOKUP", topic=f"{topic}-partition-7")
+    produce = raw.request("PRODUCER", topic=f"{topic}-partition-7", producer_id=1)
+    subscribe = raw.request(
+        "SUBSCRIBE", topic=f"{topic}-partition-7", subscription="s", subType="Exclusive", consumer_id=1
+    )
+    assert (produce["error"], subscribe["error"]) == ("TopicNotFound", "TopicNotFound")
+
+
+def test_a_partition_is_a_topic_of_its_own_name(broker: Broker) -> None:
+    # covers TN-5, C11
+    topic = broker.topic(partitions=2)
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    send_all(client.create_producer(f"{topic}-partition-1"), ["direct"])
+    message = consumer.receive(timeout_millis=10_000)
+    assert message.data() == b"direct"
+    assert message.message_id().partition() == 1
+    assert message.topic_name() == f"{topic}-partition-1"
+    assert client.get_topic_partitions(topic) == [f"{topic}-partition-{index}" for index in range(2)]
+
+
+def test_partitions_only_grow(broker: Broker) -> None:
+    # covers TN-8, PT-7
+    topic = broker.topic(partitions=2)
+    path = f"{topic_path(topic)}/partitions"
+    assert broker.rest("POST", path, 4)[0] == 204
+    assert broker.raw().request("PARTITIONED_METADATA", topic=topic)["partitions"] == 4
+    assert broker.rest("POST", path, 3)[0] == 422
+    assert broker.rest("POST", path, 4)[0] == 204
+    assert broker.raw().request("PARTITIONED_METADATA", topic=topic)["partitions"] == 4
+
+
+def test_the_topics_of_a_namespace_by_name(broker: Broker) -> None:
+    # covers MT-2, wire 5.13
+    plain, parted = broker.topic("list"), broker.topic("list", partitions=2)
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=plain)
+    raw.request("PRODUCER", topic=plain, producer_id=1)
+    for index in range(2):
+        raw.request("PRODUCER", topic=f"{parted}-partition-{index}", producer_id=2 + index)
+    listed = raw.request("GET_TOPICS_OF_NAMESPACE", namespace="public/default", mode="PERSISTENT")
+    assert listed.type == "GET_TOPICS_OF_NAMESPACE_RESPONSE"
+    expected = {plain, f"{parted}-partition-0", f"{parted}-partition-1"}
+    assert expected <= set(listed["topics"])
+    assert parted not in listed["topics"]
+    assert not [name for name in listed["topics"] if "/__" in name]
+    unknown = raw.request("GET_TOPICS_OF_NAMESPACE", namespace="public/no-such-ns", mode="PERSISTENT")
+    assert unknown.fields.get("topics", []) == []
+
+
+def test_a_list_of_topics_is_one_subscription(broker: Broker) -> None:
+    # covers MT-1, C15
+    topics = [broker.topic(), broker.topic(partitions=2)]
+    client = broker.client()
+    consumer = client.subscribe(topics, "s", initial_position=EARLIEST)
+    for number, topic in enumerate(topics):
+        send_all(client.create_producer(topic), [f"{number}-{index}" for index in range(4)])
+    assert sorted(receive_texts(consumer, 8)) == [f"{number}-{index}" for number in range(2) for index in range(4)]
+
+
+def test_a_pattern_finds_every_topic_that_matches(broker: Broker) -> None:
+    # covers MT-2, C12. Joining later matches is left out: this client polls every 60 s, whatever the period option says.
+    stem = broker.topic("pattern")
+    client = broker.client()
+    for name in ("-a", "-b", "other"):
+        send_all(client.create_producer(stem + name), [name])
+    status, _ = broker.rest("PUT", f"{topic_path(stem)}-c/partitions", 2)
+    assert status == 204
+    send_all(client.create_producer(f"{stem}-c"), ["-c0", "-c1"])
+    pattern = re.compile(f"public/default/{re.escape(stem.rsplit('/', 1)[1])}-.*")
+    consumer = client.subscribe(pattern, "s", initial_position=EARLIEST)
+    assert sorted(receive_texts(consumer, 4)) == ["-a", "-b", "-c0", "-c1"]
+    expect_nothing(consumer)
+
+
+@pytest.mark.parametrize("name", ["pulsar.dedup", "pulsar.repl.x", ""])
+def test_a_reserved_or_empty_subscription_name_is_refused(broker: Broker, name: str) -> None:
+    # covers TN-12
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    refused = raw.request("SUBSCRIBE", topic=topic, subscription=name, subType="Exclusive", consumer_id=1)
+    assert (refused.type, refused["error"]) == ("ERROR", "ProducerBusy")
+
+
+def test_a_topic_that_is_used_by_many_at_once_comes_to_be_once(broker: Broker) -> None:
+    # covers TN-7, A12
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    for consumer_id in range(20):
+        raw.send(
+            "SUBSCRIBE",
+            topic=topic,
+            subscription=f"s{consumer_id}",
+            subType="Exclusive",
+            consumer_id=consumer_id,
+            request_id=1_000 + consumer_id,
+        )
+        raw.send("PRODUCER", topic=topic, producer_id=consumer_id, request_id=2_000 + consumer_id)
+    for consumer_id in range(20):
+        assert raw.answer(1_000 + consumer_id).type == "SUCCESS"
+        assert raw.answer(2_000 + consumer_id).type == "PRODUCER_SUCCESS"
+    client = broker.client()
+    producer = client.create_producer(topic)
+    assert producer.send(b"x").entry_id() == 0
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    eventually(reader.has_message_available)

@@ -1,0 +1,208 @@
+"""What comes again, when, and with which count."""
+
+from __future__ import annotations
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker
+from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, texts
+from tests.raw import Frame, RawConnection
+
+EARLIEST = pulsar.InitialPosition.Earliest
+SHARED = pulsar.ConsumerType.Shared
+NACK_MS = 100
+
+
+def _filled(broker: Broker, topic: str, count: int) -> list[pulsar.MessageId]:
+    return send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
+
+
+def _subscribe(raw: RawConnection, topic: str, consumer_id: int = 1, permits: int = 100, **fields: object) -> None:
+    raw.request("LOOKUP", topic=topic)
+    described = {"subscription": "s", "subType": "Shared", "initialPosition": "Earliest"} | fields
+    answer = raw.request("SUBSCRIBE", topic=topic, consumer_id=consumer_id, **described)
+    assert answer.type == "SUCCESS", answer
+    raw.send("FLOW", consumer_id=consumer_id, messagePermits=permits)
+
+
+def _counts(messages: list[Frame]) -> list[tuple[bytes | None, int]]:
+    return [(message.payload, message.fields.get("redelivery_count", 0)) for message in messages]
+
+
+def _redeliver(raw: RawConnection, *messages: Frame, consumer_id: int = 1) -> None:
+    ids = [{"ledgerId": message.position[0], "entryId": message.position[1]} for message in messages]
+    raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=consumer_id, message_ids=ids)
+
+
+def test_order_with_a_negative_ack_on_exclusive(broker: Broker) -> None:
+    # covers EX-3 (A, B, C, A), NACK-1, NACK-2
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST, negative_ack_redelivery_delay_ms=1_000)
+    producer = client.create_producer(topic)
+    send_all(producer, ["A", "B"])
+    (first,) = receive(consumer, 1)
+    consumer.negative_acknowledge(first)
+    (second,) = receive(consumer, 1)
+    consumer.acknowledge(second)
+    send_all(producer, ["C"])
+    (third,) = receive(consumer, 1)
+    consumer.acknowledge(third)
+    (again,) = receive(consumer, 1)
+    assert texts([first, second, third, again]) == ["A", "B", "C", "A"]
+    assert again.message_id() == first.message_id()
+    consumer.acknowledge(again)
+    consumer.close()
+    expect_nothing(client.subscribe(topic, "s"))
+
+
+def test_negative_acks_on_shared_count(broker: Broker) -> None:
+    # covers NACK-1, RC-1
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", SHARED, initial_position=EARLIEST, negative_ack_redelivery_delay_ms=NACK_MS)
+    _filled(broker, topic, 3)
+    kept = receive(consumer, 3)
+    assert [message.redelivery_count() for message in kept] == [0, 0, 0]
+    consumer.acknowledge(kept[0])
+    consumer.acknowledge(kept[2])
+    nacked = kept[1]
+    for count in (1, 2, 3):
+        consumer.negative_acknowledge(nacked)
+        (nacked,) = receive(consumer, 1)
+        assert (nacked.data(), nacked.redelivery_count()) == (b"1", count)
+    consumer.acknowledge(nacked)
+    expect_nothing(consumer)
+
+
+def test_a_negative_ack_brings_back_the_whole_batch(broker: Broker) -> None:
+    # covers NACK-6, RC-1 (one count per batch)
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", SHARED, initial_position=EARLIEST, negative_ack_redelivery_delay_ms=NACK_MS)
+    send_batched(client, topic, ["a", "b", "c"])
+    messages = receive(consumer, 3)
+    consumer.negative_acknowledge(messages[1])
+    again = receive(consumer, 3)
+    assert texts(again) == ["a", "b", "c"]
+    assert [message.redelivery_count() for message in again] == [1, 1, 1]
+
+
+def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
+    # covers NACK-6, ACK-9
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(
+        topic,
+        "s",
+        SHARED,
+        initial_position=EARLIEST,
+        negative_ack_redelivery_delay_ms=1_000,
+        batch_index_ack_enabled=True,
+    )
+    send_batched(client, topic, ["a", "b", "c"])
+    messages = receive(consumer, 3)
+    consumer.acknowledge(messages[0])
+    consumer.acknowledge(messages[2])
+    consumer.negative_acknowledge(messages[1])
+    assert receive_texts(consumer, 1) == ["b"]
+    expect_nothing(consumer)
+
+
+def test_redelivery_of_single_entries_on_shared(broker: Broker) -> None:
+    # covers NACK-3, RC-1, SH-3
+    topic = broker.topic()
+    _filled(broker, topic, 3)
+    raw = broker.raw()
+    _subscribe(raw, topic)
+    messages = raw.expect_messages(3)
+    _redeliver(raw, messages[1])
+    assert _counts(raw.expect_messages(1)) == [(b"1", 1)]
+    _redeliver(raw, messages[1])
+    assert _counts(raw.expect_messages(1)) == [(b"1", 2)]
+    _redeliver(raw)
+    assert _counts(raw.expect_messages(3)) == [(b"0", 1), (b"1", 3), (b"2", 1)]
+
+
+def test_redelivery_of_what_is_not_held_is_ignored(broker: Broker) -> None:
+    # covers NACK-3
+    topic = broker.topic()
+    _filled(broker, topic, 3)
+    raw = broker.raw()
+    _subscribe(raw, topic, permits=3)
+    messages = raw.expect_messages(3)
+    _subscribe(raw, topic, consumer_id=2)
+    ids = [{"ledgerId": messages[0].position[0], "entryId": messages[0].position[1]}]
+    assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids).type == "ACK_RESPONSE"
+    _redeliver(raw, messages[0])
+    _redeliver(raw, messages[1], consumer_id=2)
+    _redeliver(raw, messages[1], consumer_id=77)
+    raw.expect_no_message()
+
+
+def test_redelivery_waits_for_permits_and_goes_before_new_messages(broker: Broker) -> None:
+    # covers SH-3, SUB-4, wire 5.8
+    topic = broker.topic()
+    _filled(broker, topic, 4)
+    raw = broker.raw()
+    _subscribe(raw, topic, permits=2)
+    messages = raw.expect_messages(2)
+    _redeliver(raw, messages[0])
+    raw.expect_no_message()
+    raw.send("FLOW", consumer_id=1, messagePermits=1)
+    assert _counts(raw.expect_messages(1)) == [(b"0", 1)]
+    raw.send("FLOW", consumer_id=1, messagePermits=2)
+    assert _counts(raw.expect_messages(2)) == [(b"2", 0), (b"3", 0)]
+
+
+def test_redelivery_on_exclusive_rewinds(broker: Broker) -> None:
+    # covers NACK-2
+    topic = broker.topic()
+    _filled(broker, topic, 4)
+    raw = broker.raw()
+    _subscribe(raw, topic, subType="Exclusive")
+    messages = raw.expect_messages(4)
+    ids = [{"ledgerId": messages[1].position[0], "entryId": messages[1].position[1]}]
+    raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids)
+    _redeliver(raw, messages[2])
+    assert [message.payload for message in raw.expect_messages(3)] == [b"0", b"2", b"3"]
+
+
+def test_the_consumer_epoch_is_echoed(broker: Broker) -> None:
+    # covers wire 5.8
+    topic = broker.topic()
+    _filled(broker, topic, 2)
+    raw = broker.raw()
+    _subscribe(raw, topic, subType="Exclusive", consumer_epoch=0)
+    assert [message["consumer_epoch"] for message in raw.expect_messages(2)] == [0, 0]
+    raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, consumer_epoch=1)
+    assert [message["consumer_epoch"] for message in raw.expect_messages(2)] == [1, 1]
+
+
+@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED], ids=["exclusive", "shared"])
+def test_redeliver_unacknowledged_messages_by_the_client(broker: Broker, kind: pulsar.ConsumerType) -> None:
+    # covers NACK-2, wire 5.8
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", kind, initial_position=EARLIEST)
+    _filled(broker, topic, 4)
+    messages = receive(consumer, 4)
+    consumer.acknowledge(messages[1])
+    consumer.redeliver_unacknowledged_messages()
+    assert sorted(receive_texts(consumer, 3)) == ["0", "2", "3"]
+    expect_nothing(consumer)
+
+
+def test_counts_survive_a_hand_over_but_a_close_does_not_count(broker: Broker) -> None:
+    # covers RC-1, SH-4
+    topic = broker.topic()
+    _filled(broker, topic, 2)
+    raw = broker.raw()
+    _subscribe(raw, topic, 1, permits=3)
+    messages = raw.expect_messages(2)
+    _redeliver(raw, messages[0])
+    assert _counts(raw.expect_messages(1)) == [(b"0", 1)]
+    _subscribe(raw, topic, 2)
+    raw.request("CLOSE_CONSUMER", consumer_id=1)
+    assert _counts(raw.expect_messages(2)) == [(b"0", 1), (b"1", 0)]
