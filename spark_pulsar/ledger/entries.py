@@ -1,0 +1,128 @@
+"""Runs of consecutive entries: what is appended, stored, cached, read and delivered.
+
+A run is one buffer with arrays of offsets, so that a thousand entries cost a handful of Python objects. Entry `i` of a
+run is `buffer[starts[i]:ends[i]]`, the bytes from the checksum magic (or the metadata size) to the end of the payload,
+exactly as the producer sent them. Between the entries the buffer may hold other bytes (frame headers).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+_COMPACT_RATIO = 2
+
+
+class EntryRun:
+    """Consecutive entries `first_entry_id … last_entry_id` of one ledger. Treat as immutable once made.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `ledger_id`, `first_entry_id` | where the run begins |
+    | `buffer` | immutable bytes that hold all entries in rising order, without overlap |
+    | `starts`, `ends` | offsets into `buffer`, one each per entry (list of ints or `array('I')`) |
+    | `message_counts` | messages in each entry (more than 1 in a batch), same length; None when each holds one |
+    """
+
+    __slots__ = ("buffer", "ends", "first_entry_id", "ledger_id", "message_counts", "starts")
+
+    def __init__(
+        self,
+        ledger_id: int,
+        first_entry_id: int,
+        buffer: bytes,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        message_counts: Sequence[int] | None = None,
+    ) -> None:
+        self.ledger_id = ledger_id
+        self.first_entry_id = first_entry_id
+        self.buffer = buffer
+        self.starts = starts
+        self.ends = ends
+        self.message_counts = message_counts
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __repr__(self) -> str:
+        return f"EntryRun({self.ledger_id}:{self.first_entry_id}..{self.last_entry_id}, {self.size_bytes} bytes)"
+
+    @property
+    def last_entry_id(self) -> int:
+        """The id of the last entry."""
+        return self.first_entry_id + len(self.starts) - 1
+
+    @property
+    def end_entry_id(self) -> int:
+        """One past the id of the last entry."""
+        return self.first_entry_id + len(self.starts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all entries together, without what lies between them."""
+        return sum(self.ends) - sum(self.starts)
+
+    @property
+    def messages(self) -> int:
+        """Messages of all entries together."""
+        return len(self.starts) if self.message_counts is None else sum(self.message_counts)
+
+    def entry(self, entry_id: int) -> bytes:
+        """A copy of the bytes of one entry; IndexError when it is not in the run."""
+        index = entry_id - self.first_entry_id
+        if not 0 <= index < len(self.starts):
+            raise IndexError(f"entry {entry_id} is not in {self!r}")
+        return self.buffer[self.starts[index] : self.ends[index]]
+
+    def slice(self, first_entry_id: int, end_entry_id: int) -> EntryRun:
+        """The part `first_entry_id … end_entry_id - 1` (cut to what is here) over the same buffer."""
+        low = max(0, first_entry_id - self.first_entry_id)
+        high = min(len(self.starts), end_entry_id - self.first_entry_id)
+        if low == 0 and high == len(self.starts):
+            return self
+        return EntryRun(
+            self.ledger_id,
+            self.first_entry_id + low,
+            self.buffer,
+            self.starts[low:high],
+            self.ends[low:high],
+            None if self.message_counts is None else self.message_counts[low:high],
+        )
+
+    def compact(self) -> EntryRun:
+        """The same run over a buffer of its own when it pins a buffer more than twice its size, else itself."""
+        low, high = self.starts[0], self.ends[-1]
+        if len(self.buffer) <= _COMPACT_RATIO * (high - low):
+            return self
+        return EntryRun(
+            self.ledger_id,
+            self.first_entry_id,
+            self.buffer[low:high],
+            [start - low for start in self.starts],
+            [end - low for end in self.ends],
+            self.message_counts,
+        )
+
+    def limited(self, max_entries: int, max_bytes: int) -> EntryRun:
+        """The leading entries within both limits, at least one."""
+        count = min(len(self.starts), max(1, max_entries))
+        base = self.starts[0]
+        if self.ends[count - 1] - base > max_bytes:
+            count = max(1, bisect_right(self.ends, base + max_bytes, 0, count))
+        return self if count == len(self.starts) else self.slice(self.first_entry_id, self.first_entry_id + count)
+
+
+def run_of(
+    ledger_id: int, first_entry_id: int, entries: Iterable[bytes], message_counts: Sequence[int] | None = None
+) -> EntryRun:
+    """A run made of separate entries (copied into one buffer)."""
+    parts = list(entries)
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0
+    for part in parts:
+        starts.append(at)
+        at += len(part)
+        ends.append(at)
+    return EntryRun(ledger_id, first_entry_id, b"".join(parts), starts, ends, message_counts)

@@ -1,0 +1,239 @@
+"""Managed ledgers: the chain of ledgers that holds one topic's entries, and its rules for rolling and trimming.
+
+Entry ids run from 0 in each ledger; ledger ids rise along the chain (ML-1). Every entry also has an *ordinal*: how many
+entries the topic had taken up to and including it. Ordinals make counting between two positions a subtraction,
+however many ledgers lie between.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spark_pulsar.model.ids import EARLIEST, LATEST, Position
+
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class RollLimits:
+    """When a ledger is full (ML-2): (entries or size or age reached) and older than the minimum age."""
+
+    max_entries: int = 50_000
+    max_size_bytes: int = 2048 * 1024 * 1024
+    max_age_ms: int = 240 * _MINUTE_MS
+    min_age_ms: int = 10 * _MINUTE_MS
+
+
+@dataclass(slots=True)
+class LedgerInfo:
+    """One ledger of a topic.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `base` | ordinal before its entry 0: entries the topic took before this ledger |
+    | `entries` | entries it took; the next one gets this id |
+    | `first_entry_id` | lowest id that can still be read (what lies before was consumed and dropped) |
+    | `size_bytes`, `messages` | of all entries it took |
+    | `opened_ms`, `sealed_ms` | wall clock; `sealed_ms` is None while it is open |
+    """
+
+    ledger_id: int
+    topic_id: int
+    base: int
+    opened_ms: int
+    entries: int = 0
+    first_entry_id: int = 0
+    size_bytes: int = 0
+    messages: int = 0
+    sealed_ms: int | None = None
+
+    @property
+    def readable_entries(self) -> int:
+        """Entries that can still be read."""
+        return self.entries - self.first_entry_id
+
+
+def is_full(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
+    """Whether an open ledger must be followed by a new one before the next append (ML-2)."""
+    age_ms = now_ms - info.opened_ms
+    return age_ms > limits.min_age_ms and (
+        info.entries >= limits.max_entries or info.size_bytes >= limits.max_size_bytes or age_ms >= limits.max_age_ms
+    )
+
+
+class ManagedLedger:
+    """The ledgers of one topic, oldest first. Changed by `DurableState.apply` only; everything else asks.
+
+    Positions it takes may point anywhere, also to ledgers that are gone; positions it returns may be one past the
+    last entry, where the next one will stand (or may, if a new ledger is opened first).
+    """
+
+    __slots__ = ("_ids", "_partly_dropped", "appendable", "last_position", "ledgers", "topic_id", "total_entries")
+
+    def __init__(self, topic_id: int) -> None:
+        self.topic_id = topic_id
+        self.ledgers: dict[int, LedgerInfo] = {}
+        self._ids: list[int] = []
+        self._partly_dropped: set[int] = set()
+        self.total_entries = 0
+        """Entries ever taken: the ordinal of the last one."""
+        self.last_position = EARLIEST
+        """The last entry ever taken (also when trimmed meanwhile), EARLIEST when there was none."""
+        self.appendable = False
+        """Whether the last ledger was opened by this process: a recovered one takes no more entries (ML-1)."""
+
+    # Questions
+
+    @property
+    def current(self) -> LedgerInfo | None:
+        """The ledger that is not sealed, also when it was recovered and takes no more."""
+        if not self._ids:
+            return None
+        info = self.ledgers[self._ids[-1]]
+        return info if info.sealed_ms is None else None
+
+    def must_roll(self, now_ms: int, limits: RollLimits) -> bool:
+        """Whether a new ledger must be opened before the next append: none is open, or it is full (ML-1, ML-2)."""
+        info = self.current
+        return info is None or not self.appendable or is_full(info, now_ms, limits)
+
+    @property
+    def next_entry_id(self) -> int:
+        """The id the next entry of the open ledger gets."""
+        info = self.current
+        assert info is not None, "a ledger is opened before entries are appended"
+        return info.entries
+
+    @property
+    def first_position(self) -> Position:
+        """The oldest readable entry; the end when there is none."""
+        return self.at_or_after(EARLIEST)
+
+    @property
+    def end_position(self) -> Position:
+        """Where the next entry stands as far as is known now: in the last ledger, one past its last entry."""
+        if self._ids and self._ids[-1] >= self.last_position.ledger_id:
+            info = self.ledgers[self._ids[-1]]
+            return Position(info.ledger_id, info.entries)
+        return Position(self.last_position.ledger_id, self.last_position.entry_id + 1)
+
+    def at_or_after(self, position: Position) -> Position:
+        """The first readable entry at or after the position; the end when there is none (CUR-10, CUR-11)."""
+        ledger_id, entry_id = position
+        info = self.ledgers.get(ledger_id)
+        if info is not None and entry_id < info.entries and info.first_entry_id < info.entries:
+            return Position(ledger_id, max(entry_id, info.first_entry_id))
+        ids = self._ids
+        for index in range(bisect_right(ids, ledger_id), len(ids)):
+            info = self.ledgers[ids[index]]
+            if info.first_entry_id < info.entries:
+                return Position(info.ledger_id, info.first_entry_id)
+        return self.end_position
+
+    def next_position(self, after: Position) -> Position:
+        """The first readable entry after the position; the end when there is none."""
+        return self.at_or_after(Position(after.ledger_id, after.entry_id + 1))
+
+    @staticmethod
+    def previous_position(position: Position) -> Position:
+        """The mark-delete position with which `position` is the next entry; its entry id may be -1."""
+        return Position(position.ledger_id, position.entry_id - 1)
+
+    def contains(self, position: Position) -> bool:
+        """Whether the entry exists and is readable."""
+        info = self.ledgers.get(position.ledger_id)
+        return info is not None and info.first_entry_id <= position.entry_id < info.entries
+
+    def count_between(self, after: Position, through: Position) -> int:
+        """Readable entries after one position, up to and including another."""
+        low, low_ledger = self._ordinal(after)
+        high, high_ledger = self._ordinal(through)
+        for ledger_id in self._partly_dropped:
+            if low_ledger < ledger_id <= high_ledger:
+                high -= self.ledgers[ledger_id].first_entry_id
+        return max(0, high - low)
+
+    def count_after(self, after: Position) -> int:
+        """Readable entries after the position."""
+        return self.count_between(after, LATEST)
+
+    def _ordinal(self, position: Position) -> tuple[int, int]:
+        """How many entries the topic took up to and including the position, and the ledger this is told from. A
+        position before the oldest readable entry of its ledger counts as just before that entry."""
+        ledger_id, entry_id = position
+        info = self.ledgers.get(ledger_id)
+        if info is None:
+            index = bisect_right(self._ids, ledger_id)
+            if index == len(self._ids):
+                return self.total_entries, ledger_id
+            info = self.ledgers[self._ids[index]]
+            entry_id = -1
+        return info.base + max(min(entry_id + 1, info.entries), info.first_entry_id), info.ledger_id
+
+    def advance(self, position: Position, entries: int) -> Position:
+        """The readable entry that many entries after the position; the last one when there are fewer."""
+        ids = self._ids
+        for index in range(bisect_left(ids, position.ledger_id), len(ids)):
+            info = self.ledgers[ids[index]]
+            first = info.first_entry_id
+            if info.ledger_id == position.ledger_id:
+                first = max(first, position.entry_id + 1)
+            available = info.entries - first
+            if entries <= available:
+                return Position(info.ledger_id, first + entries - 1)
+            entries -= max(0, available)
+        return max(position, self.last_position)
+
+    def position_at(self, index: int) -> Position:
+        """The readable entry with this index, counted from 0 at the oldest one; the last one when there are fewer."""
+        return self.advance(EARLIEST, index + 1)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all entries in existing ledgers, acked or not (storageSize)."""
+        return sum(info.size_bytes for info in self.ledgers.values())
+
+    def trimmable(self, slowest: Position | None) -> tuple[int, ...]:
+        """Closed ledgers from the front that nothing protects, without retention (section 5.2).
+
+        `slowest` is the lowest mark-delete of the durable cursors, None when there is none: then every closed ledger
+        may go.
+        """
+        gone: list[int] = []
+        for ledger_id in self._ids:
+            info = self.ledgers[ledger_id]
+            if info.sealed_ms is None:
+                break
+            if slowest is not None and (ledger_id, info.entries - 1) > slowest:
+                break
+            gone.append(ledger_id)
+        return tuple(gone)
+
+    def ledger_ids(self) -> list[int]:
+        """Ids of all existing ledgers, rising. Not to be changed."""
+        return self._ids
+
+    # Changes, for DurableState only
+
+    def add(self, info: LedgerInfo) -> None:
+        """Append a ledger to the chain."""
+        assert not self._ids or info.ledger_id > self._ids[-1], "ledger ids rise (ML-1)"
+        self.ledgers[info.ledger_id] = info
+        self._ids.append(info.ledger_id)
+
+    def remove(self, ledger_ids: Iterable[int]) -> list[int]:
+        """Take ledgers out of the chain; returns those that were there."""
+        removed = [ledger_id for ledger_id in ledger_ids if self.ledgers.pop(ledger_id, None) is not None]
+        if removed:
+            self._ids = list(self.ledgers)
+            self._partly_dropped.difference_update(removed)
+        return removed
+
+    def drop_before(self, ledger_id: int, first_entry_id: int) -> None:
+        """Entries of the ledger below this id are not readable any more."""
+        info = self.ledgers[ledger_id]
+        info.first_entry_id = max(info.first_entry_id, min(first_entry_id, info.entries))
+        if info.first_entry_id:
+            self._partly_dropped.add(ledger_id)

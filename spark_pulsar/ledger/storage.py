@@ -1,0 +1,128 @@
+"""The storage promise: what the shell may rely on, whoever keeps it (files, or memory in tests).
+
+One storage belongs to one `DurableState`. The order of things in a running broker:
+
+1. the core creates records, applies them to the state, and the shell submits them, in the same order;
+2. one `submit` is atomic; submits become durable in order, several of them in one group;
+3. `on_durable(group)` is called once per submit, in order, from a thread of the storage, when the submit's records
+   survive kill -9 and (unless syncing is off) power loss;
+4. now and then the shell calls `checkpoint(state)`; what was applied by then must have been submitted.
+
+Opening gives back a state that equals the live one after some whole number of submits, including every durable one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .entries import EntryRun
+from .records import Record
+from .state import DurableState
+
+OnDurable = Callable[[int], None]
+"""Called with the number of the group that made the submit durable; numbers rise by one a group, never repeat."""
+
+
+class StorageError(Exception):
+    """Base of what storage reports. The text names the file."""
+
+
+class StorageLocked(StorageError):
+    """Another process has the data directory open."""
+
+
+class StorageVersionUnknown(StorageError):
+    """The data directory has a layout, or the journal a record, of a newer program."""
+
+
+class StorageFailed(StorageError):
+    """Writing failed. Nothing submitted after the last `on_durable` is known to be on disk; this storage takes no more.
+
+    The shell drops the state and opens the storage again; an fsync is never retried over the same pages.
+    """
+
+
+class StorageDamaged(StorageError):
+    """Stored bytes do not match their checksum or form."""
+
+    def __init__(self, file: str, offset: int, text: str) -> None:
+        super().__init__(
+            f"{file}: damaged at offset {offset}: {text}. `spark-pulsar check` on the data directory explains"
+        )
+        self.file = file
+        self.offset = offset
+        self.text = text
+
+
+class EntriesMissing(StorageError):
+    """The ledger is unknown to the storage: trimmed, or never there."""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening found and did.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `groups`, `records` | replayed after the checkpoint |
+    | `checkpoint_group` | the group that the checkpoint stood at |
+    | `torn_bytes`, `torn_at` | size and place (`file:offset`) of a last group that was cut off, 0 and "" if none |
+    | `notes` | everything else that was put right, for the log |
+    """
+
+    groups: int = 0
+    records: int = 0
+    checkpoint_group: int = 0
+    torn_bytes: int = 0
+    torn_at: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+class Storage(Protocol):
+    """The promise. All methods but `read` are called from one thread (the shell's loop)."""
+
+    @property
+    def report(self) -> RecoveryReport:
+        """What opening found."""
+
+    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
+        """Make the records durable, all or none, after everything submitted before.
+
+        The records are encoded before this returns, so that later changes of what they refer to do not matter; entry
+        buffers are kept alive until written. StorageFailed when a write failed before; the failure itself is told
+        once to the `on_failed` that the storage was opened with, and the waiting `on_durable`s are never called.
+        ValueError when the submit is larger than MAX_SUBMIT_BYTES.
+        """
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes submitted and not yet durable: the shell stops reading from producers above some bound."""
+
+    def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """The stored entries of one ledger from `entry_id` on, as consecutive runs; any thread may call, it blocks.
+
+        Gives at least one entry, however large, and no more than either limit after that. When `entry_id` itself was
+        consumed by all and dropped, it begins at the next one that is stored. Empty when nothing is stored at or after
+        it. Only durable entries are seen. EntriesMissing when the ledger is unknown, StorageDamaged when bytes fail
+        their checksum.
+        """
+
+    def needs_checkpoint(self) -> bool:
+        """Whether enough was written since the last checkpoint began that another is due; cheap, ask every turn."""
+
+    def checkpoint(self, state: DurableState) -> None:
+        """Begin a checkpoint of the state as it is now; short, the work is done by a thread.
+
+        Everything applied must have been submitted. May apply records of its own to the state (EntriesDropped: what all
+        durable cursors consumed is not copied) and submits them. Does nothing while another one runs.
+        """
+
+    def close(self, state: DurableState | None = None) -> None:
+        """Make everything submitted durable, store a last checkpoint if the state is given, and let go of the files.
+        Blocks. No method may be called afterwards."""
+
+
+MAX_SUBMIT_BYTES = 256 * 1024 * 1024
+"""Upper bound of the encoded records of one submit."""
