@@ -100,7 +100,7 @@ def producer(
     properties: Mapping[str, str] | None = None,
     access_mode: ProducerAccessMode.ValueType = ProducerAccessMode.Shared,
 ) -> BaseCommand:
-    """PRODUCER. Without `name` the broker makes one up; a reconnect repeats that name, says so, and adds 1 to `epoch`."""
+    """PRODUCER. Without `name` the broker makes one up; a reconnect repeats that name and adds 1 to `epoch`."""
     command = BaseCommand(type=BaseCommand.PRODUCER)
     content = command.producer
     content.topic = topic
@@ -159,7 +159,7 @@ def subscribe(
     create_topic: bool = True,
     properties: Mapping[str, str] | None = None,
 ) -> BaseCommand:
-    """SUBSCRIBE. `durable` false is a reader, which begins *at* the entry of `start`, inclusive (wire-protocol 5.10)."""
+    """SUBSCRIBE. `durable` false is a reader; it begins *at* the entry of `start`, inclusive (wire-protocol 5.10)."""
     command = BaseCommand(type=BaseCommand.SUBSCRIBE)
     content = command.subscribe
     content.topic = topic
@@ -228,7 +228,7 @@ def redeliver(consumer_id: int, positions: Iterable[Position] = ()) -> BaseComma
 
 
 def seek_to_id(request_id: int, consumer_id: int, target: MessageId, ack_set: int | None = None) -> BaseCommand:
-    """SEEK to an entry, inclusive; `ack_set` (1 = deliver) enters a batch. Expect CLOSE_CONSUMER before SUCCESS (W6)."""
+    """SEEK to an entry, inclusive; `ack_set` (1 = deliver) enters a batch. CLOSE_CONSUMER precedes SUCCESS (W6)."""
     command = BaseCommand(type=BaseCommand.SEEK)
     content = command.seek
     content.consumer_id = consumer_id

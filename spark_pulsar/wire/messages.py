@@ -1,0 +1,182 @@
+"""The broker's way out: many MESSAGE frames in one write; and what comes back for them: grouped acknowledgements.
+
+The command of a MESSAGE differs from entry to entry in the entry id alone, so for up to 128 entries a `Struct` writes
+totalSize, the unchanging front, one byte, and the unchanging rest; the stored bytes follow as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.model.ids import signed, unsigned
+from spark_pulsar.wire import ack_sets as bitmaps
+from spark_pulsar.wire import varint
+from spark_pulsar.wire.frames import command_end
+from spark_pulsar.wire.varint import RAMP
+
+_SIZE: Final = Struct(">I")
+_VIEW_FROM_BYTES: Final = 8192
+_ACK_START: Final = b"\x08\x0a\x52"
+
+
+def message_frames(
+    consumer_id: int,
+    ledger_id: int,
+    first_entry_id: int,
+    partition: int,
+    buffer: bytes,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    redelivery_counts: Sequence[int] | None = None,
+    ack_sets: Sequence[int | None] | None = None,
+    consumer_epoch: int | None = None,
+) -> list[bytes | memoryview]:
+    """The MESSAGE frames of consecutive entries, as pieces to be written one after the other.
+
+    Entry `first_entry_id + i` is `buffer[starts[i]:ends[i]]`, delivered as it is stored. `partition` is -1 for a topic
+    that is none. Redelivery counts of 0 are left out; `ack_sets` are bitmaps (1 = deliver this index), None = all.
+    """
+    front = b"\x08" + varint.encode(consumer_id) + b"\x12"
+    ledger = b"\x08" + varint.encode(unsigned(ledger_id)) + b"\x10"
+    place = b"\x18" + varint.encode(partition)
+    epoch = b"" if consumer_epoch is None else b"\x28" + varint.encode(consumer_epoch)
+    pieces: list[bytes | memoryview] = []
+    add = pieces.append
+    count = len(starts)
+    index = 0
+    while index < count:
+        entry_id = first_entry_id + index
+        length = min(count - index, 128 - (entry_id & 127))
+        options = epoch
+        if redelivery_counts is not None or ack_sets is not None:
+            redelivered = redelivery_counts[index] if redelivery_counts is not None else 0
+            ack_set = ack_sets[index] if ack_sets is not None else None
+            options = _options(redelivered, ack_set) + epoch
+            length = 1
+        entry = varint.encode(entry_id)
+        id_size = len(ledger) + len(entry) + len(place)
+        body_size = varint.encode(len(front) + 1 + id_size + len(options))
+        before = b"".join((b"\x08\x09\x4a", body_size, front, bytes((id_size,)), ledger))
+        after = b"".join((entry[1:], place, options))
+        command_size = len(before) + 1 + len(after)
+        before = _SIZE.pack(command_size) + before
+        pack = _layout(len(before), len(after)).pack
+        low = entry[0]
+        beside = command_size + 4
+        for start, end in zip(starts[index : index + length], ends[index : index + length], strict=True):
+            size = end - start
+            if size < _VIEW_FROM_BYTES:
+                add(pack(size + beside, before, low, after) + buffer[start:end])
+            else:
+                add(pack(size + beside, before, low, after))
+                add(memoryview(buffer)[start:end])
+            low += 1
+        index += length
+    return pieces
+
+
+@lru_cache(maxsize=256)
+def _layout(before_size: int, after_size: int) -> Struct:
+    """totalSize, what precedes the low byte of the entry id, that byte, what follows it."""
+    return Struct(f">I{before_size}sB{after_size}s")
+
+
+def _options(redelivery_count: int, ack_set: int | None) -> bytes:
+    """The optional fields 3 and 4 of CommandMessage."""
+    pieces = [b"\x18" + varint.encode(redelivery_count)] if redelivery_count else []
+    if ack_set is not None:
+        pieces += [b"\x20" + varint.encode(word) for word in bitmaps.words(ack_set)]
+    return b"".join(pieces)
+
+
+class PlainAck(NamedTuple):
+    """An ACK of whole entries: `ranges` are (ledger, first entry, end entry exclusive), neighbours merged.
+
+    They come in the order of the frame, so ranges may repeat or overlap. `request_id` asks for an ACK_RESPONSE.
+    """
+
+    consumer_id: int
+    is_cumulative: bool
+    ranges: list[tuple[int, int, int]]
+    request_id: int | None
+
+
+def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
+    """The acknowledgement in the frame `buffer[start:end]`, or None when protobuf must read it.
+
+    That is when the frame is no ACK, or one with a bitmap, a transaction, a validation error, properties, or fields
+    in an order that official clients do not write. MalformedFrame only for sizes that do not fit.
+    """
+    if not buffer.startswith(_ACK_START, start + 8):
+        return None
+    if command_end(buffer, start, end) != end:
+        return None
+    try:
+        size, at = varint.decode(buffer, start + 11, end)
+        if at + size != end or at >= end or buffer[at] != 0x08:
+            return None
+        consumer_id, at = varint.decode(buffer, at + 1, end)
+        if at + 2 > end or buffer[at] != 0x10 or buffer[at + 1] > 1:
+            return None
+        is_cumulative = buffer[at + 1] == 1
+        ranges: list[tuple[int, int, int]] = []
+        at = _read_ids(buffer, at + 2, end, ranges)
+        request_id = None
+        if 0 <= at < end and buffer[at] == 0x40:
+            request_id, at = varint.decode(buffer, at + 1, end)
+    except MalformedFrame:
+        return None
+    return PlainAck(consumer_id, is_cumulative, ranges, request_id) if at == end else None
+
+
+def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int]]) -> int:
+    """Read the ids from `at` on into `ranges`; returns where they end, or -1 when one of them is not plain."""
+    ledger_id, first, following = -1, 0, -1
+    while at < end and buffer[at] == 0x1A:
+        stop = at + 2 + buffer[at + 1] if at + 1 < end else end + 1
+        if stop > end or buffer[at + 1] > 127 or buffer[at + 2] != 0x08:
+            return -1
+        this_ledger, entry_at = varint.decode(buffer, at + 3, stop)
+        if entry_at >= stop or buffer[entry_at] != 0x10:
+            return -1
+        entry_at += 1
+        entry, rest_at = varint.decode(buffer, entry_at, stop)
+        if not _is_plain_rest(buffer, rest_at, stop):
+            return -1
+        if this_ledger != ledger_id or entry != following:
+            if following > first:
+                ranges.append((signed(ledger_id), first, following))
+            ledger_id, first = this_ledger, entry
+        stride = stop - at
+        alike = _consecutive(buffer, at, stride, entry_at - at, min((end - at) // stride, 128 - (entry & 127)))
+        following = entry + alike
+        at += alike * stride
+    if following > first:
+        ranges.append((signed(ledger_id), first, following))
+    return at
+
+
+def _consecutive(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> int:
+    """How many ids from `at` on, 1 to `limit`, are the one there with its entry id counting up by one."""
+    low = buffer[at + entry_offset]
+    while limit > 1:
+        if buffer[at + (limit - 1) * stride + entry_offset] == low + limit - 1:
+            block = bytearray(buffer[at : at + stride] * limit)
+            block[entry_offset::stride] = RAMP[low : low + limit]
+            if buffer.startswith(block, at):
+                return limit
+        limit //= 2
+    return 1
+
+
+def _is_plain_rest(buffer: bytes, at: int, end: int) -> bool:
+    """Whether the fields after the entry id are only partition, batch index and batch size, which do not matter."""
+    while at < end:
+        if buffer[at] not in (0x18, 0x20, 0x30):
+            return False
+        _, at = varint.decode(buffer, at + 1, end)
+    return True

@@ -1,0 +1,308 @@
+"""The broker's way in: a received buffer becomes runs of SENDs; see `receipts` for the way back.
+
+Nearly everything a broker receives is SENDs that differ from their predecessor in the sequence id alone. `RunSplitter`
+cuts frames as `frames.FrameSplitter` does, and gathers consecutive SENDs of one producer into a `SendRun`: one object
+with parallel lists, whose entries stay in the received buffer. The first SEND of a run is parsed by hand; after it a
+`Struct` made to its measure reads the next frames, as long as their command has the same bytes but for the low seven
+bits of the sequence id. Per entry that leaves one unpack, a few comparisons, and the checksum.
+
+What is not plain is visible: a SEND with a wrong or absent checksum, with transaction ids, a marker, a chunk, or
+metadata that do not fit comes in a run of its own kind with `flags` that say so. SENDs that no official client would
+write (fields out of order, say) are read by protobuf to the same result.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from google_crc32c import value as checksum_of
+
+from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.wire import varint
+from spark_pulsar.wire.checksum import crc32c_of
+from spark_pulsar.wire.frames import Frame, FrameSplitter, command_end, parse_command
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+PLAIN: Final = 0
+"""A run of SENDs that are checked and have nothing special about them."""
+
+CHECKSUM_WRONG: Final = 1
+"""The CRC32C does not match the bytes: refuse with ChecksumError."""
+
+CHECKSUM_ABSENT: Final = 2
+"""No 0x0e01 block. Deliverable, but the Go client discards such entries (wire-protocol 1.2)."""
+
+METADATA_MALFORMED: Final = 4
+"""The metadata size does not fit into the entry."""
+
+CHUNK: Final = 8
+"""is_chunk: a piece of a large message."""
+
+TRANSACTION: Final = 16
+"""Transaction ids are present; `SendRun.transaction` has them."""
+
+MARKER: Final = 32
+"""A broker's internal marker, which no client may send."""
+
+SHADOW: Final = 64
+"""The SEND carries a message_id, as only the replicator of a shadow topic does."""
+
+_SEND_START: Final = b"\x08\x06\x32"
+_MAGIC: Final = 0x0E01
+_MAGIC_BYTES: Final = b"\x0e\x01"
+_SIZE: Final = Struct(">I")
+
+
+class SendRun:
+    """Consecutive SENDs of one producer in one buffer; index i of every list is the i-th of them.
+
+    `buffer[starts[i]:ends[i]]` is an entry as it is stored and delivered: from 0x0e01 (from metadataSize when the
+    checksum is absent) to the end of its frame. `message_counts` are at least 1. `highest_sequence_ids` is None when
+    no SEND has one. `flags` holds for every entry; a run that is not PLAIN or CHUNK has one entry.
+    """
+
+    __slots__ = (
+        "buffer",
+        "ends",
+        "flags",
+        "highest_sequence_ids",
+        "message_counts",
+        "producer_id",
+        "sequence_ids",
+        "starts",
+        "transaction",
+    )
+
+    def __init__(self, producer_id: int, buffer: bytes, flags: int) -> None:
+        self.producer_id = producer_id
+        self.buffer = buffer
+        self.flags = flags
+        self.sequence_ids: list[int] = []
+        self.highest_sequence_ids: list[int] | None = None
+        self.message_counts: list[int] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.transaction: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __repr__(self) -> str:
+        return f"SendRun(producer_id={self.producer_id}, entries={len(self)}, flags={self.flags})"
+
+
+class _Send(NamedTuple):
+    """One CommandSend. `sequence_at` is where its sequence id begins, or -1 when the command has an unusual shape."""
+
+    producer_id: int
+    sequence_id: int
+    message_count: int
+    highest_sequence_id: int | None
+    flags: int
+    transaction: tuple[int, int] | None
+    sequence_at: int
+
+
+class RunSplitter(FrameSplitter):
+    """A FrameSplitter that returns SENDs as runs. Other frames come as they are, in the order of arrival."""
+
+    __slots__ = ()
+
+    def feed_runs(self, data: bytes) -> list[Frame | SendRun]:
+        """The runs and other frames completed by `data`; fails as `feed` does."""
+        buffer = self._gather(data)
+        items: list[Frame | SendRun] = []
+        if buffer is None:
+            return items
+        position, size = 0, len(buffer)
+        while position < size:
+            end = self._frame_end(buffer, position, size)
+            if end < 0:
+                break
+            if buffer.startswith(_SEND_START, position + 8):
+                try:
+                    position = self._gather_run(buffer, position, end, items)
+                except MalformedFrame as error:
+                    self.failure = error
+                    break
+            else:
+                items.append(Frame(buffer, position, end))
+                position = end
+        self._hold(buffer, position)
+        if self.failure is not None and not items:
+            raise self.failure
+        return items
+
+    def _gather_run(self, buffer: bytes, position: int, end: int, items: list[Frame | SendRun]) -> int:
+        """Append the run that begins with the SEND at `position`, or lengthen the last one; returns where it ends."""
+        send, payload_start = _read_send(buffer, position, end)
+        flags = send.flags | _flaws(buffer, payload_start, end)
+        highest = send.highest_sequence_id
+        run = items[-1] if items else None
+        if (
+            not isinstance(run, SendRun)
+            or run.producer_id != send.producer_id
+            or flags & ~CHUNK
+            or run.flags != flags
+            or (run.highest_sequence_ids is None) != (highest is None)
+        ):
+            run = SendRun(send.producer_id, buffer, flags)
+            run.transaction = send.transaction
+            if highest is not None:
+                run.highest_sequence_ids = []
+            items.append(run)
+        run.sequence_ids.append(send.sequence_id)
+        run.message_counts.append(send.message_count)
+        run.starts.append(payload_start)
+        run.ends.append(end)
+        if highest is not None:
+            assert run.highest_sequence_ids is not None
+            run.highest_sequence_ids.append(highest)
+        elif flags == PLAIN and send.sequence_at >= 0 and buffer[send.sequence_at] > 127:
+            return _follow(run, buffer, position, payload_start, send, self._max_total)
+        return end
+
+
+def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) -> SendRun:
+    """The run of one SEND that was read by `frames.parse_command`, for a SEND that RunSplitter left as a frame."""
+    send = _from_command(command)
+    run = SendRun(send.producer_id, buffer, send.flags | _flaws(buffer, payload_start, end))
+    run.transaction = send.transaction
+    run.sequence_ids.append(send.sequence_id)
+    run.message_counts.append(send.message_count)
+    if send.highest_sequence_id is not None:
+        run.highest_sequence_ids = [send.highest_sequence_id]
+    run.starts.append(payload_start)
+    run.ends.append(end)
+    return run
+
+
+def _follow(run: SendRun, buffer: bytes, position: int, payload_start: int, send: _Send, max_total: int) -> int:
+    """Add to `run` the whole, plain SENDs after the one at `position` that differ in the low sequence bits only.
+
+    Stops in front of the first frame that is not one of these, whatever it is, and returns where that is.
+    """
+    sequence_at = send.sequence_at
+    (total,) = _SIZE.unpack_from(buffer, position)
+    head = buffer[position + 4 : sequence_at]
+    tail = buffer[sequence_at + 1 : payload_start]
+    layout = _layout(len(head), len(tail))
+    unpack, layout_size = layout.unpack_from, layout.size
+    entry_offset = payload_start - position
+    checked_offset = entry_offset + 6
+    # What a frame holds beside its metadata and payload, as totalSize counts it; sizes up to here are read safely.
+    fixed = entry_offset + 6
+    high = send.sequence_id - buffer[sequence_at]
+    sequence_ids, starts, ends = run.sequence_ids, run.starts, run.ends
+    add_sequence_id, add_start, add_end = sequence_ids.append, starts.append, ends.append
+    before = len(ends)
+    position += 4 + total
+    last = len(buffer) - layout_size
+    size = len(buffer)
+    while position <= last:
+        total, this_head, low, this_tail, magic, checksum, metadata_size = unpack(buffer, position)
+        end = position + 4 + total
+        if (
+            this_tail != tail
+            or this_head != head
+            or low < 128
+            or magic != _MAGIC
+            or end > size
+            or not metadata_size + fixed <= total <= max_total
+        ):
+            break
+        if checksum_of(buffer[position + checked_offset : end]) != checksum:
+            break
+        add_sequence_id(high + low)
+        add_start(position + entry_offset)
+        add_end(end)
+        position = end
+    added = len(ends) - before
+    if added:
+        run.message_counts.extend([send.message_count] * added)
+    return position
+
+
+@lru_cache(maxsize=256)
+def _layout(head_size: int, tail_size: int) -> Struct:
+    """totalSize, command up to the sequence id, its first byte, rest of the command, magic, checksum, metadataSize."""
+    return Struct(f">I{head_size}sB{tail_size}sHII")
+
+
+def _read_send(buffer: bytes, position: int, end: int) -> tuple[_Send, int]:
+    """(the CommandSend of the frame at `position`, where the payload starts)."""
+    payload_start = command_end(buffer, position, end)
+    if payload_start == end:
+        raise MalformedFrame("a SEND without an entry")
+    send = _read_plain(buffer, position + 11, payload_start)
+    if send is None:
+        command, _ = parse_command(buffer, position, end)
+        send = _from_command(command)
+    return send, payload_start
+
+
+def _read_plain(buffer: bytes, at: int, end: int) -> _Send | None:
+    """A CommandSend in field order with one-byte lengths and nothing rare in it, else None. `at` is its length byte."""
+    if end - at < 5 or buffer[at] != end - at - 1 or buffer[at + 1] != 0x08:
+        return None
+    producer_id = buffer[at + 2]
+    at += 3
+    if producer_id > 127:
+        producer_id, at = varint.decode(buffer, at - 1, end)
+    if at + 1 >= end or buffer[at] != 0x10:
+        return None
+    sequence_at = at + 1
+    sequence_id = buffer[sequence_at]
+    at += 2
+    if sequence_id > 127:
+        sequence_id, at = varint.decode(buffer, sequence_at, end)
+    message_count = 1
+    if at + 1 < end and buffer[at] == 0x18:
+        message_count = buffer[at + 1]
+        at += 2
+        if message_count > 127:
+            message_count, at = varint.decode(buffer, at - 1, end)
+    highest = None
+    if at + 1 < end and buffer[at] == 0x30:
+        highest, at = varint.decode(buffer, at + 1, end)
+    if at != end or message_count > 0x7FFFFFFF:
+        return None
+    return _Send(producer_id, sequence_id, message_count or 1, highest, PLAIN, None, sequence_at)
+
+
+def _from_command(command: BaseCommand) -> _Send:
+    """The CommandSend that protobuf has read, its rare fields as flags."""
+    send = command.send
+    flags = PLAIN
+    transaction = None
+    if send.is_chunk:
+        flags |= CHUNK
+    if send.marker:
+        flags |= MARKER
+    if send.HasField("message_id"):
+        flags |= SHADOW
+    if send.HasField("txnid_least_bits") or send.HasField("txnid_most_bits"):
+        flags |= TRANSACTION
+        transaction = (send.txnid_most_bits, send.txnid_least_bits)
+    highest = send.highest_sequence_id if send.HasField("highest_sequence_id") else None
+    return _Send(send.producer_id, send.sequence_id, max(1, send.num_messages), highest, flags, transaction, -1)
+
+
+def _flaws(buffer: bytes, start: int, end: int) -> int:
+    """What is wrong with the entry in `buffer[start:end]`, as flags."""
+    if buffer.startswith(_MAGIC_BYTES, start):
+        if end - start < 10:
+            return METADATA_MALFORMED
+        (checksum,) = _SIZE.unpack_from(buffer, start + 2)
+        start += 6
+        if crc32c_of(buffer, start, end) != checksum:
+            return CHECKSUM_WRONG
+        flags = PLAIN
+    else:
+        if end - start < 4:
+            return CHECKSUM_ABSENT | METADATA_MALFORMED
+        flags = CHECKSUM_ABSENT
+    (metadata_size,) = _SIZE.unpack_from(buffer, start)
+    return flags | METADATA_MALFORMED if metadata_size > end - start - 4 else flags
