@@ -1,0 +1,196 @@
+"""Arrow arrays from rows: one function per column, none of them with work per message in Python.
+
+Offsets, bytes and validity are made by kernels in NumPy memory and wrapped, not copied. Types are the plain ones
+(32-bit offsets), which is what Spark takes.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_pulsar.wire.columns.entries import ByteArray, IntArray
+from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.kernels.column_kernels import (
+    LONGEST_MESSAGE_ID_BYTES,
+    bytes_offsets,
+    first_invalid_text,
+    gather_bytes,
+    gather_keys,
+    key_offsets,
+    write_message_ids,
+)
+from spark_pulsar.wire.columns.kernels.property_kernels import (
+    MOST_PROPERTIES_COMPARED,
+    PROPERTY_FIELDS,
+    PROPERTY_KEY_LENGTH,
+    PROPERTY_KEY_START,
+    PROPERTY_VALUE_LENGTH,
+    PROPERTY_VALUE_START,
+    list_properties,
+)
+from spark_pulsar.wire.columns.rows import Rows
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+PROPERTIES = pa.map_(pa.string(), pa.string())
+
+_FIRST_DATE_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
+_LAST_DATE_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+
+
+def _validity(lengths: IntArray, nulls: int) -> Any:
+    """Arrow's validity bitmap for lengths of which -1 means null; None when none is."""
+    return pa.py_buffer(np.packbits(lengths >= 0, bitorder="little")) if nulls else None
+
+
+def fixed_array(arrow_type: Any, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None = None) -> Any:
+    """An array of numbers over NumPy memory; items where ``valid`` is false are null."""
+    bits, nulls = None, 0
+    if valid is not None and not valid.all():
+        bits, nulls = pa.py_buffer(np.packbits(valid, bitorder="little")), int(len(valid) - valid.sum())
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(arrow_type, len(values), [bits, pa.py_buffer(values)], nulls)
+
+
+def bytes_array(rows: Rows, starts: IntArray, lengths: IntArray, arrow_type: Any, *, nulls_as_empty: bool = False) -> Any:
+    """Byte ranges of ``rows.data`` (length -1 = null) as a binary or string array; text is made valid UTF-8."""
+    offsets = np.empty(len(lengths) + 1, np.int32)
+    total, nulls = bytes_offsets(lengths, offsets)
+    if total < 0:
+        rows.refuse(len(lengths) - 1, total)
+    column = np.empty(total, np.uint8)
+    gather_bytes(rows.data, starts, offsets, column)
+    if arrow_type == pa.string():
+        offsets, column = _valid_text(offsets, column)
+    validity = None if nulls_as_empty else _validity(lengths, nulls)
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(column)]
+    return pa.Array.from_buffers(arrow_type, len(lengths), buffers, nulls if validity else 0)
+
+
+def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.NDArray[np.int32], ByteArray]:
+    """The same text with whatever is not UTF-8 replaced by U+FFFD, as Java's clients show it."""
+    if first_invalid_text(column, offsets) < 0:
+        return offsets, column
+    bounds = offsets.tolist()
+    whole = column.tobytes()
+    texts = [
+        whole[start:end].decode(errors="replace").encode() for start, end in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("text with replaced characters passes 2 GiB")
+    return np.concatenate((np.zeros(1, np.int32), ends.astype(np.int32))), np.frombuffer(b"".join(texts), np.uint8)
+
+
+def value_array(rows: Rows, arrow_type: Any, *, nulls_as_empty: bool = False) -> Any:
+    """The payload of each message; null (or empty bytes) where null_value is set."""
+    starts, lengths = rows.field(layout.ROW_VALUE_START), rows.field(layout.ROW_VALUE_LENGTH)
+    return bytes_array(rows, starts, lengths, arrow_type, nulls_as_empty=nulls_as_empty)
+
+
+def key_array(rows: Rows) -> Any:
+    """The key's bytes: text as UTF-8, base64 keys decoded; null without key or with null_partition_key."""
+    starts, lengths = rows.field(layout.ROW_KEY_START), rows.field(layout.ROW_KEY_LENGTH)
+    base64 = rows.field(layout.ROW_KEY_IS_BASE64)
+    if not base64.any():
+        return bytes_array(rows, starts, lengths, pa.binary())
+    offsets = np.empty(len(lengths) + 1, np.int32)
+    total, nulls = key_offsets(rows.data, starts, lengths, base64, offsets)
+    if total < 0:
+        rows.refuse(nulls, total)
+    column = np.empty(total, np.uint8)
+    code, row = gather_keys(rows.data, starts, base64, offsets, column)
+    if code < 0:
+        rows.refuse(row, code)
+    buffers = [_validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers, nulls)
+
+
+def ordering_key_array(rows: Rows) -> Any:
+    """The ordering key's bytes, null without one."""
+    return bytes_array(
+        rows, rows.field(layout.ROW_ORDERING_START), rows.field(layout.ROW_ORDERING_LENGTH), pa.binary()
+    )
+
+
+def producer_name_array(rows: Rows) -> Any:
+    """The producer's name, repeated for each message of an entry."""
+    starts, lengths = rows.entry_field(layout.PRODUCER_START), rows.entry_field(layout.PRODUCER_LENGTH)
+    return bytes_array(rows, starts, lengths, pa.string())
+
+
+def repeated_text_array(text: str, count: int) -> Any:
+    """The same string ``count`` times."""
+    encoded = text.encode()
+    if len(encoded) * count > np.iinfo(np.int32).max:
+        raise OverflowError("repeated text passes 2 GiB")
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(encoded * count)], 0)
+
+
+def timestamp_array(times_ms: IntArray, *, zero_is_null: bool = False) -> Any:
+    """Milliseconds since 1970 as UTC timestamps in microseconds, held within the years 1 to 9999."""
+    micros = np.clip(times_ms, _FIRST_DATE_MS, _LAST_DATE_MS) * 1000
+    return fixed_array(TIMESTAMP, micros, times_ms != 0 if zero_is_null else None)
+
+
+def message_id_array(rows: Rows) -> Any:
+    """Each message's id as the official clients serialise it (MessageIdData)."""
+    offsets = np.empty(len(rows) + 1, np.int32)
+    column = np.empty(len(rows) * LONGEST_MESSAGE_ID_BYTES, np.uint8)
+    used = write_message_ids(
+        rows.field(layout.ROW_ENTRY),
+        rows.field(layout.ROW_BATCH_INDEX),
+        rows.table.fields,
+        rows.table.entries.ids,
+        offsets,
+        column,
+    )
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(column[:used].copy())]
+    return pa.Array.from_buffers(pa.binary(), len(rows), buffers, 0)
+
+
+def properties_array(rows: Rows) -> Any:
+    """The properties of each message as a map; empty without any; of equal keys the last one counts."""
+    counts = rows.field(layout.ROW_PROPERTY_COUNT)
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    table = np.empty((PROPERTY_FIELDS, int(counts.sum())), np.int64)
+    found = 0
+    if table.size:
+        found, row = list_properties(
+            rows.data,
+            rows.field(layout.ROW_BATCH_INDEX),
+            counts,
+            rows.field(layout.ROW_METADATA_START),
+            rows.field(layout.ROW_METADATA_END),
+            offsets,
+            table,
+        )
+        if found < 0:
+            rows.refuse(row, found)
+        if counts.max() > MOST_PROPERTIES_COMPARED:
+            offsets, table, found = _without_repeated_keys(rows, offsets, table, found)
+    keys = bytes_array(rows, table[PROPERTY_KEY_START, :found], table[PROPERTY_KEY_LENGTH, :found], pa.string())
+    values = bytes_array(rows, table[PROPERTY_VALUE_START, :found], table[PROPERTY_VALUE_LENGTH, :found], pa.string())
+    pairs = pa.StructArray.from_arrays([keys, values], fields=[PROPERTIES.key_field, PROPERTIES.item_field])
+    return pa.Array.from_buffers(PROPERTIES, len(rows), [None, pa.py_buffer(offsets)], 0, 0, [pairs])
+
+
+def _without_repeated_keys(
+    rows: Rows, offsets: npt.NDArray[np.int32], table: IntArray, found: int
+) -> tuple[npt.NDArray[np.int32], IntArray, int]:
+    """Drops repeated keys in the rare rows that the kernel leaves alone for their number of properties."""
+    keep = np.ones(found, np.bool_)
+    bounds = offsets.tolist()
+    for row in np.flatnonzero(np.diff(offsets) > MOST_PROPERTIES_COMPARED).tolist():
+        first, end = bounds[row], bounds[row + 1]
+        starts, lengths = table[PROPERTY_KEY_START, first:end].tolist(), table[PROPERTY_KEY_LENGTH, first:end].tolist()
+        last = {
+            rows.data[start : start + length].tobytes(): place
+            for place, (start, length) in enumerate(zip(starts, lengths, strict=True), first)
+        }
+        keep[first:end] = False
+        keep[list(last.values())] = True
+    kept_until = np.concatenate((np.zeros(1, np.int32), np.cumsum(keep, dtype=np.int32)))
+    return kept_until[offsets], np.ascontiguousarray(table[:, :found][:, keep]), int(keep.sum())

@@ -1,0 +1,304 @@
+"""Many stored entries as arrays, and what their metadata says.
+
+``EntrySlice`` is the convenient form (one object per entry), ``Entries`` the columnar one. ``inspect_entries`` reads the
+metadata of all of them in one pass and yields the ``EntryTable`` that the decoders work on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, MalformedBatch
+from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.kernels.entry_kernels import scan_entries
+
+if TYPE_CHECKING:
+    from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+
+IntArray = npt.NDArray[np.int64]
+ByteArray = npt.NDArray[np.uint8]
+Buffer = bytes | bytearray | memoryview | ByteArray
+
+_EVERY_INDEX = 2**31 - 1
+_IDS = 5  # ledger, entry, partition, first chunk's ledger and entry
+
+
+class EncryptedEntry(CorruptMessage):
+    """The entry is encrypted; this decoder has no keys."""
+
+
+class UnassembledChunk(CorruptMessage):
+    """The entry is one chunk of a larger message; put it together (``EntryTable.chunk``, ``whole_message``) first."""
+
+
+class Kind(IntEnum):
+    """What an entry holds (wire-protocol 4.1)."""
+
+    SINGLE = layout.KIND_SINGLE
+    BATCH = layout.KIND_BATCH
+    CHUNK = layout.KIND_CHUNK
+    MARKER = layout.KIND_MARKER
+
+
+class EntrySlice(NamedTuple):
+    """One entry, and which of its messages are wanted."""
+
+    data: Buffer
+    """From 0x0e01 or the metadata size to the end; a 0x0e02 block in front is stepped over."""
+    ledger_id: int
+    entry_id: int
+    partition: int = -1
+    first_index: int = 0
+    """First batch index wanted. A single message counts as index 0."""
+    stop_index: int | None = None
+    """Batch index behind the last one wanted; None = all."""
+    ack_set: Sequence[int] = ()
+    """The broker's 64-bit words, bit 1 = deliver; none = deliver all. For batches only."""
+    first_chunk: tuple[int, int] | None = None
+    """Ledger and entry of the first chunk, for a message put together again; it becomes part of the message id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Many entries over one buffer, as arrays with one item per entry."""
+
+    data: ByteArray
+    starts: IntArray
+    ends: IntArray
+    ids: IntArray
+    """``[5, n]``: ledger, entry, partition, ledger and entry of the first chunk (-1: no chunks)."""
+    first_indexes: IntArray
+    stop_indexes: IntArray
+    ack_word_offsets: IntArray
+    """The ack words of entry i are ``ack_words[ack_word_offsets[i]:ack_word_offsets[i + 1]]``."""
+    ack_words: IntArray
+
+    @staticmethod
+    def of(slices: Iterable[EntrySlice]) -> Entries:
+        """Gathers single entries; their bytes are copied once."""
+        parts = list(slices)
+        if not parts:
+            return Entries.over(b"", (), (), (), ())
+        data, ledgers, entries, partitions, firsts, stops, ack_sets, first_chunks = zip(*parts, strict=True)
+        ends = np.cumsum(np.fromiter(map(len, data), np.int64, len(parts)))
+        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+        gathered = Entries.over(b"".join(data), starts, ends, ledgers, entries)
+        gathered.ids[2] = partitions
+        gathered.first_indexes[:] = firsts
+        gathered.stop_indexes[:] = [_EVERY_INDEX if stop is None else stop for stop in stops]
+        if any(first_chunks):
+            for i, chunk in enumerate(first_chunks):
+                if chunk is not None:
+                    gathered.ids[3:, i] = chunk
+        return gathered if not any(ack_sets) else gathered.with_ack_sets(ack_sets)
+
+    @staticmethod
+    def over(
+        buffer: Buffer,
+        starts: Sequence[int] | IntArray,
+        ends: Sequence[int] | IntArray,
+        ledger_ids: Sequence[int] | IntArray,
+        entry_ids: Sequence[int] | IntArray,
+        partition: int = -1,
+        first_indexes: Sequence[int] | IntArray | None = None,
+        stop_indexes: Sequence[int] | IntArray | None = None,
+    ) -> Entries:
+        """Entries ``buffer[starts[i]:ends[i]]`` of one topic partition, without copying their bytes.
+
+        :raises ValueError: the arrays have different lengths
+        """
+        count = len(starts)
+        ids = np.full((_IDS, count), -1, np.int64)
+        if not len(ends) == len(ledger_ids) == len(entry_ids) == count:
+            raise ValueError("starts, ends, ledger_ids and entry_ids need one item per entry each")
+        ids[0], ids[1], ids[2] = ledger_ids, entry_ids, partition
+        firsts, stops = np.zeros(count, np.int64), np.full(count, _EVERY_INDEX, np.int64)
+        if first_indexes is not None:
+            firsts[:] = first_indexes
+        if stop_indexes is not None:
+            stops[:] = stop_indexes
+        return Entries(
+            data=buffer if isinstance(buffer, np.ndarray) else np.frombuffer(buffer, np.uint8),
+            starts=np.array(starts, np.int64),
+            ends=np.array(ends, np.int64),
+            ids=ids,
+            first_indexes=firsts,
+            stop_indexes=stops,
+            ack_word_offsets=np.zeros(count + 1, np.int64),
+            ack_words=np.zeros(0, np.int64),
+        )
+
+    def with_ack_sets(self, ack_sets: Sequence[Sequence[int]]) -> Entries:
+        """The same entries with the broker's ack words, one sequence per entry (empty = deliver all)."""
+        counts = np.fromiter(map(len, ack_sets), np.int64, len(ack_sets))
+        if len(counts) != len(self):
+            raise ValueError("ack_sets needs one item per entry")
+        return Entries(
+            self.data,
+            self.starts,
+            self.ends,
+            self.ids,
+            self.first_indexes,
+            self.stop_indexes,
+            np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))),
+            np.array([word for words in ack_sets for word in words], np.int64),
+        )
+
+    def part(self, first: int, end: int) -> Entries:
+        """Entries ``first`` to ``end`` (exclusive), without copying their bytes."""
+        return Entries(
+            self.data,
+            self.starts[first:end],
+            self.ends[first:end],
+            np.ascontiguousarray(self.ids[:, first:end]),
+            self.first_indexes[first:end],
+            self.stop_indexes[first:end],
+            self.ack_word_offsets[first : end + 1],
+            self.ack_words,
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+class ChunkFields(NamedTuple):
+    """The chunk fields of one entry's metadata (wire-protocol 4.5)."""
+
+    uuid: str
+    chunk_id: int
+    chunk_count: int
+    total_size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryTable:
+    """What the metadata of entries says; made by ``inspect_entries``."""
+
+    entries: Entries
+    fields: IntArray
+    """``[ENTRY_FIELDS, n]``, rows as in ``kernels.layout``."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def kinds(self) -> IntArray:
+        """The ``Kind`` of each entry."""
+        return self.fields[layout.KIND]
+
+    @property
+    def message_counts(self) -> IntArray:
+        """Messages of each entry, all of them: 0 for a marker and for a chunk that is not the last, which counts 1."""
+        return self.fields[layout.COUNT]
+
+    @property
+    def publish_times(self) -> IntArray:
+        """Publish time of each entry in milliseconds since 1970."""
+        return self.fields[layout.PUBLISH_TIME]
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether any entry must be put together with others before it can be decoded."""
+        return bool((self.kinds == Kind.CHUNK).any())
+
+    @property
+    def is_encrypted(self) -> npt.NDArray[np.bool_]:
+        """Which entries are encrypted."""
+        return self.fields[layout.ENCRYPTION_KEYS] > 0
+
+    def chunk(self, i: int) -> ChunkFields:
+        """The chunk fields of entry ``i``."""
+        start, length = self.fields[layout.UUID_START, i], max(0, self.fields[layout.UUID_LENGTH, i])
+        uuid = self.entries.data[start : start + length].tobytes().decode(errors="replace")
+        numbers = self.fields[[layout.CHUNK_ID, layout.CHUNK_COUNT, layout.CHUNK_TOTAL_SIZE], i].tolist()
+        return ChunkFields(uuid, *numbers)
+
+    def metadata(self, i: int) -> memoryview:
+        """The serialised MessageMetadata of entry ``i``."""
+        start = self.fields[layout.METADATA_START, i]
+        return memoryview(self.entries.data[start : start + self.fields[layout.METADATA_LENGTH, i]])
+
+    def payload(self, i: int) -> memoryview:
+        """The payload of entry ``i`` as stored."""
+        start = self.fields[layout.PAYLOAD_START, i]
+        return memoryview(self.entries.data[start : start + self.fields[layout.PAYLOAD_LENGTH, i]])
+
+    def part(self, first: int, end: int) -> EntryTable:
+        """Entries ``first`` to ``end`` (exclusive)."""
+        return EntryTable(self.entries.part(first, end), np.ascontiguousarray(self.fields[:, first:end]))
+
+    def refuse(self, i: int, why: str | int) -> NoReturn:
+        """Raises the typed error for entry ``i``: ``why`` is a text, or the negative code of a kernel."""
+        raise_for(self.entries, i, why)
+
+    def verify_checksums(self) -> None:
+        """Compares each stored CRC32C with the bytes; entries without one pass.
+
+        :raises ChecksumFailed: naming the entry
+        """
+        data = self.entries.data
+        stored = self.fields[layout.CHECKSUM].tolist()
+        starts, ends = self.fields[layout.HEAD_START].tolist(), self.entries.ends.tolist()
+        for i, (checksum, start, end) in enumerate(zip(stored, starts, ends, strict=True)):
+            if checksum != layout.ABSENT and crc32c(data[start:end].tobytes()) != checksum:
+                raise_for(self.entries, i, -layout.Reason.CHECKSUM)
+
+
+def raise_for(entries: Entries, i: int, why: str | int) -> NoReturn:
+    """Raises the typed error for entry ``i``: ``why`` is a text, or the negative code of a kernel."""
+    name = f"entry {entries.ids[0, i]}:{entries.ids[1, i]}"
+    if isinstance(why, str):
+        raise MalformedBatch(f"{name} cannot be read: {why}")
+    reason = layout.Reason(-why)
+    error: type[Exception] = {
+        layout.Reason.ENCRYPTED: EncryptedEntry,
+        layout.Reason.UNASSEMBLED_CHUNK: UnassembledChunk,
+        layout.Reason.CHECKSUM: ChecksumFailed,
+    }.get(reason, MalformedBatch)
+    raise error(f"{name} cannot be read: {reason.text}")
+
+
+def inspect_entries(entries: Entries | Iterable[EntrySlice], *, verify_checksums: bool = False) -> EntryTable:
+    """Reads headers and metadata of all entries; payloads are not looked at.
+
+    :raises MalformedBatch: the metadata of an entry cannot be read, or promises more than its payload can hold
+    :raises ChecksumFailed: only with ``verify_checksums``
+    """
+    gathered = entries if isinstance(entries, Entries) else Entries.of(entries)
+    fields = np.empty((layout.ENTRY_FIELDS, len(gathered)), np.int64)
+    code, i = scan_entries(gathered.data, gathered.starts, gathered.ends, fields)
+    table = EntryTable(gathered, fields)
+    if code < 0:
+        table.refuse(i, code)
+    if verify_checksums:
+        table.verify_checksums()
+    return table
+
+
+def whole_message(
+    metadata: MessageMetadata,
+    payload: Buffer,
+    ledger_id: int,
+    entry_id: int,
+    partition: int = -1,
+    first_chunk: tuple[int, int] | None = None,
+) -> EntrySlice:
+    """An entry made of a message's metadata and its payload put together from chunks (still compressed, if it was).
+
+    ``ledger_id`` and ``entry_id`` are those of the last chunk. The chunk fields of ``metadata`` are ignored, so that
+    the metadata of any chunk will do. The result goes among other entries in its place.
+    """
+    plain = type(metadata)()
+    plain.CopyFrom(metadata)
+    for field in ("uuid", "num_chunks_from_msg", "total_chunk_msg_size", "chunk_id"):
+        plain.ClearField(field)
+    head = plain.SerializePartialToString()
+    data: Any = b"".join((len(head).to_bytes(4, "big"), head, payload))
+    return EntrySlice(data, ledger_id, entry_id, partition, first_chunk=first_chunk)

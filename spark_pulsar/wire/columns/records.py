@@ -1,0 +1,95 @@
+"""Entries → the record batches of the Spark connector: StreamNative's columns, in Spark's exact Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from spark_pulsar.wire.columns import arrays
+from spark_pulsar.wire.columns.decode import table_of
+from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable
+from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.rows import Rows, entry_groups, read_rows, row_ranges
+
+ValueType = Literal["binary", "string"]
+
+VALUE: Final = "value"
+METADATA_FIELDS: Final = (
+    pa.field("__key", pa.binary()),
+    pa.field("__topic", pa.string()),
+    pa.field("__messageId", pa.binary()),
+    pa.field("__publishTime", arrays.TIMESTAMP),
+    pa.field("__eventTime", arrays.TIMESTAMP),
+    pa.field("__messageProperties", arrays.PROPERTIES),
+)
+"""Columns beside the value, all nullable."""
+
+RECORD_COLUMNS: Final = (VALUE, *(field.name for field in METADATA_FIELDS))
+
+DEFAULT_MAX_ROWS: Final = 10_000
+DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
+
+
+def record_schema(
+    columns: Sequence[str] | None = None, *, value_type: ValueType = "binary", value_nullable: bool = False
+) -> Any:
+    """The Arrow schema of ``record_batches``: ``columns`` in the order given, or all.
+
+    :raises ValueError: a column is unknown
+    """
+    fields = {field.name: field for field in METADATA_FIELDS}
+    fields[VALUE] = pa.field(VALUE, pa.string() if value_type == "string" else pa.binary(), nullable=value_nullable)
+    names = RECORD_COLUMNS if columns is None else columns
+    if unknown := set(names) - set(RECORD_COLUMNS):
+        raise ValueError(f"unknown columns {sorted(unknown)}; there are {', '.join(RECORD_COLUMNS)}")
+    return pa.schema([fields[name] for name in names])
+
+
+def _builders(topic: str, schema: Any) -> list[Callable[[Rows], Any]]:
+    """For each field of the schema: what makes its array."""
+    builders: dict[str, Callable[[Rows], Any]] = {
+        "__key": arrays.key_array,
+        "__topic": lambda rows: arrays.repeated_text_array(topic, len(rows)),
+        "__messageId": arrays.message_id_array,
+        "__publishTime": lambda rows: arrays.timestamp_array(rows.entry_field(layout.PUBLISH_TIME)),
+        "__eventTime": lambda rows: arrays.timestamp_array(rows.field(layout.ROW_EVENT_TIME), zero_is_null=True),
+        "__messageProperties": arrays.properties_array,
+    }
+    if VALUE in schema.names:
+        field = schema.field(VALUE)
+        builders[VALUE] = lambda rows: arrays.value_array(rows, field.type, nulls_as_empty=not field.nullable)
+    return [builders[name] for name in schema.names]
+
+
+def record_batches(
+    entries: Entries | EntryTable | Iterable[EntrySlice],
+    topic: str,
+    columns: Sequence[str] | None = None,
+    *,
+    value_type: ValueType = "binary",
+    value_nullable: bool = False,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Iterator[Any]:
+    """The wanted messages of all entries, in order, as record batches of ``record_schema``.
+
+    Small entries are put together, large ones are cut: a batch has at most ``max_rows`` rows and ``max_bytes`` of
+    values (at least one row). Decoding works in groups of that size, which bounds memory. No batch is empty.
+
+    :param topic: what ``__topic`` says (the full name of the partition)
+    :param value_type: "string" makes ``value`` text, with invalid UTF-8 replaced
+    :param value_nullable: False turns null values into empty ones, as the column is then not null
+    :raises MalformedBatch, EncryptedEntry, UnassembledChunk: as ``decode_entries``; groups before it have been yielded
+    """
+    schema = record_schema(columns, value_type=value_type, value_nullable=value_nullable)
+    builders = _builders(topic, schema)
+    for group in entry_groups(table_of(entries), max_rows, max_bytes):
+        rows = read_rows(group)
+        for first, end in row_ranges(rows, max_rows, max_bytes):
+            part = rows if end - first == len(rows) else rows.part(first, end)
+            if builders:
+                yield pa.RecordBatch.from_arrays([build(part) for build in builders], schema=schema)
+            else:
+                yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(part), pa.struct([])))

@@ -1,0 +1,128 @@
+"""The rows of many entries: payloads unpacked, batches walked, every part of every message located, nothing copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.wire.columns.entries import ByteArray, EntryTable, IntArray, Kind
+from spark_pulsar.wire.columns.inflate import NONE, inflate
+from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.kernels.row_kernels import walk_entries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """One row per wanted message, in the order of the entries."""
+
+    table: EntryTable
+    """The entries; payload places are those inside ``data``."""
+    data: ByteArray
+    """The entries' own buffer, followed by what was unpacked."""
+    fields: IntArray
+    """``[ROW_FIELDS, n]``, rows as in ``kernels.layout``."""
+
+    def __len__(self) -> int:
+        return self.fields.shape[1]
+
+    def field(self, number: int) -> IntArray:
+        """One field of all rows."""
+        return self.fields[number]
+
+    def entry_field(self, number: int) -> IntArray:
+        """A field of the entry table, repeated for each of the entry's rows."""
+        return self.table.fields[number][self.fields[layout.ROW_ENTRY]]
+
+    def refuse(self, row: int, code: int) -> None:
+        """Raises the typed error for the entry that ``row`` belongs to."""
+        self.table.refuse(int(self.fields[layout.ROW_ENTRY, row]), code)
+
+    def part(self, first: int, end: int) -> Rows:
+        """Rows ``first`` to ``end`` (exclusive)."""
+        return Rows(self.table, self.data, self.fields[:, first:end])
+
+
+def _unpacked(table: EntryTable) -> tuple[ByteArray, EntryTable]:
+    """The buffer with all payloads as they were before compression, and the table with their places in it."""
+    fields = table.fields
+    decodable = (fields[layout.KIND] <= Kind.BATCH) & (fields[layout.ENCRYPTION_KEYS] == 0)
+    packed = np.flatnonzero(decodable & (fields[layout.COMPRESSION] != NONE))
+    if not len(packed):
+        return table.entries.data, table
+    payloads: list[Any] = []
+    for i in packed.tolist():
+        codec, size = int(fields[layout.COMPRESSION, i]), int(fields[layout.UNCOMPRESSED_SIZE, i])
+        try:
+            payloads.append(inflate(codec, np.frombuffer(table.payload(i), np.uint8), size))
+        except CorruptMessage as damaged:
+            table.refuse(i, damaged.message)
+    sizes = fields[layout.UNCOMPRESSED_SIZE, packed]
+    ends = len(table.entries.data) + np.cumsum(sizes)
+    fields = fields.copy()
+    fields[layout.PAYLOAD_START, packed] = ends - sizes
+    fields[layout.PAYLOAD_LENGTH, packed] = sizes
+    data = np.frombuffer(b"".join((table.entries.data.data, *payloads)), np.uint8)
+    return data, EntryTable(table.entries, fields)
+
+
+def read_rows(table: EntryTable) -> Rows:
+    """Locates the wanted messages of all entries: bounds and ack bits applied, compacted-out messages and markers left out.
+
+    :raises MalformedBatch: a payload does not hold what the metadata promises
+    :raises EncryptedEntry: an entry is encrypted
+    :raises UnassembledChunk: an entry is a chunk
+    """
+    data, table = _unpacked(table)
+    entries = table.entries
+    fields = np.empty((layout.ROW_FIELDS, int(table.message_counts.sum()) + 1), np.int64)
+    count, i = walk_entries(
+        data,
+        table.fields,
+        entries.first_indexes,
+        entries.stop_indexes,
+        entries.ack_word_offsets,
+        entries.ack_words,
+        fields,
+    )
+    if count < 0:
+        table.refuse(i, count)
+    return Rows(table, data, fields[:, :count])
+
+
+def entry_groups(table: EntryTable, max_rows: int, max_bytes: int) -> Iterator[EntryTable]:
+    """Cuts entries, in order, into groups of at most ``max_rows`` messages and ``max_bytes`` of unpacked payload.
+
+    An entry that is larger than a group may be is one of its own. Groups bound the memory of decoding.
+    """
+    fields = table.fields
+    unpacked = np.where(
+        fields[layout.COMPRESSION] == NONE, fields[layout.PAYLOAD_LENGTH], fields[layout.UNCOMPRESSED_SIZE]
+    )
+    rows_until, bytes_until = np.cumsum(table.message_counts), np.cumsum(unpacked)
+    first = 0
+    while first < len(table):
+        rows_before = int(rows_until[first - 1]) if first else 0
+        bytes_before = int(bytes_until[first - 1]) if first else 0
+        end = min(
+            int(np.searchsorted(rows_until, rows_before + max_rows, "right")),
+            int(np.searchsorted(bytes_until, bytes_before + max_bytes, "right")),
+        )
+        end = max(end, first + 1)
+        yield table if end - first == len(table) else table.part(first, end)
+        first = end
+
+
+def row_ranges(rows: Rows, max_rows: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cuts rows, in order, into ranges of at most ``max_rows`` rows and ``max_bytes`` of values (one row at least)."""
+    bytes_until = np.cumsum(np.maximum(rows.field(layout.ROW_VALUE_LENGTH), 0))
+    first = 0
+    while first < len(rows):
+        before = int(bytes_until[first - 1]) if first else 0
+        end = min(first + max_rows, int(np.searchsorted(bytes_until, before + max_bytes, "right")))
+        end = max(end, first + 1)
+        yield first, end
+        first = end
