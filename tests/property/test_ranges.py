@@ -1,0 +1,141 @@
+"""RangeSet against a plain set of positions, operation by operation."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from spark_pulsar.model.ranges import RangeSet
+
+LEDGERS = st.integers(0, 3)
+ENTRIES = st.integers(0, 40)
+LENGTHS = st.integers(-1, 12)
+
+
+def naive_ranges(entries: set[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    ranges: list[tuple[int, int, int]] = []
+    for ledger_id, entry_id in sorted(entries):
+        if ranges and ranges[-1][0] == ledger_id and ranges[-1][2] == entry_id:
+            ranges[-1] = (ledger_id, ranges[-1][1], entry_id + 1)
+        else:
+            ranges.append((ledger_id, entry_id, entry_id + 1))
+    return ranges
+
+
+class AgainstPlainSet(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranges = RangeSet()
+        self.entries: set[tuple[int, int]] = set()
+
+    @rule(ledger=LEDGERS, first=ENTRIES, length=LENGTHS)
+    def add(self, ledger: int, first: int, length: int) -> None:
+        new = {(ledger, entry) for entry in range(first, first + length)}
+        assert self.ranges.add(ledger, first, first + length) == len(new - self.entries)
+        self.entries |= new
+
+    @rule(ledger=LEDGERS, length=st.integers(1, 3), gap=st.integers(0, 2))
+    def append(self, ledger: int, length: int, gap: int) -> None:
+        first = max((entry for at, entry in self.entries if at == ledger), default=0) + gap
+        self.add(ledger, first, length)
+
+    @rule(ledger=LEDGERS, first=ENTRIES, length=LENGTHS)
+    def remove(self, ledger: int, first: int, length: int) -> None:
+        gone = {(ledger, entry) for entry in range(first, first + length)}
+        assert self.ranges.remove(ledger, first, first + length) == len(gone & self.entries)
+        self.entries -= gone
+
+    @rule(ledger=LEDGERS, entry=st.integers(-1, 40))
+    def remove_through(self, ledger: int, entry: int) -> None:
+        gone = {position for position in self.entries if position <= (ledger, entry)}
+        assert self.ranges.remove_through(ledger, entry) == len(gone)
+        self.entries -= gone
+
+    @rule(ledger=LEDGERS)
+    def discard_ledger(self, ledger: int) -> None:
+        gone = {position for position in self.entries if position[0] == ledger}
+        assert self.ranges.discard_ledger(ledger) == len(gone)
+        self.entries -= gone
+
+    @rule(limit=st.integers(0, 20))
+    def pop_first(self, limit: int) -> None:
+        gone = set(sorted(self.entries)[:limit])
+        assert self.ranges.pop_first(limit) == naive_ranges(gone)
+        self.entries -= gone
+
+    @rule()
+    def go_on_with_a_copy(self) -> None:
+        before = self.ranges
+        self.ranges = before.copy()
+        before.add(9, 0, 100)
+
+    @rule(ledger=LEDGERS, first=ENTRIES, length=LENGTHS)
+    def ask(self, ledger: int, first: int, length: int) -> None:
+        end = first + length
+        ranges = self.ranges
+        asked = [(ledger, entry) for entry in range(first, end)]
+        within = [position for position in asked if position in self.entries]
+        without = [position for position in asked if position not in self.entries]
+        assert ranges.contains(ledger, first) == ((ledger, first) in self.entries)
+        assert ranges.covers(ledger, first, end) == (not without)
+        assert ranges.intersects(ledger, first, end) == bool(within)
+        assert ranges.count_between(ledger, first, end) == len(within)
+        assert [(ledger, *piece) for piece in ranges.pieces_in(ledger, first, end)] == naive_ranges(set(within))
+        assert [(ledger, *piece) for piece in ranges.pieces_not_in(ledger, first, end)] == naive_ranges(set(without))
+        gap = first
+        while (ledger, gap) in self.entries:
+            gap += 1
+        assert ranges.next_gap(ledger, first) == gap
+        later = [at[1:] for at in naive_ranges(self.entries) if at[0] == ledger and at[2] > first]
+        assert ranges.next_range(ledger, first) == (later[0] if later else None)
+
+    @invariant()
+    def agrees(self) -> None:
+        expected = naive_ranges(self.entries)
+        assert list(self.ranges) == expected
+        assert self.ranges.count() == len(self.entries)
+        assert bool(self.ranges) == bool(self.entries)
+        assert self.ranges.range_count() == len(expected)
+        assert self.ranges.ledgers() == sorted({ledger for ledger, _ in self.entries})
+        assert self.ranges.first() == (min(self.entries) if self.entries else None)
+        assert self.ranges.last() == (max(self.entries) if self.entries else None)
+        for ledger in self.ranges.ledgers():
+            assert self.ranges.count_of(ledger) == sum(at == ledger for at, _ in self.entries)
+            assert [(ledger, *part) for part in self.ranges.ranges_of(ledger)] == [
+                r for r in expected if r[0] == ledger
+            ]
+        assert self.ranges == RangeSet(expected)
+
+
+AgainstPlainSet.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+TestAgainstPlainSet = AgainstPlainSet.TestCase
+
+
+@given(st.permutations(range(60)))
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_any_order_of_acks_ends_in_one_range(order: list[int]) -> None:
+    ranges = RangeSet()
+    for entry in order:
+        assert ranges.add(1, entry, entry + 1) == 1
+        assert ranges.add(1, entry, entry + 1) == 0
+    assert list(ranges) == [(1, 0, 60)]
+
+
+def test_dropping_at_the_front_stays_cheap_and_exact() -> None:
+    # A million holes must not make each step of the mark-delete position move a million intervals.
+    ranges = RangeSet()
+    for entry in range(0, 2000, 2):
+        ranges.add(5, entry, entry + 1)
+    for entry in range(0, 2000, 2):
+        assert ranges.remove_through(5, entry) == 1
+        assert ranges.next_range(5, 0) == ((entry + 2, entry + 3) if entry + 2 < 2000 else None)
+    assert not ranges
+    assert ranges.ledgers() == []
+
+
+def test_a_changing_set_has_no_hash() -> None:
+    assert RangeSet.__hash__ is None
+    assert RangeSet([(1, 0, 3), (1, 3, 5)]) == RangeSet([(1, 0, 5)])
+    assert RangeSet() != "nothing"
+    assert repr(RangeSet([(1, 0, 5)])) == "RangeSet(1:[0, 5))"
