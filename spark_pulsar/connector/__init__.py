@@ -14,6 +14,6 @@ clients' choice), the kernels that encode whole batches, and the client's publis
 
 `source` holds Spark's classes and nothing else; `discovery` is the module Spark finds by itself as `pyspark_pulsar`.
 
-Which process runs what matters: the reader that plans offsets lives in one process for the life of a query, the one that
-reads is unpickled in every task, so nothing but the input partition passes from the first to the second.
+Which process runs what matters: the reader that plans offsets lives in one process for the life of a query, the one
+that reads is unpickled in every task, so nothing but the input partition passes from the first to the second.
 """

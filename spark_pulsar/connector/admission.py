@@ -1,7 +1,8 @@
 """Admission: how far a micro-batch goes when `maxMessagesPerTrigger` limits it. Pure functions.
 
-The limit is shared by the partitions in proportion to their backlog. Nobody with a backlog gets less than one message, so
-that a small partition is never starved by a large one; with fewer messages than partitions the batch is that much larger.
+The limit is shared by the partitions in proportion to their backlog. Nobody with a backlog gets less than one
+message, so that a small partition is never starved by a large one; with fewer messages than partitions the batch is
+that much larger.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ def share(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
     total = sum(waiting.values())
     if total <= limit:
         return waiting
-    granted = dict.fromkeys(waiting, 1)
-    spare = limit - len(waiting)
-    if spare <= 0:
-        return granted
-    # Largest remainder on what is wanted beyond the first message; integers only, so any size is exact.
-    beyond = total - len(waiting)
-    for topic, count in waiting.items():
-        granted[topic] += spare * (count - 1) // beyond
+    if limit <= len(waiting):
+        return dict.fromkeys(waiting, 1)
+    # Integers only, so any size is exact. What rounding leaves goes to the largest remainders; what the guaranteed
+    # single messages cost is taken from the largest shares.
+    granted = {topic: max(limit * count // total, 1) for topic, count in waiting.items()}
     left = limit - sum(granted.values())
-    by_remainder = sorted(waiting, key=lambda topic: (-(spare * (waiting[topic] - 1) % beyond), topic))
-    for topic in by_remainder[:left]:
+    by_remainder = sorted(
+        (topic for topic in waiting if granted[topic] < waiting[topic]),
+        key=lambda topic: (-(limit * waiting[topic] % total), topic),
+    )
+    for topic in by_remainder[: max(left, 0)]:
         granted[topic] += 1
+    for _ in range(-left):
+        granted[max(granted, key=lambda topic: (granted[topic], topic))] -= 1
     return granted
 
 

@@ -8,8 +8,6 @@ of an error when the connector cannot be loaded. `spark_pulsar.register(spark)` 
 import logging
 from typing import Any
 
-__all__ = ["DefaultSource"]
-
 
 def __getattr__(name: str) -> Any:
     if name != "DefaultSource":

@@ -1,10 +1,11 @@
 """Offsets: where a query stands in every topic partition.
 
 A position is the **next message to read**: ledger, entry and index inside the batch, index 0 being the first message of
-the entry. An end is exclusive. So `start == end` is an empty range, the end of one micro-batch is the start of the next,
-and a position may point at an entry that does not exist yet (the one after the last) or no longer.
+the entry. An end is exclusive. So `start == end` is an empty range, the end of one micro-batch is the start of the
+next, and a position may point at an entry that does not exist yet (the one after the last) or no longer.
 
-In a checkpoint an offset is a JSON object whose keys are always in the same order, because Spark compares offsets as text:
+In a checkpoint an offset is a JSON object whose keys are always in the same order, because Spark compares offsets as
+text:
 
     {"version": 1,
      "positions": {"persistent://public/default/t-partition-0": "12:34:0", …},
@@ -105,7 +106,8 @@ class SourceOffset:
             )
         if version > VERSION:
             raise OffsetError(
-                f"this checkpoint has offsets of version {version}, this spark-pulsar reads up to version {VERSION}: use a newer one"
+                f"this checkpoint has offsets of version {version}, this spark-pulsar reads up to version {VERSION}: "
+                "use a newer one"
             )
         initial = loaded.get("initial")
         return cls(
@@ -131,7 +133,7 @@ def _positions(loaded: object) -> dict[str, ReadPosition]:
 
 
 def starting_positions(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """The true start of the range from `fresh` to `end`: what the first end recorded, if `fresh` was only asked again."""
+    """The true start of the range from `fresh` to `end`: what the first end recorded, if `fresh` was asked again."""
     if fresh.fresh and end.initial is not None:
         return SourceOffset(end.initial)
     return fresh

@@ -1,10 +1,10 @@
 """Options of `format("pulsar")`: one table, one parser.
 
-`OPTIONS` is the single list of names. The README's table is made from it, the parser accepts nothing else, and a name
-that is close to one of them is answered with a suggestion. Names are matched without case, as everywhere in Spark.
+`option_table` is the single list of names; the parser accepts nothing else, and answers a name that is close to one of
+them with a suggestion. Names are matched without case, as everywhere in Spark.
 
-Values are checked as soon as a `DataSource` is built, which is when the user still stands at the call site; what depends
-on the kind of work (batch or stream, read or write) is checked by `for_read` and `for_write`.
+Values are checked as soon as a `DataSource` is built, which is when the user still stands at the call site; what
+depends on the kind of work (batch or stream, read or write) is checked by `for_read` and `for_write`.
 """
 
 from __future__ import annotations
@@ -17,89 +17,23 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.names import TopicName
 
-BATCH_READ: Final = "batch read"
-STREAM_READ: Final = "stream read"
-BATCH_WRITE: Final = "batch write"
-STREAM_WRITE: Final = "stream write"
-READ: Final = (BATCH_READ, STREAM_READ)
-WRITE: Final = (BATCH_WRITE, STREAM_WRITE)
-ANY: Final = READ + WRITE
-
-REQUIRED: Final = "required"
-
-Use = Literal["batch read", "stream read", "batch write", "stream write"]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One row of the option table: canonical name, type as shown to users, default as text, where it is valid, meaning."""
-
-    name: str
-    kind: str
-    default: str
-    uses: tuple[str, ...]
-    meaning: str
-
-
-OPTIONS: Final[tuple[Option, ...]] = (
-    Option("service.url", "URL", REQUIRED, ANY, "Broker to connect to: `pulsar://host:6650`; several hosts separated by commas are tried in turn."),
-    Option("topic", "topic name", "", ANY, "Read: the one topic (or one partition) to read. Write: the topic of every row; wins over the column `__topic`."),
-    Option("topics", "topic names", "", READ, "Comma-separated list of topics to read. Exactly one of `topic`, `topics`, `topicsPattern`."),
-    Option("topicsPattern", "regex", "", READ, "Topics of one namespace whose local name matches as a whole: `tenant/namespace/regex`, or just a regex for `public/default`. Topics that appear later are read from their start."),
-    Option("startingOffsets", "`earliest`, `latest` or JSON", "`latest` (stream), `earliest` (batch)", READ, 'Where a new query starts, a checkpoint wins. JSON names every partition: `{"persistent://public/default/t-partition-0": "ledger:entry:batch"}`, the first message to read; `earliest` and `latest` are allowed as values.'),
-    Option("endingOffsets", "`latest` or JSON", "`latest`", (BATCH_READ,), "Where a batch read ends, exclusive; JSON as for `startingOffsets`."),
-    Option("subscriptionName", "name", "", (STREAM_READ,), "Durable subscription that mirrors the query's progress on the broker, so that backlog and retention follow it. Without it nothing is left on the broker."),
-    Option("maxMessagesPerTrigger", "integer", "", (STREAM_READ,), "At most this many rows in a micro-batch, shared by the partitions in proportion to their backlog, at least one each."),
-    Option("failOnDataLoss", "boolean", "`true`", READ, "Fail when messages that should be read are gone (topic deleted, data trimmed); `false` logs a warning and goes on."),
-    Option("pollTimeoutMs", "milliseconds", "`120000`", READ, "How long a task waits for the next entry of its range before it fails."),
-    Option("operationTimeoutMs", "milliseconds", "`30000`", ANY, "Limit for one request to the broker (lookup, subscribe, acknowledge, …), retries included."),
-    Option("connectionTimeoutMs", "milliseconds", "`10000`", ANY, "Limit for opening one connection."),
-    Option("messageRoutingMode", "`RoundRobinPartition`, `SinglePartition`", "`RoundRobinPartition`", WRITE, "Partition of rows without a key: in turn, a batch at a time, or one random partition for each task. A key always decides by its hash."),
-    Option("hashingScheme", "`JavaStringHash`, `Murmur3_32Hash`", "`JavaStringHash`", WRITE, "Hash of the key, modulo the number of partitions; the same as in the official Java client."),
-    Option("compressionType", "`NONE`, `LZ4`, `ZLIB`, `ZSTD`, `SNAPPY`", "`NONE`", WRITE, "Compression of each batch of messages."),
-    Option("batchingMaxMessages", "integer", "`1000`", WRITE, "Most messages in one batch on the wire; 1 turns batching off."),
-    Option("batchingMaxBytes", "bytes", "`131072`", WRITE, "Most bytes in one batch on the wire, before compression."),
-    Option("sendTimeoutMs", "milliseconds", "`30000`", WRITE, "How long a task waits for the receipt of what it sent before it fails."),
-)  # fmt: skip
-
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
 
-# Options other connectors know. Silence would let a job run with another meaning than its author's.
-UNSUPPORTED: Final[Mapping[str, str]] = {
-    "admin.url": "not needed: nothing here uses the admin API",
-    "maxBytesPerTrigger": "use maxMessagesPerTrigger",
-    "startingTime": "use startingOffsets",
-    "endingTime": "use endingOffsets",
-    "startingTimestamp": "use startingOffsets",
-    "endingTimestamp": "use endingOffsets",
-    "startingOffsetsByTimestamp": "use startingOffsets",
-    "endingOffsetsByTimestamp": "use endingOffsets",
-    "predefinedSubscription": "use subscriptionName",
-    "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
-    "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",
-    "allowDifferentTopicSchemas": "not needed: value is always read as raw bytes",
-    "minPartitions": "one task reads one topic partition; create the topic with more partitions",
-    "maxRecordsPerPartition": "use maxMessagesPerTrigger",
-    "minOffsetsPerTrigger": "use a processing-time trigger",
-    "maxTriggerDelay": "use a processing-time trigger",
-    "maxOffsetsPerTrigger": "use maxMessagesPerTrigger",
-    "subscribe": "use topic or topics",
-    "subscribePattern": "use topicsPattern",
-    "assign": "use topics with the names of the partitions",
-    "kafka.bootstrap.servers": "use service.url",
-    "includeHeaders": "not needed: __messageProperties is always there",
-}
 _UNSUPPORTED_LOWER: Final = {name.lower(): (name, hint) for name, hint in UNSUPPORTED.items()}
-_UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")
 
 # What Spark itself puts among a source's options.
 _SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "serialization.format"})
 
 Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
 """A start or an end: a word, or positions as text by full topic name."""
+
+ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
+HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash")
+COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
@@ -130,18 +64,23 @@ class Options:
     given: frozenset[str]
 
     def for_read(self, use: Use) -> Options:
-        """Check what only makes sense for reading (`use` is BATCH_READ or STREAM_READ); returns self. Raises OptionError."""
+        """Check what only makes sense for reading (batch or stream); returns self. Raises OptionError."""
         self._check_uses(use)
-        if self.topic is None and not self.topics and self.topics_pattern is None:
+        if not self.reads_something:
             raise OptionError("reading needs one of the options topic, topics, topicsPattern")
         if use == BATCH_READ and self.starting_offsets == "latest":
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
         return self
 
     def for_write(self, use: Use) -> Options:
-        """Check what only makes sense for writing (`use` is BATCH_WRITE or STREAM_WRITE); returns self. Raises OptionError."""
+        """Check what only makes sense for writing (batch or stream); returns self. Raises OptionError."""
         self._check_uses(use)
         return self
+
+    @property
+    def reads_something(self) -> bool:
+        """Whether any topic to read is named."""
+        return self.topic is not None or bool(self.topics) or self.topics_pattern is not None
 
     def _check_uses(self, use: Use) -> None:
         for name in sorted(self.given):
@@ -149,14 +88,9 @@ class Options:
             if use not in option.uses:
                 raise OptionError(f"option {option.name} is for {' and '.join(option.uses)} only, not for {use}")
 
-    @property
-    def start(self) -> Endpoint | None:
-        """Start as given by the user, None if it was left to the default of the kind of read."""
-        return self.starting_offsets
-
 
 def parse_options(raw: Mapping[str, str]) -> Options:
-    """Turn Spark's option strings into `Options`. Raises OptionError; see the module docstring for what is checked when."""
+    """Turn Spark's option strings into `Options`. Raises OptionError."""
     values: dict[str, str] = {}
     path: str | None = None
     for key, value in raw.items():
@@ -168,12 +102,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     named = [name for name in ("topic", "topics", "topicsPattern") if name in values]
     if len(named) > 1:
         raise OptionError(f"options {' and '.join(named)} contradict each other: give exactly one of them")
-    if (
-        path is not None
-        and not named
-        and "://" not in path.replace("persistent://", "", 1)
-        and not path.startswith("file:")
-    ):
+    if path is not None and not named and not path.startswith(("file:", "/")):
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():
         raise OptionError('option service.url is required, for example "pulsar://localhost:6650"')
@@ -190,14 +119,14 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         poll_timeout_ms=_read(values, "pollTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 120_000),
         operation_timeout_ms=_read(values, "operationTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
         connection_timeout_ms=_read(values, "connectionTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 10_000),
-        message_routing_mode=_read(values, "messageRoutingMode", _one_of("RoundRobinPartition", "SinglePartition"), "RoundRobinPartition"),
-        hashing_scheme=_read(values, "hashingScheme", _one_of("JavaStringHash", "Murmur3_32Hash"), "JavaStringHash"),
-        compression_type=_read(values, "compressionType", _one_of("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"), "NONE"),
+        message_routing_mode=_read(values, "messageRoutingMode", _one_of(*ROUTING_MODES), ROUTING_MODES[0]),
+        hashing_scheme=_read(values, "hashingScheme", _one_of(*HASHING_SCHEMES), HASHING_SCHEMES[0]),
+        compression_type=_read(values, "compressionType", _one_of(*COMPRESSION_TYPES), COMPRESSION_TYPES[0]),
         batching_max_messages=_read(values, "batchingMaxMessages", _integer(1, 100_000), 1_000),
         batching_max_bytes=_read(values, "batchingMaxBytes", _integer(1, 5 * 1024 * 1024), 128 * 1024),
         send_timeout_ms=_read(values, "sendTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
         given=frozenset(values),
-    )  # fmt: skip
+    )
 
 
 def _canonical(lower: str, as_given: str) -> str:
@@ -207,7 +136,7 @@ def _canonical(lower: str, as_given: str) -> str:
     if lower in _UNSUPPORTED_LOWER:
         name, hint = _UNSUPPORTED_LOWER[lower]
         raise OptionError(f"option {name} is not supported yet: {hint}")
-    for prefix in _UNSUPPORTED_PREFIXES:
+    for prefix in UNSUPPORTED_PREFIXES:
         if lower.startswith(prefix):
             raise OptionError(
                 f"option {as_given}: settings under {prefix}* are not supported yet; "
@@ -260,7 +189,7 @@ def _pattern(text: str) -> str:
 
 
 def split_pattern(text: str) -> tuple[str, re.Pattern[str]]:
-    """Namespace `tenant/namespace` and the compiled regex for local topic names. Raises ValueError (re.error is one)."""
+    """Namespace `tenant/namespace` and the compiled regex for local topic names. Raises ValueError."""
     body = text.removeprefix("persistent://")
     if body.startswith("non-persistent://"):
         raise ValueError("non-persistent topics cannot be read: they keep nothing")

@@ -42,7 +42,8 @@ def plan(start: SourceOffset, end: SourceOffset) -> Plan:
         first, last = start.positions.get(topic, EARLIEST), end.positions[topic]
         if last < first:
             losses.append(
-                f"{topic} ends at {last}, before {first} where reading stood; it was deleted and made again or its data was removed"
+                f"{topic} ends at {last}, before {first} where reading stood; "
+                "it was deleted and made again, or its data was removed"
             )
             first = EARLIEST
         if first < last:

@@ -1,9 +1,9 @@
 """Columns: what a read yields and what a write takes. Schemas are Spark `StructType`s, used here by their public face
 only, so that this module needs no pyspark.
 
-The read columns are those of StreamNative's JVM connector for a topic without schema. `.schema(...)` on the reader picks
-some of them, in any order, and is passed down to the kernels, so what is not asked for is not decoded; `value` and
-`__key` may be asked for as `string`, which then must be valid UTF-8.
+The read columns are those of StreamNative's JVM connector for a topic without schema. `.schema(...)` on the reader
+picks some of them, in any order, and is passed down to the kernels, so what is not asked for is not decoded; `value`
+and `__key` may be asked for as `string`, which then must be valid UTF-8.
 """
 
 from __future__ import annotations
@@ -41,12 +41,16 @@ READ_COLUMNS: Final[tuple[Column, ...]] = (
 )
 
 WRITE_COLUMNS: Final[tuple[Column, ...]] = (
-    Column("value", ("string", "binary", "struct"), "Payload, required: text as UTF-8, bytes as they are, a struct as JSON; null is sent as a null value (tombstone)."),
+    Column(
+        "value",
+        ("string", "binary", "struct"),
+        "Payload, required: text as UTF-8, bytes as they are, a struct as JSON; null becomes a null value (tombstone).",
+    ),
     Column("__key", ("string", "binary"), "Partition key; decides the partition by its hash. Null: no key."),
     Column("__topic", ("string",), "Topic of the row, required unless the option `topic` is given."),
     Column("__eventTime", ("timestamp", "bigint"), "Event time; a number is milliseconds since 1970 UTC. Null: none."),
     Column("__messageProperties", (MAP_TYPE,), "Properties of the message; a null value in the map is an error."),
-)  # fmt: skip
+)
 
 READ_DDL: Final = ", ".join(f"{column.name} {column.types[0]}" for column in READ_COLUMNS)
 """The schema of a read when the user gives none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-from spark_pulsar.connector.options import ANY, OPTIONS, READ, WRITE
+from spark_pulsar.connector.option_table import ANY, OPTIONS, READ, WRITE
 from spark_pulsar.connector.schema import READ_COLUMNS, WRITE_COLUMNS, Column
 
 

@@ -1,0 +1,166 @@
+"""The part of a read that runs beside the driver: what is there, how far to go, what is done. No Spark classes.
+
+`StreamDriver` lives as long as one run of a query, in one process; `plan_batch` answers once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.endpoints import end_positions, resolve
+from spark_pulsar.connector.errors import DataLossError, OffsetError
+from spark_pulsar.connector.lookahead import LookAhead
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, starting_positions
+from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.planning import TopicRange, plan
+from spark_pulsar.connector.topics import find_partitions
+from spark_pulsar.model.errors import PulsarError
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+
+def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
+    """Ranges of a batch read, resolved now. Raises OffsetError, TopicNotFound."""
+    topics = find_partitions(client, options)
+    start = resolve(client, topics, options.starting_offsets or "earliest", "startingOffsets")
+    end = resolve(client, topics, options.ending_offsets or "latest", "endingOffsets")
+    for topic in topics:
+        if isinstance(options.ending_offsets, Mapping) and end[topic] < start[topic]:
+            raise OffsetError(
+                f"endingOffsets of {topic} ({end[topic]}) lies before its startingOffsets ({start[topic]})"
+            )
+        end[topic] = max(start[topic], end[topic])  # a start beyond the end of the topic reads nothing
+    return list(plan(SourceOffset(start), SourceOffset(end)).ranges)
+
+
+class StreamDriver:
+    """Offsets of one streaming query, in the order of calls that Spark makes."""
+
+    def __init__(self, client: PulsarClient, options: Options) -> None:
+        self._client = client
+        self._options = options
+        self._look_ahead = LookAhead(client, options.poll_timeout_ms)
+        self._initial: SourceOffset | None = None
+        self._target: dict[str, ReadPosition] | None = None
+        self._newest: dict[str, ReadPosition] = {}
+        self._planned: Mapping[str, ReadPosition] = {}
+        self._acknowledged: dict[str, ReadPosition] = {}
+
+    def initial(self) -> SourceOffset:
+        """Where a new query starts; the same answer however often Spark asks in one run."""
+        if self._initial is None:
+            options = self._options
+            endpoint = options.starting_offsets or "latest"
+            topics = find_partitions(self._client, options)
+            if options.subscription_name is not None and topics:
+                # Made before the end is asked for, so that the cursor is never ahead of the query.
+                word = "latest" if endpoint == "latest" else "earliest"
+                self._client.ensure_subscription(topics, options.subscription_name, initial=word)
+            self._initial = SourceOffset(resolve(self._client, topics, endpoint, "startingOffsets"), fresh=True)
+        return self._initial
+
+    def freeze(self) -> None:
+        """Fix the end of the whole run at what is there now (Trigger.AvailableNow)."""
+        self._target = end_positions(self._client, find_partitions(self._client, self._options))
+
+    def latest(self, start: SourceOffset, max_messages: int | None) -> SourceOffset:
+        """How far the next micro-batch goes; `start` itself (equal text) if there is nothing new.
+
+        What lies before `start` is committed, so the subscription's cursor, if there is one, is moved there.
+        Raises DataLossError if partitions of `start` are gone and `failOnDataLoss` is true.
+        """
+        if not start.fresh:
+            self._acknowledge(start)
+        newest = self._ends(start)
+        self._report_losses(plan(start, SourceOffset(newest)).losses)
+        end: Mapping[str, ReadPosition] = newest
+        if max_messages is not None:
+            end = self._look_ahead.limit(_existing(start, newest), newest, max_messages)
+        self._newest, self._planned = newest, end
+        if start.fresh:
+            return SourceOffset(end, initial=start.positions)
+        return start if end == start.positions else SourceOffset(end)
+
+    def _ends(self, start: SourceOffset) -> dict[str, ReadPosition]:
+        if self._target is None:
+            known = frozenset(start.positions)
+            ends = end_positions(self._client, find_partitions(self._client, self._options, known=known))
+        else:
+            ends = dict(self._target)
+        for topic, position in start.positions.items():
+            if start.fresh and self._target is not None:
+                ends.setdefault(topic, position)
+            # Nothing left in a topic that was read to its end is no loss. A start just asked for may be younger than
+            # the frozen end, and a partition found in between belongs to the next run.
+            if ends.get(topic) == EARLIEST or (start.fresh and ends.get(topic, EARLIEST) < position):
+                ends[topic] = position
+        return ends
+
+    def report(self) -> dict[str, Any] | None:
+        """For the progress event: the newest positions, and how far behind them the planned end is.
+
+        `entries` counts stored entries (batches), exact while both positions are in one ledger, else at least that
+        many.
+        """
+        if not self._newest:
+            return None
+        behind = {topic: _distance(self._planned.get(topic, EARLIEST), end) for topic, end in self._newest.items()}
+        return {
+            **SourceOffset(self._newest).to_json(),
+            "lag": {"entries": sum(behind.values()), "partitions": sum(1 for entries in behind.values() if entries)},
+        }
+
+    def ranges(self, start: SourceOffset, end: SourceOffset) -> list[TopicRange]:
+        """What the tasks of a micro-batch read: depends on the two offsets alone, so a replay reads the same."""
+        planned = plan(starting_positions(start, end), end)
+        for loss in planned.losses:
+            LOG.warning("%s", loss)
+        return list(planned.ranges)
+
+    def commit(self, end: SourceOffset) -> None:
+        """Everything before `end` is done: move the subscription's cursor. Never raises for what the broker says."""
+        self._acknowledge(end)
+
+    def close(self) -> None:
+        """Give up the readers that count ahead."""
+        self._look_ahead.close()
+
+    def _acknowledge(self, done: SourceOffset) -> None:
+        name = self._options.subscription_name
+        if name is None:
+            return
+        moved = {
+            topic: position
+            for topic, position in done.positions.items()
+            if position > self._acknowledged.get(topic, EARLIEST)
+        }
+        if not moved:
+            return
+        try:
+            self._client.advance_cursors({topic: at.message_id for topic, at in moved.items()}, name)
+        except PulsarError as error:
+            # The cursor only mirrors the checkpoint; it catches up with the next micro-batch.
+            LOG.warning("subscription %s was not moved: %s", name, error)
+        else:
+            self._acknowledged.update(moved)
+
+    def _report_losses(self, losses: Sequence[str]) -> None:
+        if losses and self._options.fail_on_data_loss:
+            raise DataLossError(f"{'; '.join(losses)}. Set failOnDataLoss to false to go on with what is there.")
+        for loss in losses:
+            LOG.warning("%s", loss)
+
+
+def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
+    """Starts of what still exists; a replaced partition starts over."""
+    return {topic: at for topic, at in start.positions.items() if topic in ends and at <= ends[topic]}
+
+
+def _distance(position: ReadPosition, end: ReadPosition) -> int:
+    if position >= end:
+        return 0
+    whole = end.entry_id + (1 if end.batch_index else 0)
+    return whole - position.entry_id if position.ledger_id == end.ledger_id else max(whole, 1)

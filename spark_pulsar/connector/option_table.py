@@ -1,0 +1,199 @@
+"""The table of options of `format("pulsar")`, and of options other connectors know that are not here (yet).
+
+The parser (`options`) accepts nothing else, and the README's table is made from it (`tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+BATCH_READ: Final = "batch read"
+STREAM_READ: Final = "stream read"
+BATCH_WRITE: Final = "batch write"
+STREAM_WRITE: Final = "stream write"
+READ: Final = (BATCH_READ, STREAM_READ)
+WRITE: Final = (BATCH_WRITE, STREAM_WRITE)
+ANY: Final = READ + WRITE
+
+Use = Literal["batch read", "stream read", "batch write", "stream write"]
+
+REQUIRED: Final = "required"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row: canonical name, type as shown to users, default as text ("" = none), where it is valid, meaning."""
+
+    name: str
+    kind: str
+    default: str
+    uses: tuple[str, ...]
+    meaning: str
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "service.url",
+        "URL",
+        REQUIRED,
+        ANY,
+        "Broker to connect to: `pulsar://host:6650`; several hosts separated by commas are tried in turn.",
+    ),
+    Option(
+        "topic",
+        "topic name",
+        "",
+        ANY,
+        "Read: the one topic (or one partition) to read. Write: the topic of every row; wins over the column "
+        "`__topic`.",
+    ),
+    Option(
+        "topics",
+        "topic names",
+        "",
+        READ,
+        "Comma-separated list of topics to read. Exactly one of `topic`, `topics`, `topicsPattern`.",
+    ),
+    Option(
+        "topicsPattern",
+        "regex",
+        "",
+        READ,
+        "Topics of one namespace whose local name matches as a whole: `tenant/namespace/regex`, or just a "
+        "regex for `public/default`. Topics that appear later are read from their start.",
+    ),
+    Option(
+        "startingOffsets",
+        "`earliest`, `latest` or JSON",
+        "`latest` (stream), `earliest` (batch)",
+        READ,
+        "Where a new query starts, a checkpoint wins. JSON names every partition: "
+        '`{"persistent://public/default/t-partition-0": "ledger:entry:batch"}`, the first message to read; '
+        "`earliest` and `latest` are allowed as values.",
+    ),
+    Option(
+        "endingOffsets",
+        "`latest` or JSON",
+        "`latest`",
+        (BATCH_READ,),
+        "Where a batch read ends, exclusive; JSON as for `startingOffsets`.",
+    ),
+    Option(
+        "subscriptionName",
+        "name",
+        "",
+        (STREAM_READ,),
+        "Durable subscription that mirrors the query's progress on the broker, so that backlog and retention "
+        "follow it. Without it nothing is left on the broker.",
+    ),
+    Option(
+        "maxMessagesPerTrigger",
+        "integer",
+        "",
+        (STREAM_READ,),
+        "At most this many rows in a micro-batch, shared by the partitions in proportion to their backlog, at"
+        " least one each.",
+    ),
+    Option(
+        "failOnDataLoss",
+        "boolean",
+        "`true`",
+        READ,
+        "Fail when messages that should be read are gone (topic deleted, data trimmed); `false` logs a "
+        "warning and goes on.",
+    ),
+    Option(
+        "pollTimeoutMs",
+        "milliseconds",
+        "`120000`",
+        READ,
+        "How long a task waits for the next entry of its range before it fails.",
+    ),
+    Option(
+        "operationTimeoutMs",
+        "milliseconds",
+        "`30000`",
+        ANY,
+        "Limit for one request to the broker (lookup, subscribe, acknowledge, …), retries included.",
+    ),
+    Option(
+        "connectionTimeoutMs",
+        "milliseconds",
+        "`10000`",
+        ANY,
+        "Limit for opening one connection.",
+    ),
+    Option(
+        "messageRoutingMode",
+        "`RoundRobinPartition`, `SinglePartition`",
+        "`RoundRobinPartition`",
+        WRITE,
+        "Partition of rows without a key: in turn, a batch at a time, or one random partition for each task. "
+        "A key always decides by its hash.",
+    ),
+    Option(
+        "hashingScheme",
+        "`JavaStringHash`, `Murmur3_32Hash`",
+        "`JavaStringHash`",
+        WRITE,
+        "Hash of the key, modulo the number of partitions; the same as in the official Java client.",
+    ),
+    Option(
+        "compressionType",
+        "`NONE`, `LZ4`, `ZLIB`, `ZSTD`, `SNAPPY`",
+        "`NONE`",
+        WRITE,
+        "Compression of each batch of messages.",
+    ),
+    Option(
+        "batchingMaxMessages",
+        "integer",
+        "`1000`",
+        WRITE,
+        "Most messages in one batch on the wire; 1 turns batching off.",
+    ),
+    Option(
+        "batchingMaxBytes",
+        "bytes",
+        "`131072`",
+        WRITE,
+        "Most bytes in one batch on the wire, before compression.",
+    ),
+    Option(
+        "sendTimeoutMs",
+        "milliseconds",
+        "`30000`",
+        WRITE,
+        "How long a task waits for the receipt of what it sent before it fails.",
+    ),
+)
+
+# Options other connectors know. Silence would let a job run with another meaning than its author's.
+UNSUPPORTED: Final[Mapping[str, str]] = {
+    "admin.url": "not needed: nothing here uses the admin API",
+    "maxBytesPerTrigger": "use maxMessagesPerTrigger",
+    "startingTime": "use startingOffsets",
+    "endingTime": "use endingOffsets",
+    "startingTimestamp": "use startingOffsets",
+    "endingTimestamp": "use endingOffsets",
+    "startingOffsetsByTimestamp": "use startingOffsets",
+    "endingOffsetsByTimestamp": "use endingOffsets",
+    "predefinedSubscription": "use subscriptionName",
+    "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
+    "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",
+    "allowDifferentTopicSchemas": "not needed: value is always read as raw bytes",
+    "minPartitions": "one task reads one topic partition; create the topic with more partitions",
+    "maxRecordsPerPartition": "use maxMessagesPerTrigger",
+    "minOffsetsPerTrigger": "use a processing-time trigger",
+    "maxTriggerDelay": "use a processing-time trigger",
+    "maxOffsetsPerTrigger": "use maxMessagesPerTrigger",
+    "subscribe": "use topic or topics",
+    "subscribePattern": "use topicsPattern",
+    "assign": "use topics with the names of the partitions",
+    "kafka.bootstrap.servers": "use service.url",
+    "includeHeaders": "not needed: __messageProperties is always there",
+}
+UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")
+"""Groups of settings that other connectors pass on to their clients."""

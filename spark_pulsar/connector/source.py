@@ -1,0 +1,260 @@
+"""Spark's classes for `format("pulsar")`, and nothing else: each method passes on to a module that knows no Spark.
+
+Where objects live (measured on 4.3.0): the `DataSource` is made at the user's call and pickled to every planner; a
+stream reader that plans is made once a query run and never pickled, the one that reads is another object, unpickled
+in each task; a writer is made anew for each micro-batch and once more to commit. So no class here keeps state but the
+planning stream reader.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
+from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.schema import READ_DDL, Projection, check_writable, projection_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from spark_pulsar.connector.driver import StreamDriver
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+
+def register(spark: SparkSession) -> None:
+    """Make the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself.
+
+    Needed with `spark-submit --py-files`, or when another `pyspark_*` module on the path fails to import. `pulsar-py`
+    stays ours where a JVM connector of the name `pulsar` is on the class path, which Spark prefers.
+    """
+    from pyspark.errors import AnalysisException
+
+    for source in (PulsarDataSource, PulsarPyDataSource):
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            if source is not PulsarDataSource or "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+                raise
+            LOG.warning('a JVM data source named "pulsar" exists; use format("pulsar-py")')
+
+
+class PulsarDataSource(DataSource):
+    """`format("pulsar")`: options are checked here, at the user's call site."""
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+        self._parsed = parse_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "pulsar"
+
+    def schema(self) -> str:
+        """Columns of a read without `.schema(...)`."""
+        if not self._parsed.reads_something:
+            raise OptionError("reading needs one of the options topic, topics, topicsPattern")
+        return READ_DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        return PulsarReader(self._parsed.for_read(BATCH_READ), projection_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A streaming read."""
+        return PulsarStreamReader(self._parsed.for_read(STREAM_READ), projection_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """A batch write; append only."""
+        if overwrite:
+            raise OptionError('a topic cannot be overwritten: use .mode("append")')
+        check_writable(schema, self._parsed.topic)
+        return PulsarWriter(self._parsed.for_write(BATCH_WRITE))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """A streaming write; output mode append only."""
+        if overwrite:
+            raise OptionError('a topic cannot be overwritten: use output mode "append" (or foreachBatch)')
+        check_writable(schema, self._parsed.topic)
+        return PulsarStreamWriter(self._parsed.for_write(STREAM_WRITE))
+
+
+class PulsarPyDataSource(PulsarDataSource):
+    """The same under a name that no JVM connector claims."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's second name."""
+        return "pulsar-py"
+
+
+class RangePartition(InputPartition):
+    """One task's work: a range of one topic partition."""
+
+    def __init__(self, work: TopicRange) -> None:
+        super().__init__(work)
+
+
+def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
+        return iter(())
+    from spark_pulsar.connector.clients import client_for
+    from spark_pulsar.connector.reading import read_range
+
+    return read_range(client_for(options), options, partition.value, projection)
+
+
+class PulsarReader(DataSourceReader):
+    """A batch read: ranges are resolved once, when the first action plans."""
+
+    def __init__(self, options: Options, projection: Projection) -> None:
+        self._options = options
+        self._projection = projection
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each topic partition that has messages in the range."""
+        from spark_pulsar.connector.clients import client_for
+        from spark_pulsar.connector.driver import plan_batch
+
+        return [RangePartition(work) for work in plan_batch(client_for(self._options), self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a task."""
+        return _read(self._options, self._projection, partition)
+
+
+class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming read. The object that plans keeps a `StreamDriver`; the one in a task never makes one."""
+
+    def __init__(self, options: Options, projection: Projection) -> None:
+        self._options = options
+        self._projection = projection
+        self._driver: StreamDriver | None = None
+
+    def _planning(self) -> StreamDriver:
+        if self._driver is None:
+            from spark_pulsar.connector.clients import client_for
+            from spark_pulsar.connector.driver import StreamDriver
+
+            self._driver = StreamDriver(client_for(self._options), self._options)
+        return self._driver
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts; Spark asks more than once and stores no answer (see `offsets`)."""
+        return self._planning().initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """`maxMessagesPerTrigger`, or no limit."""
+        limit = self._options.max_messages_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From here on the query ends at what is on the broker now."""
+        self._planning().freeze()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next micro-batch; what lies before `start` is acknowledged."""
+        begun = SourceOffset.from_json(start)
+        max_messages = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = self._planning().latest(begun, max_messages)
+        return start if end is begun else end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For progress events: newest positions and lag, as known from `latestOffset`."""
+        return self._planning().report()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One for each topic partition with messages between the offsets."""
+        ranges = self._planning().ranges(SourceOffset.from_json(start), SourceOffset.from_json(end))
+        return [RangePartition(work) for work in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a task."""
+        return _read(self._options, self._projection, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """A micro-batch is done: acknowledge it."""
+        self._planning().commit(SourceOffset.from_json(end))
+
+    def stop(self) -> None:
+        """Spark 4.3 never calls this; connections end with the process."""
+        if self._driver is not None:
+            self._driver.close()
+
+
+class Written(WriterCommitMessage):
+    """What one task published."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+
+def _write(options: Options, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    from spark_pulsar.connector.clients import client_for
+    from spark_pulsar.connector.writing import publish
+
+    return Written(publish(client_for(options), options, batches))
+
+
+def _log_abort(messages: Sequence[WriterCommitMessage | None]) -> None:
+    rows = sum(message.rows for message in messages if isinstance(message, Written))
+    LOG.warning(
+        "a write failed after its finished tasks had published %d rows; a new attempt publishes them again", rows
+    )
+
+
+class PulsarWriter(DataSourceArrowWriter):
+    """A batch write: a task that returns has all receipts, so there is nothing to do at commit. At least once."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Runs in a task; returns when the broker has stored every row."""
+        return _write(self._options, iterator)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Published rows stay on the topic."""
+        _log_abort(messages)
+
+
+class PulsarStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write; as `PulsarWriter`, for each micro-batch."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Runs in a task; returns when the broker has stored every row."""
+        return _write(self._options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Every row is stored already."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Published rows stay on the topic."""
+        _log_abort(messages)

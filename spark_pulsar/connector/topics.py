@@ -1,0 +1,33 @@
+"""Which topic partitions a read covers now: asked again in every trigger, so that new ones are found while it runs."""
+
+from __future__ import annotations
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.options import Options, split_pattern
+from spark_pulsar.model.errors import TopicNotFound
+from spark_pulsar.model.names import TopicName
+
+
+def find_partitions(client: PulsarClient, options: Options, *, known: frozenset[str] = frozenset()) -> list[str]:
+    """Full names of all topic partitions to read, sorted.
+
+    A topic named by the user must exist, unless partitions of it are in `known` (the query has read it before): then it
+    has vanished and simply is not in the answer. A pattern may match nothing. Raises TopicNotFound.
+    """
+    if options.topics_pattern is not None:
+        return _matching(client, options.topics_pattern)
+    found: list[str] = []
+    for topic in [options.topic] if options.topic is not None else options.topics:
+        try:
+            found += client.partitions_of(topic)
+        except TopicNotFound:
+            base = TopicName.parse(topic)
+            if not any(TopicName.parse(name) == base or TopicName.parse(name).base == base for name in known):
+                raise
+    return sorted(set(found))
+
+
+def _matching(client: PulsarClient, pattern: str) -> list[str]:
+    namespace, local = split_pattern(pattern)
+    names = (TopicName.parse(name) for name in client.topics_of(namespace, "persistent"))
+    return sorted({name.full for name in names if not name.is_hidden and local.fullmatch(name.base.local)})

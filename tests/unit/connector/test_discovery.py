@@ -1,0 +1,50 @@
+"""What Spark imports to find the format must be light, and silent when it cannot help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ["pyspark", "pyarrow", "numpy", "numba", "pulsar", "google.protobuf", "spark_pulsar.client"]
+
+
+def run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
+
+
+def test_importing_the_shims_imports_nothing_heavy() -> None:
+    program = f"import sys, pyspark_pulsar, pyspark_pulsar_py; print([name for name in {HEAVY} if name in sys.modules])"
+    assert run(program) == "[]"
+
+
+def test_pure_modules_need_neither_spark_nor_arrow_nor_a_client() -> None:
+    modules = "options, offsets, admission, planning, schema, routing, values, tables"
+    program = (
+        f"import sys; from spark_pulsar.connector import {modules}; print([n for n in {HEAVY} if n in sys.modules])"
+    )
+    assert run(program) == "[]"
+
+
+def test_the_source_does_not_load_the_client_or_arrow_before_it_is_used() -> None:
+    program = (
+        "import sys; from spark_pulsar.connector import source\n"
+        "print([n for n in ['spark_pulsar.client', 'numba', 'pulsar'] if n in sys.modules])"
+    )
+    assert run(program) == "[]"
+
+
+def test_a_broken_connector_does_not_break_discovery() -> None:
+    program = (
+        "import sys, logging; logging.disable(); sys.modules['spark_pulsar.connector.source'] = None\n"
+        "import pyspark_pulsar, pyspark_pulsar_py\n"
+        "print(hasattr(pyspark_pulsar, 'DefaultSource'), hasattr(pyspark_pulsar_py, 'DefaultSource'))"
+    )
+    assert run(program) == "False False"
+
+
+def test_the_formats_names() -> None:
+    program = (
+        "import pyspark_pulsar as a, pyspark_pulsar_py as b; print(a.DefaultSource.name(), b.DefaultSource.name())"
+    )
+    assert run(program) == "pulsar pulsar-py"

@@ -1,0 +1,151 @@
+"""Options: one table, errors at the call site."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, OPTIONS, REQUIRED, STREAM_READ, UNSUPPORTED
+from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.tables import options_table
+
+URL = {"service.url": "pulsar://localhost:6650"}
+
+
+def parse(**options: str) -> Options:
+    return parse_options(URL | {name.replace("_", "."): value for name, value in options.items()})
+
+
+def test_defaults() -> None:
+    options = parse(topic="flights")
+    assert options.topic == "persistent://public/default/flights"
+    assert options.starting_offsets is None
+    assert options.max_messages_per_trigger is None
+    assert options.fail_on_data_loss is True
+    assert options.poll_timeout_ms == 120_000
+    assert (options.hashing_scheme, options.compression_type) == ("JavaStringHash", "NONE")
+
+
+def test_defaults_in_the_table_are_the_ones_in_force() -> None:
+    options = parse(topic="t")
+    for row in OPTIONS:
+        attribute = re.sub(r"(?<!^)(?=[A-Z])", "_", row.name.replace(".", "_")).lower()
+        value = getattr(options, attribute)
+        if row.default in ("", REQUIRED) or attribute in ("starting_offsets", "ending_offsets"):
+            assert value in (None, (), "persistent://public/default/t", URL["service.url"])
+        else:
+            assert row.default == f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def test_names_are_matched_without_case() -> None:
+    assert parse_options({"SERVICE.URL": "pulsar://h", "TOPICSPATTERN": "a.*"}).topics_pattern == "a.*"
+
+
+def test_an_unknown_option_names_near_matches() -> None:
+    with pytest.raises(OptionError, match=r"unknown option startingOffset; did you mean startingOffsets"):
+        parse(topic="t", startingOffset="earliest")
+    with pytest.raises(OptionError, match=r"unknown option frobnicate .*options are: service.url"):
+        parse(topic="t", frobnicate="1")
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_options_of_other_connectors_are_named_with_the_alternative(name: str) -> None:
+    reason = f"option {name} is not supported yet: {UNSUPPORTED[name]}"
+    with pytest.raises(OptionError, match=re.escape(reason)):
+        parse_options(URL | {"topic": "t", name.lower(): "1"})
+
+
+def test_no_unsupported_option_is_in_the_table() -> None:
+    assert not {row.name.lower() for row in OPTIONS} & {name.lower() for name in UNSUPPORTED}
+
+
+@pytest.mark.parametrize("name", ["pulsar.client.authParams", "pulsar.producer.sendTimeoutMs", "kafka.group.id"])
+def test_client_settings_are_not_passed_on(name: str) -> None:
+    with pytest.raises(OptionError, match="not supported yet"):
+        parse_options(URL | {name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("service.url", "localhost:6650", "expected pulsar://host:port"),
+        ("service.url", "pulsar+ssl://h:6651", "no TLS"),
+        ("topic", "a/b", "opic"),
+        ("topics", " , ", "no topic name"),
+        ("topics", "a,b,a", "more than once: persistent://public/default/a"),
+        ("topicsPattern", "a(", "not a regular expression"),
+        ("topicsPattern", "non-persistent://public/default/x", "keep nothing"),
+        ("startingOffsets", "first", "expected earliest, latest or a JSON object"),
+        ("startingOffsets", "{}", "at least one"),
+        ("startingOffsets", '{"t": [8, 1]}', "must be a text"),
+        ("startingOffsets", '{"t": "1-2"}', "not a position"),
+        ("endingOffsets", "earliest", "cannot end at earliest"),
+        ("endingOffsets", '{"t": "earliest"}', "cannot end at earliest"),
+        ("subscriptionName", "", "empty name"),
+        ("maxMessagesPerTrigger", "0", "from 1 to"),
+        ("maxMessagesPerTrigger", "1e3", "whole number"),
+        ("failOnDataLoss", "yes", "true or false"),
+        ("pollTimeoutMs", "-5", "whole number"),
+        ("compressionType", "GZIP", "one of NONE, LZ4, ZLIB, ZSTD, SNAPPY"),
+        ("hashingScheme", "BoostHash", "one of JavaStringHash, Murmur3_32Hash"),
+        ("messageRoutingMode", "CustomPartition", "one of RoundRobinPartition, SinglePartition"),
+        ("batchingMaxBytes", str(6 * 1024 * 1024), "whole number"),
+    ],
+)
+def test_a_bad_value_names_the_option_and_what_is_expected(name: str, value: str, reason: str) -> None:
+    with pytest.raises(OptionError, match=f"option {re.escape(name)} = .*{reason}"):
+        parse_options(URL | {name: value})
+
+
+def test_values_are_read_without_case_where_they_are_words() -> None:
+    options = parse(topic="t", startingOffsets="Earliest", compressionType="zstd", failOnDataLoss="FALSE")
+    assert options.starting_offsets == "earliest"
+    assert options.compression_type == "ZSTD"
+    assert options.fail_on_data_loss is False
+
+
+def test_positions_take_short_and_full_topic_names() -> None:
+    options = parse(topic="t", startingOffsets='{"t": "3:4", "t/n/u-partition-2": "latest"}')
+    assert options.starting_offsets == {
+        "persistent://public/default/t": "3:4",
+        "persistent://t/n/u-partition-2": "latest",
+    }
+
+
+def test_service_url_is_required_and_may_list_hosts() -> None:
+    with pytest.raises(OptionError, match=r"service.url is required"):
+        parse_options({"topic": "t"})
+    assert parse_options({"service.url": "pulsar://a:1,b:2,c"}).service_url == "pulsar://a:1,b:2,c"
+
+
+def test_topic_options_exclude_each_other() -> None:
+    with pytest.raises(OptionError, match="topic and topicsPattern contradict"):
+        parse(topic="a", topicsPattern="b")
+
+
+def test_path_is_short_for_topic_unless_spark_put_a_directory_there() -> None:
+    assert parse(path="flights").topic == "persistent://public/default/flights"
+    assert parse(path="file:/warehouse/x", topic="t").topic == "persistent://public/default/t"
+    assert parse(path="/warehouse/x").topic is None
+
+
+def test_options_have_their_place() -> None:
+    with pytest.raises(OptionError, match="endingOffsets is for batch read only, not for stream read"):
+        parse(topic="t", endingOffsets="latest").for_read(STREAM_READ)
+    with pytest.raises(OptionError, match="maxMessagesPerTrigger is for stream read only, not for batch read"):
+        parse(topic="t", maxMessagesPerTrigger="5").for_read(BATCH_READ)
+    with pytest.raises(OptionError, match="is for batch read and stream read only, not for batch write"):
+        parse(topic="t", startingOffsets="latest").for_write(BATCH_WRITE)
+    with pytest.raises(OptionError, match="no sense for a batch read"):
+        parse(topic="t", startingOffsets="latest").for_read(BATCH_READ)
+    with pytest.raises(OptionError, match="one of the options topic, topics, topicsPattern"):
+        parse().for_read(STREAM_READ)
+    assert parse().for_write(BATCH_WRITE).topic is None
+
+
+def test_the_markdown_table_lists_every_option_once() -> None:
+    table = options_table()
+    for row in OPTIONS:
+        assert table.count(f"| `{row.name}` |") == 1
