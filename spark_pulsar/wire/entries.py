@@ -1,0 +1,201 @@
+"""Entries: the bytes that one SEND stores and a MESSAGE delivers (wire-protocol 1.2, 4.1).
+
+    [0x0e02 size BrokerEntryMetadata]   only in front of a delivered entry, and only to those who asked for it
+    0x0e01 crc32c                       checksum of everything after it; may be absent
+    metadataSize MessageMetadata payload
+
+An entry is one message, a batch of messages, or a chunk of one; its metadata say which.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError, EncodeError
+
+from spark_pulsar.model.errors import CorruptMessage, MalformedFrame
+from spark_pulsar.wire import varint
+from spark_pulsar.wire.checksum import crc32c, crc32c_of
+from spark_pulsar.wire.frames import parse_command
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, BrokerEntryMetadata, MessageMetadata
+
+CHECKSUM_MAGIC: Final = b"\x0e\x01"
+BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
+
+_SIZE: Final = Struct(">I")
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_PUBLISH_TIME: Final = 3
+
+
+class Checksum(Enum):
+    """What the checksum of an entry says about its bytes."""
+
+    OK = "ok"
+    WRONG = "wrong"
+    ABSENT = "absent"
+
+
+class Kind(Enum):
+    """What an entry holds; the payload of a chunk makes sense only after reassembly."""
+
+    SINGLE = "single"
+    BATCH = "batch"
+    CHUNK = "chunk"
+
+
+class Entry(NamedTuple):
+    """A parsed entry. `payload` is a view: still encrypted, compressed, batched or chunked, as the metadata say."""
+
+    metadata: MessageMetadata
+    payload: memoryview
+    checksum: Checksum
+    broker_metadata: BrokerEntryMetadata | None
+
+    @property
+    def kind(self) -> Kind:
+        """How to read the payload. The *presence* of num_messages_in_batch makes a batch, even one of 1."""
+        if self.metadata.num_chunks_from_msg > 1:
+            return Kind.CHUNK
+        return Kind.BATCH if self.metadata.HasField("num_messages_in_batch") else Kind.SINGLE
+
+    @property
+    def message_count(self) -> int:
+        """Messages in the entry, for permits and counters; at least 1."""
+        return max(1, self.metadata.num_messages_in_batch)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the payload is ciphertext."""
+        return len(self.metadata.encryption_keys) > 0
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether a broker wrote this for itself; never deliver it."""
+        return self.metadata.HasField("marker_type")
+
+
+class ReceivedMessage(NamedTuple):
+    """A MESSAGE frame, taken apart."""
+
+    command: BaseCommand
+    entry: Entry
+
+
+def build_entry(metadata: MessageMetadata, payload: bytes | memoryview, with_checksum: bool = True) -> bytes:
+    """The bytes of an entry, as a SEND carries them; CorruptMessage when `metadata` lack a required field.
+
+    Leave the checksum out only for peers below protocol version 6.
+    """
+    try:
+        head = metadata.SerializeToString()
+    except EncodeError as error:
+        raise CorruptMessage(f"incomplete metadata: {error}") from None
+    checked = b"".join((_SIZE.pack(len(head)), head, payload))
+    if not with_checksum:
+        return checked
+    return b"".join((CHECKSUM_MAGIC, _SIZE.pack(crc32c(checked)), checked))
+
+
+def build_broker_metadata(broker_timestamp_ms: int, index: int) -> bytes:
+    """The 0x0e02 block: when the broker stored the entry, and the index of its *last* message in the topic."""
+    body = BrokerEntryMetadata(broker_timestamp=broker_timestamp_ms, index=index).SerializeToString()
+    return b"".join((BROKER_METADATA_MAGIC, _SIZE.pack(len(body)), body))
+
+
+def parse_entry(buffer: bytes, start: int = 0, end: int | None = None) -> Entry:
+    """Take apart the entry in `buffer[start:end]`; CorruptMessage, but a wrong checksum is only reported."""
+    end = len(buffer) if end is None else end
+    broker_metadata = None
+    if buffer.startswith(BROKER_METADATA_MAGIC, start, end):
+        after = _sized(buffer, start + 2, end, "broker entry metadata")
+        broker_metadata = BrokerEntryMetadata()
+        _merge(broker_metadata, buffer[start + 6 : after], "broker entry metadata")
+        start = after
+    checksum, start = _verify(buffer, start, end)
+    payload_start = _sized(buffer, start, end, "metadata")
+    metadata = MessageMetadata()
+    _merge(metadata, buffer[start + 4 : payload_start], "metadata")
+    return Entry(metadata, memoryview(buffer)[payload_start:end], checksum, broker_metadata)
+
+
+def parse_message_frame(buffer: bytes, start: int, end: int) -> ReceivedMessage:
+    """Take apart a MESSAGE frame. MalformedFrame when the frame is none, CorruptMessage when only its entry is bad."""
+    command, payload_start = parse_command(buffer, start, end)
+    if command.type != BaseCommand.MESSAGE:
+        raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command where a MESSAGE should be")
+    return ReceivedMessage(command, parse_entry(buffer, payload_start, end))
+
+
+def metadata_of(buffer: bytes, start: int, end: int) -> MessageMetadata:
+    """The metadata of a stored entry, its checksum taken on trust. CorruptMessage when they cannot be read."""
+    start = _skip_checksum(buffer, start, end)
+    metadata = MessageMetadata()
+    _merge(metadata, buffer[start + 4 : _sized(buffer, start, end, "metadata")], "metadata")
+    return metadata
+
+
+def publish_time_of(buffer: bytes, start: int, end: int) -> int:
+    """The publish time in ms of a stored entry, without reading the rest of it; CorruptMessage when it has none.
+
+    For what walks many entries: seeking by time, expiry.
+    """
+    start = _skip_checksum(buffer, start, end)
+    stop = _sized(buffer, start, end, "metadata")
+    at = start + 4
+    try:
+        while at < stop:
+            tag, at = varint.decode(buffer, at, stop)
+            wire_type = tag & 7
+            if wire_type == _VARINT:
+                value, at = varint.decode(buffer, at, stop)
+                if tag >> 3 == _PUBLISH_TIME:
+                    return value
+            elif wire_type == _BYTES:
+                size, at = varint.decode(buffer, at, stop)
+                at += size
+            elif wire_type in (_FIXED32, _FIXED64):
+                at += 4 if wire_type == _FIXED32 else 8
+            else:
+                break
+    except MalformedFrame as error:
+        raise CorruptMessage(f"unreadable metadata: {error}") from None
+    raise CorruptMessage("metadata without a publish time")
+
+
+def _verify(buffer: bytes, start: int, end: int) -> tuple[Checksum, int]:
+    """(state of the checksum at `start`, index of metadataSize)."""
+    checked = _skip_checksum(buffer, start, end)
+    if checked == start:
+        return Checksum.ABSENT, start
+    (expected,) = _SIZE.unpack_from(buffer, start + 2)
+    return Checksum.OK if crc32c_of(buffer, checked, end) == expected else Checksum.WRONG, checked
+
+
+def _skip_checksum(buffer: bytes, start: int, end: int) -> int:
+    if not buffer.startswith(CHECKSUM_MAGIC, start, end):
+        return start
+    if end - start < 6:
+        raise CorruptMessage("the entry ends inside its checksum")
+    return start + 6
+
+
+def _sized(buffer: bytes, start: int, end: int, what: str) -> int:
+    """Where the part that begins with its size at `start` ends."""
+    if end - start < 4:
+        raise CorruptMessage(f"the entry ends where the size of its {what} should be")
+    (size,) = _SIZE.unpack_from(buffer, start)
+    after: int = start + 4 + size
+    if after > end:
+        raise CorruptMessage(f"{what} of {size} bytes in an entry that has {end - start - 4} left")
+    return after
+
+
+def _merge(message: MessageMetadata | BrokerEntryMetadata, body: bytes, what: str) -> None:
+    try:
+        message.MergeFromString(body)
+    except DecodeError as error:
+        raise CorruptMessage(f"unreadable {what}: {error}") from None
+    if not message.IsInitialized():
+        raise CorruptMessage(f"incomplete {what}")
