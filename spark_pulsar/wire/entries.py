@@ -46,7 +46,10 @@ class Kind(Enum):
 
 
 class Entry(NamedTuple):
-    """A parsed entry. `payload` is a view: still encrypted, compressed, batched or chunked, as the metadata say."""
+    """A parsed entry. `payload` is a view: still encrypted, compressed, batched or chunked, as the metadata say.
+
+    Text fields of the metadata that are not UTF-8, which C++ producers can write, come out as bytes; see `text_of`.
+    """
 
     metadata: MessageMetadata
     payload: memoryview
@@ -74,6 +77,11 @@ class Entry(NamedTuple):
     def is_marker(self) -> bool:
         """Whether a broker wrote this for itself; never deliver it."""
         return self.metadata.HasField("marker_type")
+
+
+def text_of(value: str | bytes) -> str:
+    """A text field of metadata as text, what is not UTF-8 replaced, as Java does."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 class ReceivedMessage(NamedTuple):

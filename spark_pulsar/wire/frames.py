@@ -6,10 +6,12 @@ by `(buffer, start, end)` and never copied: `start` is the index of totalSize, `
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MIN_TOTAL_SIZE_BYTES
@@ -140,7 +142,8 @@ def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int
     """(command, index where the payload starts, which is `end` when there is none).
 
     Raises MalformedFrame when the bytes are no command, lack a required field (a required enum with an unknown value
-    counts as lacking) or the content of their type; UnknownCommand for a type from another protocol version.
+    counts as lacking) or the content of their type, or have text that is not UTF-8; UnknownCommand for a type from
+    another protocol version.
     """
     payload_start = command_end(buffer, start, end)
     body = buffer[start + 8 : payload_start]
@@ -159,4 +162,33 @@ def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int
     missing: list[str] = []
     if not checked.IsInitialized(missing):
         raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without {', '.join(missing)}")
+    if command.type in _WITH_TEXT and not body.isascii():
+        _check_text(command)
     return command, payload_start
+
+
+@cache
+def _has_text(descriptor: Descriptor | None) -> bool:
+    """Whether a message type has a text field, itself or inside."""
+    return descriptor is not None and any(
+        field.type == FieldDescriptor.TYPE_STRING
+        or (field.message_type is not descriptor and _has_text(field.message_type))
+        for field in descriptor.fields
+    )
+
+
+_WITH_TEXT: Final = frozenset(
+    number for number, name in FIELD_OF.items() if _has_text(BaseCommand.DESCRIPTOR.fields_by_name[name].message_type)
+)
+
+
+def _check_text(message: Message) -> None:
+    """MalformedFrame when a text field is not UTF-8: protobuf would hand it out as bytes, which no reader expects."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else (value,)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            if any(isinstance(text, bytes) for text in values):
+                raise MalformedFrame(f"{field.full_name} is not UTF-8")
+        elif _has_text(field.message_type):
+            for part in values:
+                _check_text(part)
