@@ -112,7 +112,7 @@ class ApachePulsar:
         return self.data_dir / "pulsar.log"
 
     def start(self) -> None:
-        """Run Pulsar and return when it serves the namespace `public/default`.
+        """Run Pulsar and return when it answers lookups.
 
         Raises:
             CannotStart: Java is missing, or Pulsar ended early or took too long (with the end of its log).
@@ -170,7 +170,8 @@ class ApachePulsar:
         return ["java", *jvm, "-classpath", class_path(), "org.apache.pulsar.PulsarStandaloneStarter", *pulsar]
 
     def _wait_until_ready(self) -> None:
-        url = f"{self.admin_url}/admin/v2/namespaces/public/default"
+        # Served by a broker that owns its namespace, so that no client is told "not ready" any more.
+        url = f"{self.admin_url}/lookup/v2/topic/persistent/public/default/ready"
         deadline = time.monotonic() + START_TIMEOUT_S
         pause = threading.Event()
         process = self._process

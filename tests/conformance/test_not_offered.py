@@ -1,0 +1,97 @@
+"""What our broker does not offer yet is said, not passed over: an answer to the request id, on a connection that stays open.
+
+The list here only shrinks: a feature that gets built leaves `NOT_OFFERED`, and its own tests come in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker
+from tests.conformance.exchange import receive_texts, send_all
+
+NOT_YET = "issue 3, section 3: what is not built yet answers its request id with a clear error"
+
+# Command type, its fields but the request id, and the field that holds the error in its answer.
+NOT_OFFERED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "transactions": ("NEW_TXN", {"txn_ttl_seconds": 60, "tc_id": 0}, "error"),
+    "transaction coordinator": ("TC_CLIENT_CONNECT_REQUEST", {"tc_id": 0}, "error"),
+    "end of transaction": ("END_TXN", {"txnid_least_bits": 1, "txnid_most_bits": 0, "txn_action": "COMMIT"}, "error"),
+    "schema by topic": ("GET_SCHEMA", {"topic": "persistent://public/default/none"}, "error_code"),
+    "topic list watcher": (
+        "WATCH_TOPIC_LIST",
+        {"watcher_id": 1, "namespace": "public/default", "topics_pattern": "persistent://public/default/x.*"},
+        "error",
+    ),
+}
+
+
+@pytest.mark.ours_only(NOT_YET)
+@pytest.mark.parametrize("name", NOT_OFFERED)
+def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> None:
+    command, fields, error_field = NOT_OFFERED[name]
+    raw = broker.raw()
+    answer = raw.request(command, **fields)
+    assert answer.fields.get(error_field), answer
+    raw.barrier()
+
+
+@pytest.mark.ours_only(NOT_YET)
+@pytest.mark.parametrize("kind", ["Failover", "Key_Shared"])
+def test_a_subscription_type_that_is_not_offered_is_refused(broker: Broker, kind: str) -> None:
+    # covers SUB-3
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    answer = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType=kind, consumer_id=1)
+    assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
+    assert kind in answer["message"]
+    raw.barrier()
+
+
+@pytest.mark.ours_only(NOT_YET)
+@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Failover, pulsar.ConsumerType.KeyShared])
+def test_the_client_says_so_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
+    # covers C1
+    with pytest.raises(pulsar.NotAllowedError):
+        broker.client().subscribe(broker.topic(), "s", kind)
+
+
+@pytest.mark.ours_only(NOT_YET)
+@pytest.mark.parametrize("mode", ["Exclusive", "WaitForExclusive", "ExclusiveWithFencing"])
+def test_an_access_mode_that_is_not_offered_is_refused(broker: Broker, mode: str) -> None:
+    # covers PR-4
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    answer = raw.request("PRODUCER", topic=topic, producer_id=1, producer_access_mode=mode)
+    assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
+    raw.barrier()
+
+
+@pytest.mark.ours_only(NOT_YET)
+def test_a_non_persistent_topic_is_refused(broker: Broker) -> None:
+    # covers section 11
+    topic = broker.topic().replace("persistent://", "non-persistent://")
+    with pytest.raises(pulsar.NotAllowedError):
+        broker.client().create_producer(topic)
+
+
+@pytest.mark.ours_only(NOT_YET)
+@pytest.mark.parametrize("path", ["/admin/v2/tenants", "/admin/v2/persistent/public/default/t/stats", "/admin/v2/clusters"])
+def test_a_rest_call_that_is_not_offered_says_so(broker: Broker, path: str) -> None:
+    status, answer = broker.rest("GET", path)
+    assert status in (404, 405, 501)
+    assert answer["reason"]
+
+
+def test_an_unencoded_client_with_a_schema_still_works(broker: Broker) -> None:
+    # covers wire 5.14 (a plain client sends no schema)
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    send_all(client.create_producer(topic), ["bytes"])
+    assert receive_texts(consumer, 1) == ["bytes"]
