@@ -2,23 +2,23 @@
 
     spark-submit jobs/delay_board.py --service-url pulsar://127.0.0.1:6650
 
-Flights are grouped by carrier and by windows of their scheduled time (the event time), with a watermark. Two queries run
-over the same windows:
+Flights are grouped by carrier and by windows of their scheduled time (the event time), with a watermark. Two queries
+run over the same windows:
 
-  board   update mode, foreachBatch: every window as it changes, added up in the driver and printed as a table at the end
+  board   update mode, foreachBatch: every window as it changes, added up in the driver, printed as a table at the end
   alerts  append mode, written by the connector to the topic `delay-alerts`: one JSON message for each window that is
           closed and has a mean departure delay of --alert-minutes or more over at least --alert-flights departures
 
 The job reads what the topic holds when it starts, in micro-batches of --max-per-trigger flights, and ends. The last
-windows of the data stay open, since no later flight closes them: as in production, they give no alert yet. With
---checkpoint a later run goes on where this one stopped. Ends with status 1 when --expect flights were not found.
+windows of the data stay open, since no later flight closes them: as in production, they give no alert yet. Ends with
+status 1 when --expect flights were not found.
 """
 
 import argparse
 import sys
 import tempfile
 from collections import defaultdict
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 FLIGHT = "carrier string, flight int, origin string, dest string, dep_delay int, arr_delay int"
-HOUR_MS = 3_600_000
 
 
 def read_windows(spark: SparkSession, args: argparse.Namespace, subscription: str) -> DataFrame:
@@ -60,14 +59,14 @@ def read_windows(spark: SparkSession, args: argparse.Namespace, subscription: st
 
 def alerts_of(windows: DataFrame, args: argparse.Namespace) -> DataFrame:
     """Rows for the connector's sink: the windows worth an alert, as JSON, by carrier."""
-    mean = F.round(F.col("delay_sum_min") / F.col("departed"), 1)
-    late = windows.where((F.col("departed") >= args.alert_flights) & (mean >= args.alert_minutes))
+    departed, delay_sum = F.col("departed"), F.col("delay_sum_min")
+    late = windows.where((departed >= args.alert_flights) & (delay_sum >= args.alert_minutes * departed))
     return late.select(
         F.struct(
             "carrier",
             F.date_format("window.start", "yyyy-MM-dd'T'HH:mm:ss'Z'").alias("window_start"),
-            F.col("departed").alias("departures"),
-            mean.alias("mean_delay_minutes"),
+            departed.alias("departures"),
+            F.round(delay_sum / departed, 1).alias("mean_delay_minutes"),
         ).alias("value"),
         F.col("carrier").alias("__key"),
         F.col("window.end").alias("__eventTime"),
@@ -78,15 +77,14 @@ class Board:
     """The newest sums of every window, in the driver: 16 carriers and a year of windows are some ten thousand rows."""
 
     def __init__(self, progress: Progress, expected: int) -> None:
-        self.windows: dict[tuple[str, datetime], Window] = {}
+        self.windows: dict[tuple[str, int], Window] = {}
         self._progress = progress
         self._bar = progress.add_task("flights on the board", total=expected)
 
     def update(self, changed: DataFrame, _batch_id: int) -> None:
         """Take one micro-batch: windows that changed, with their sums so far."""
-        for row in changed.collect():
-            window = Window(row.flights, row.departed, row.delay_sum_min)
-            self.windows[row.carrier, row.window.start] = window
+        for row in changed.withColumn("start_ms", F.unix_millis("window.start")).collect():
+            self.windows[row.carrier, row.start_ms] = Window(row.flights, row.departed, row.delay_sum_min)
         self._progress.update(self._bar, completed=self.flights)
 
     @property
@@ -97,28 +95,34 @@ class Board:
     def table(self, alert_flights: int) -> Table:
         """One row a carrier, the latest of them first."""
         totals: dict[str, Window] = defaultdict(Window)
-        worst: dict[str, tuple[float, datetime]] = {}
-        for (carrier, start), window in self.windows.items():
+        worst: dict[str, tuple[float, int]] = {}
+        for (carrier, start_ms), window in self.windows.items():
             total = totals[carrier]
             total.flights += window.flights
             total.departed += window.departed
             total.delay_sum_min += window.delay_sum_min
             if window.departed >= alert_flights:
                 mean = window.delay_sum_min / window.departed
-                worst[carrier] = max(worst.get(carrier, (mean, start)), (mean, start))
+                worst[carrier] = max(worst.get(carrier, (mean, start_ms)), (mean, start_ms))
         names = airline_names()
         table = Table("airline", title="Departure delays, New York City 2013")
         for heading in ("flights", "cancelled", "mean delay", "worst window (UTC)", "its mean"):
             table.add_column(heading, justify="right")
         for carrier, total in sorted(totals.items(), key=lambda item: -_mean(item[1])):
-            mean, start = worst.get(carrier, (None, None))
+            worst_mean, worst_start = "–", "–"
+            if carrier in worst:
+                mean, start_ms = worst[carrier]
+                worst_mean, worst_start = (
+                    f"{mean:.0f} min",
+                    f"{datetime.fromtimestamp(start_ms / 1000, UTC):%d %b %H:%M}",
+                )
             table.add_row(
                 f"{names.get(carrier, carrier)} ({carrier})",
                 f"{total.flights:,}",
                 f"{total.flights - total.departed:,}",
                 f"{_mean(total):.1f} min",
-                f"{start:%d %b %H:%M}" if start else "–",
-                f"{mean:.0f} min" if mean is not None else "–",
+                worst_start,
+                worst_mean,
             )
         return table
 
@@ -174,13 +178,12 @@ def main() -> int:
     parser.add_argument("--alert-flights", type=int, default=10)
     parser.add_argument("--max-per-trigger", type=int, default=80_000)
     parser.add_argument("--expect", type=int, default=FLIGHT_COUNT, help="flights that the topic holds")
-    parser.add_argument("--checkpoint", type=Path, help="directory of both queries' checkpoints; default: a fresh one")
     args = parser.parse_args()
 
     spark = SparkSession.builder.appName("delay board").getOrCreate()
     try:
-        with tempfile.TemporaryDirectory(prefix="delay-board-") as scratch:
-            return run(spark, args, args.checkpoint or Path(scratch), Console())
+        with tempfile.TemporaryDirectory(prefix="delay-board-") as checkpoint:
+            return run(spark, args, Path(checkpoint), Console())
     finally:
         spark.stop()
 

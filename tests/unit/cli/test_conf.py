@@ -1,0 +1,23 @@
+"""The files of conf/ say what the code does."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.server.config import KEYS, load_config, parse_properties
+
+CONF = Path(__file__).resolve().parents[3] / "conf"
+
+
+def test_broker_conf_lists_exactly_the_keys_that_have_an_effect() -> None:
+    assert set(parse_properties((CONF / "broker.conf").read_text())) == set(KEYS)
+
+
+def test_broker_conf_holds_the_defaults() -> None:
+    assert load_config(CONF / "broker.conf") == load_config()
+
+
+@pytest.mark.parametrize("line", (CONF / "spark-defaults.conf").read_text().splitlines())
+def test_spark_defaults_are_pairs(line: str) -> None:
+    assert line.startswith(("#", "spark.")), line
+    assert line.startswith("#") or len(line.split()) == 2, line
