@@ -1,4 +1,8 @@
-"""The console script `spark-pulsar`."""
+"""The console script `spark-pulsar`: commands and their options. What a command does is in a module of its own."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -10,6 +14,86 @@ app = typer.Typer(
     add_completion=False,
 )
 
+DEFAULT_SERVICE_URL = "pulsar://127.0.0.1:6650"
+ServiceUrl = Annotated[str, typer.Option("--service-url", "-u", envvar="PULSAR_SERVICE_URL", help="Broker to talk to.")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full topic name.")]
+
+
+@app.command()
+def broker(
+    conf: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Configuration file with Pulsar's key names.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Where journal, ledgers and checkpoint are.", show_default="data"),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Binary protocol; 0 = any free port.", show_default="6650")
+    ] = None,
+    http_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="REST API and metrics; 0 = any.", show_default="8080")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="0.0.0.0")] = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C. Options win over the configuration file."""
+    from spark_pulsar.cli.serving import run_broker
+
+    options = {"dataDirectory": data_dir, "brokerServicePort": port, "webServicePort": http_port, "bindAddress": host}
+    sys.exit(run_broker(conf, {key: value for key, value in options.items() if value is not None}, with_parent))
+
+
+@app.command()
+def produce(
+    topic: Topic,
+    message: Annotated[
+        list[str] | None, typer.Option("--message", "-m", help="A message; may be given several times.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every message.")] = None,
+    prop: Annotated[
+        list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="A property of every message.")
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Send every message this many times.")] = 1,
+    service_url: ServiceUrl = DEFAULT_SERVICE_URL,
+) -> None:
+    """Send messages to TOPIC: those of --message, or the lines of standard input. Ends when all are on disk."""
+    from spark_pulsar.cli import messaging
+
+    messages = message or (line.rstrip("\n") for line in sys.stdin)
+    messaging.produce(service_url, topic, messages, key=key, properties=_pairs(prop or []), count=count)
+
+
+@app.command()
+def consume(
+    topic: Topic,
+    subscription: Annotated[str, typer.Option("--subscription", "-s", help="Name of the durable subscription.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="End after this many messages; 0 = never.")] = 0,
+    kind: Annotated[str, typer.Option("--type", "-t", help="Exclusive, Shared, Failover or Key_Shared.")] = "Exclusive",
+    initial_position: Annotated[
+        str, typer.Option(help="Where a new subscription starts: latest or earliest.")
+    ] = "latest",
+    timeout: Annotated[
+        float,
+        typer.Option(min=0, help="End with status 1 when no message comes for so many seconds; 0 = wait for ever."),
+    ] = 0.0,
+    values_only: Annotated[bool, typer.Option("--values-only", help="Print the values and nothing else.")] = False,
+    service_url: ServiceUrl = DEFAULT_SERVICE_URL,
+) -> None:
+    """Print messages of TOPIC and acknowledge them."""
+    from spark_pulsar.cli import messaging
+
+    subscribing = messaging.Subscribing(topic, subscription, kind, initial_position)
+    messaging.consume(service_url, subscribing, count=count, timeout_s=timeout, values_only=values_only)
+
+
+@app.command()
+def check(directory: Annotated[Path, typer.Argument(exists=True, file_okay=False)]) -> None:
+    """Verify the data directory of a stopped broker: journal, ledger files, checkpoint. Status 1 when it is damaged."""
+    from spark_pulsar.cli.checking import print_findings
+
+    sys.exit(0 if print_findings(directory) else 1)
+
 
 @app.command()
 def version() -> None:
@@ -17,6 +101,16 @@ def version() -> None:
     from importlib.metadata import version as installed
 
     typer.echo(installed("spark-pulsar"))
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise typer.BadParameter(f"want NAME=VALUE, got {text!r}", param_hint="--property")
+        pairs[name] = value
+    return pairs
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""`spark-pulsar produce` and `consume`, on the official client."""
+
+import contextlib
+import os
+import socket
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pulsar
+import typer
+
+TYPES = {
+    "exclusive": pulsar.ConsumerType.Exclusive,
+    "shared": pulsar.ConsumerType.Shared,
+    "failover": pulsar.ConsumerType.Failover,
+    "key_shared": pulsar.ConsumerType.KeyShared,
+}
+POSITIONS = {"latest": pulsar.InitialPosition.Latest, "earliest": pulsar.InitialPosition.Earliest}
+OPERATION_TIMEOUT_S = 10
+DEFAULT_PORT = 6650
+FOR_EVER_STEP_MS = 500  # so that Ctrl-C is noticed while waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribing:
+    """What to subscribe to and how, in the words of the command line."""
+
+    topic: str
+    subscription: str
+    kind: str
+    initial_position: str
+
+
+@contextlib.contextmanager
+def _connected(service_url: str) -> Iterator[pulsar.Client]:
+    """An official client; its errors become one line on standard error and exit status 1."""
+    _check_listening(service_url)
+    # The client's own log would say the same in ten lines.
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
+    try:
+        client = pulsar.Client(service_url, operation_timeout_seconds=OPERATION_TIMEOUT_S, logger=logger)
+    except (ValueError, pulsar.PulsarException) as error:  # ValueError: not a URL
+        raise _failed(str(error)) from error
+    try:
+        with contextlib.closing(client):
+            yield client
+    except pulsar.PulsarException as error:
+        raise _failed(f"{service_url}: {error}") from error
+
+
+def _check_listening(service_url: str) -> None:
+    # The client tries a port that nobody listens on until its time-out; a single host can be asked first.
+    try:
+        parts = urlsplit(service_url)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # several hosts, or not a URL: the client knows
+        return
+    if parts.scheme != "pulsar" or host is None or "," in parts.netloc:
+        return
+    try:
+        socket.create_connection((host, port or DEFAULT_PORT), timeout=OPERATION_TIMEOUT_S).close()
+    except OSError as error:
+        raise _failed(f"no broker at {service_url}: {error}") from error
+
+
+def _failed(text: str) -> typer.Exit:
+    typer.echo(f"spark-pulsar: {text}", err=True)
+    return typer.Exit(1)
+
+
+def produce(
+    service_url: str, topic: str, messages: Iterable[str], *, key: str | None, properties: dict[str, str], count: int
+) -> None:
+    """Send every message `count` times, batched, and wait until all are on disk; says how many on standard error."""
+    outcomes: Counter[Any] = Counter()
+
+    def on_receipt(result: Any, _message_id: Any) -> None:
+        outcomes[result] += 1
+
+    with _connected(service_url) as client:
+        producer = client.create_producer(topic, block_if_queue_full=True, batching_enabled=True)
+        for message in messages:
+            for _ in range(count):
+                producer.send_async(message.encode(), on_receipt, partition_key=key, properties=properties)
+        producer.flush()
+    stored = outcomes.pop(pulsar.Result.Ok, 0)
+    typer.echo(f"{stored} messages sent to {topic}", err=True)
+    if outcomes:
+        raise _failed(f"not sent: {', '.join(f'{number} ({result})' for result, number in outcomes.items())}")
+
+
+def consume(service_url: str, wanted: Subscribing, *, count: int, timeout_s: float, values_only: bool) -> None:
+    """Print and acknowledge messages until `count` came (0: for ever). Exit status 1 when the time is up before."""
+    kind = _chosen(TYPES, wanted.kind, "--type")
+    position = _chosen(POSITIONS, wanted.initial_position, "--initial-position")
+    with _connected(service_url) as client:
+        consumer = client.subscribe(wanted.topic, wanted.subscription, consumer_type=kind, initial_position=position)
+        received = 0
+        with contextlib.suppress(KeyboardInterrupt):
+            while count == 0 or received < count:
+                message = _receive(consumer, timeout_s)
+                if message is None:
+                    raise _failed(f"no message for {timeout_s:g} s")
+                _print(message, values_only)
+                consumer.acknowledge(message)
+                received += 1
+        consumer.close()
+
+
+def _receive(consumer: pulsar.Consumer, timeout_s: float) -> pulsar.Message | None:
+    step_ms = FOR_EVER_STEP_MS if timeout_s == 0 else int(timeout_s * 1000)
+    while True:
+        try:
+            return consumer.receive(timeout_millis=step_ms)
+        except pulsar.Timeout:
+            if timeout_s:
+                return None
+
+
+def _print(message: pulsar.Message, values_only: bool) -> None:
+    value = message.data().decode(errors="replace")
+    if values_only:
+        text = value
+    else:
+        key = message.partition_key()
+        extra = "".join(f" {name}={content}" for name, content in message.properties().items())
+        text = f"{message.message_id()} [{key}]{extra} {value}" if key else f"{message.message_id()}{extra} {value}"
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _chosen(choices: dict[str, Any], text: str, option: str) -> Any:
+    name = text.lower().replace("-", "_")
+    if name not in choices:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(choices)}", param_hint=option)
+    return choices[name]

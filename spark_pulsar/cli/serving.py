@@ -1,0 +1,33 @@
+"""`spark-pulsar broker`."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from spark_pulsar.server.config import InvalidConfiguration, load_config
+from spark_pulsar.server.serve import serve
+
+EXIT_USAGE = 2
+
+
+def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: bool) -> int:
+    """Serve until told to end; the exit status. A configuration that cannot be read is 2, as a wrong option is."""
+    try:
+        config = load_config(conf, overrides)
+    except (InvalidConfiguration, OSError) as error:
+        _say(f"{conf}: {error}" if isinstance(error, InvalidConfiguration) and conf else str(error))
+        return EXIT_USAGE
+    for key in config.unknown_keys:
+        _say(f"{conf}: unknown key {key}, ignored")
+    for key in config.unsupported_keys:
+        _say(f"{conf}: {key} has no effect in this broker")
+    try:
+        return serve(replace(config, with_parent=with_parent))
+    except OSError as error:  # port taken, directory not writable or in use
+        _say(f"cannot start: {error}")
+        return 1
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"spark-pulsar broker: {text}\n")
