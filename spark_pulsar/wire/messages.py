@@ -6,7 +6,7 @@ totalSize, the unchanging front, one byte, and the unchanging rest; the stored b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
@@ -40,43 +40,75 @@ def message_frames(
     Entry `first_entry_id + i` is `buffer[starts[i]:ends[i]]`, delivered as it is stored. `partition` is -1 for a topic
     that is none. Redelivery counts of 0 are left out; `ack_sets` are bitmaps (1 = deliver this index), None = all.
     """
-    front = b"\x08" + varint.encode(consumer_id) + b"\x12"
-    ledger = b"\x08" + varint.encode(unsigned(ledger_id)) + b"\x10"
-    place = b"\x18" + varint.encode(partition)
-    epoch = b"" if consumer_epoch is None else b"\x28" + varint.encode(consumer_epoch)
     pieces: list[bytes | memoryview] = []
     add = pieces.append
     count = len(starts)
+    plain = redelivery_counts is None and ack_sets is None
+    options = b"" if consumer_epoch is None else b"\x28" + varint.encode(consumer_epoch)
     index = 0
     while index < count:
         entry_id = first_entry_id + index
-        length = min(count - index, 128 - (entry_id & 127))
-        options = epoch
-        if redelivery_counts is not None or ack_sets is not None:
+        entry = varint.encode(entry_id)
+        if plain:
+            length = min(count - index, 128 - (entry_id & 127))
+            before, after = _template(consumer_id, ledger_id, partition, len(entry), options)
+        else:
+            length = 1
             redelivered = redelivery_counts[index] if redelivery_counts is not None else 0
             ack_set = ack_sets[index] if ack_sets is not None else None
-            options = _options(redelivered, ack_set) + epoch
-            length = 1
-        entry = varint.encode(entry_id)
-        id_size = len(ledger) + len(entry) + len(place)
-        body_size = varint.encode(len(front) + 1 + id_size + len(options))
-        before = b"".join((b"\x08\x09\x4a", body_size, front, bytes((id_size,)), ledger))
-        after = b"".join((entry[1:], place, options))
-        command_size = len(before) + 1 + len(after)
-        before = _SIZE.pack(command_size) + before
-        pack = _layout(len(before), len(after)).pack
-        low = entry[0]
-        beside = command_size + 4
-        for start, end in zip(starts[index : index + length], ends[index : index + length], strict=True):
-            size = end - start
-            if size < _VIEW_FROM_BYTES:
-                add(pack(size + beside, before, low, after) + buffer[start:end])
+            before, after = _template(
+                consumer_id, ledger_id, partition, len(entry), _options(redelivered, ack_set) + options
+            )
+        beside = len(before) + len(entry) + len(after)
+        if length == 1:
+            start, end = starts[index], ends[index]
+            head = _SIZE.pack(end - start + beside) + before + entry + after
+            if end - start < _VIEW_FROM_BYTES:
+                add(head + buffer[start:end])
             else:
-                add(pack(size + beside, before, low, after))
+                add(head)
                 add(memoryview(buffer)[start:end])
-            low += 1
+        else:
+            _add_block(add, before, entry, after, buffer, starts[index : index + length], ends[index : index + length])
         index += length
     return pieces
+
+
+def _add_block(
+    add: Callable[[bytes | memoryview], None],
+    before: bytes,
+    entry: bytes,
+    after: bytes,
+    buffer: bytes,
+    starts: Sequence[int],
+    ends: Sequence[int],
+) -> None:
+    """Add frames whose entry ids differ in the first byte of `entry` alone, counting up from it."""
+    low = entry[0]
+    after = entry[1:] + after
+    beside = len(before) + 1 + len(after)
+    pack = _layout(len(before), len(after)).pack
+    for start, end in zip(starts, ends, strict=True):
+        size = end - start
+        if size < _VIEW_FROM_BYTES:
+            add(pack(size + beside, before, low, after) + buffer[start:end])
+        else:
+            add(pack(size + beside, before, low, after))
+            add(memoryview(buffer)[start:end])
+        low += 1
+
+
+@lru_cache(maxsize=1024)
+def _template(consumer_id: int, ledger_id: int, partition: int, entry_size: int, options: bytes) -> tuple[bytes, bytes]:
+    """What stands before and after the entry id in a MESSAGE, from commandSize on, when the id takes `entry_size`."""
+    ledger = b"\x08" + varint.encode(unsigned(ledger_id)) + b"\x10"
+    place = b"\x18" + varint.encode(partition)
+    id_size = len(ledger) + entry_size + len(place)
+    front = b"\x08" + varint.encode(consumer_id) + b"\x12" + bytes((id_size,)) + ledger
+    body_size = len(front) + entry_size + len(place) + len(options)
+    before = b"\x08\x09\x4a" + varint.encode(body_size) + front
+    command_size = len(before) + entry_size + len(place) + len(options)
+    return _SIZE.pack(command_size) + before, place + options
 
 
 @lru_cache(maxsize=256)
@@ -151,10 +183,20 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
             if following > first:
                 ranges.append((signed(ledger_id), first, following))
             ledger_id, first = this_ledger, entry
-        stride = stop - at
-        alike = _consecutive(buffer, at, stride, entry_at - at, min((end - at) // stride, 128 - (entry & 127)))
+        stride, entry_offset = stop - at, entry_at - at
+        limit = min((end - at) // stride, 128)
+        alike = _consecutive(buffer, at, stride, entry_offset, min(limit, 128 - (entry & 127)))
         following = entry + alike
         at += alike * stride
+        if alike == 1 and limit > 2:
+            lows = _alike(buffer, at, stride, entry_offset, limit - 1)
+            high = entry - buffer[entry_at]
+            for low in lows:
+                if high + low != following:
+                    ranges.append((signed(ledger_id), first, following))
+                    first = following = high + low
+                following += 1
+            at += len(lows) * stride
     if following > first:
         ranges.append((signed(ledger_id), first, following))
     return at
@@ -163,6 +205,8 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
 def _consecutive(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> int:
     """How many ids from `at` on, 1 to `limit`, are the one there with its entry id counting up by one."""
     low = buffer[at + entry_offset]
+    if limit > 1 and buffer[at + stride + entry_offset] != low + 1:
+        return 1
     while limit > 1:
         if buffer[at + (limit - 1) * stride + entry_offset] == low + limit - 1:
             block = bytearray(buffer[at : at + stride] * limit)
@@ -171,6 +215,25 @@ def _consecutive(buffer: bytes, at: int, stride: int, entry_offset: int, limit: 
                 return limit
         limit //= 2
     return 1
+
+
+def _alike(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> list[int]:
+    """The first bytes of the entry ids of those ids from `at` on that are otherwise the same as the one before `at`."""
+    last = at - stride
+    head, tail = buffer[last : last + entry_offset], buffer[last + entry_offset + 1 : at]
+    continued = buffer[last + entry_offset] & 128
+    lows: list[int] = []
+    for this_head, low, this_tail in _id_layout(len(head), len(tail)).iter_unpack(buffer[at : at + limit * stride]):
+        if this_tail != tail or this_head != head or low & 128 != continued:
+            break
+        lows.append(low)
+    return lows
+
+
+@lru_cache(maxsize=256)
+def _id_layout(head_size: int, tail_size: int) -> Struct:
+    """An id in an ACK: up to its entry id, the first byte of that, the rest."""
+    return Struct(f"{head_size}sB{tail_size}s")
 
 
 def _is_plain_rest(buffer: bytes, at: int, end: int) -> bool:

@@ -7,11 +7,21 @@ at once: the first one repeated, then the low bytes of both numbers laid over it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from spark_pulsar.model.ids import unsigned
-from spark_pulsar.wire import varint
 from spark_pulsar.wire.frames import HEADER
-from spark_pulsar.wire.varint import RAMP
+from spark_pulsar.wire.varint import RAMP, encode, encode_cached
+
+_FRONT: Final = tuple(
+    HEADER.pack(size + 8, size + 4) + b"\x08\x07\x3a" + bytes((size,)) + b"\x08" for size in range(128)
+)
+"""Everything before the producer id, by the size of the CommandSendReceipt, which is always below 128."""
+
+_ID_FRONT: Final = tuple(b"\x1a" + bytes((size,)) + b"\x08" for size in range(128))
+"""Everything between the sequence id and the ledger id, by the size of the MessageIdData."""
+
+_NO_HIGHEST: Final = b"\x20\x00"
 
 
 def receipts(
@@ -26,26 +36,25 @@ def receipts(
     Echoes `highest_sequence_ids`, or 0 where there are none. A `first_entry_id` of -1 (with `ledger_id` -1) says of
     every one that it was a duplicate and is dropped.
     """
-    producer, ledger = varint.encode(producer_id), varint.encode(unsigned(ledger_id))
+    producer = encode_cached(producer_id) + b"\x10"
+    ledger = encode_cached(unsigned(ledger_id)) + b"\x10"
+    if highest_sequence_ids is not None or first_entry_id < 0:
+        return _one_by_one(producer, ledger, first_entry_id, sequence_ids, highest_sequence_ids)
     count = len(sequence_ids)
-    step = 1 if first_entry_id >= 0 else 0
-    if highest_sequence_ids is not None or not step:
-        highest: Sequence[int] = highest_sequence_ids if highest_sequence_ids is not None else (0,) * count
-        return b"".join(
-            _receipt(producer, ledger, sequence_ids[i], unsigned(first_entry_id + i * step), highest[i])[0]
-            for i in range(count)
-        )
     pieces: list[bytes | bytearray] = []
     index = 0
     while index < count:
         sequence_id, entry_id = sequence_ids[index], first_entry_id + index
-        receipt, sequence_at, entry_at = _receipt(producer, ledger, sequence_id, entry_id, 0)
+        sequence, entry = encode(sequence_id), encode(entry_id)
+        receipt = _receipt(producer, sequence, ledger, entry, _NO_HIGHEST)
         length = min(count - index, 128 - (sequence_id & 127), 128 - (entry_id & 127))
         if length > 1 and list(sequence_ids[index : index + length]) == list(range(sequence_id, sequence_id + length)):
             block = bytearray(receipt * length)
             size = len(receipt)
-            block[sequence_at::size] = RAMP[receipt[sequence_at] :][:length]
-            block[entry_at::size] = RAMP[receipt[entry_at] :][:length]
+            sequence_at = 13 + len(producer)
+            entry_at = sequence_at + len(sequence) + 3 + len(ledger)
+            block[sequence_at::size] = RAMP[sequence[0] : sequence[0] + length]
+            block[entry_at::size] = RAMP[entry[0] : entry[0] + length]
             pieces.append(block)
             index += length
         else:
@@ -54,32 +63,26 @@ def receipts(
     return b"".join(pieces)
 
 
-def _receipt(
-    producer: bytes, ledger: bytes, sequence_id: int, entry_id: int, highest_sequence_id: int
-) -> tuple[bytes, int, int]:
-    """(frame, index of the first byte of the sequence id, index of the first byte of the entry id)."""
-    sequence, entry, highest = map(varint.encode, (sequence_id, entry_id, highest_sequence_id))
-    id_size = len(ledger) + len(entry) + 2
-    body_size = len(producer) + len(sequence) + id_size + len(highest) + 5
-    frame = b"".join(
-        (
-            HEADER.pack(body_size + 8, body_size + 4),
-            b"\x08\x07\x3a",
-            bytes((body_size,)),
-            b"\x08",
-            producer,
-            b"\x10",
-            sequence,
-            b"\x1a",
-            bytes((id_size,)),
-            b"\x08",
-            ledger,
-            b"\x10",
-            entry,
-            b"\x20",
-            highest,
-        )
-    )
-    sequence_at = 14 + len(producer)
-    entry_at = sequence_at + len(sequence) + 4 + len(ledger)
-    return frame, sequence_at, entry_at
+def _one_by_one(
+    producer: bytes,
+    ledger: bytes,
+    first_entry_id: int,
+    sequence_ids: Sequence[int],
+    highest_sequence_ids: Sequence[int] | None,
+) -> bytes:
+    """Receipts with nothing in common: batches that tell their highest sequence id, and dropped duplicates."""
+    pieces: list[bytes] = []
+    entry_id = first_entry_id
+    for index, sequence_id in enumerate(sequence_ids):
+        highest = b"\x20" + encode(highest_sequence_ids[index]) if highest_sequence_ids is not None else _NO_HIGHEST
+        pieces.append(_receipt(producer, encode(sequence_id), ledger, encode(entry_id), highest))
+        if entry_id >= 0:
+            entry_id += 1
+    return b"".join(pieces)
+
+
+def _receipt(producer: bytes, sequence: bytes, ledger: bytes, entry: bytes, highest: bytes) -> bytes:
+    """One frame from its encoded numbers; `producer` and `ledger` with the tag that follows them."""
+    id_size = len(ledger) + len(entry) + 1
+    body_size = len(producer) + len(sequence) + id_size + len(highest) + 3
+    return _FRONT[body_size] + producer + sequence + _ID_FRONT[id_size] + ledger + entry + highest

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from google_crc32c import value as checksum_of
 
@@ -75,15 +75,17 @@ class SendRun:
         "transaction",
     )
 
-    def __init__(self, producer_id: int, buffer: bytes, flags: int) -> None:
+    def __init__(
+        self, producer_id: int, buffer: bytes, sequence_id: int, message_count: int, start: int, end: int
+    ) -> None:
         self.producer_id = producer_id
         self.buffer = buffer
-        self.flags = flags
-        self.sequence_ids: list[int] = []
+        self.sequence_ids = [sequence_id]
+        self.message_counts = [message_count]
+        self.starts = [start]
+        self.ends = [end]
+        self.flags = PLAIN
         self.highest_sequence_ids: list[int] | None = None
-        self.message_counts: list[int] = []
-        self.starts: list[int] = []
-        self.ends: list[int] = []
         self.transaction: tuple[int, int] | None = None
 
     def __len__(self) -> int:
@@ -91,18 +93,6 @@ class SendRun:
 
     def __repr__(self) -> str:
         return f"SendRun(producer_id={self.producer_id}, entries={len(self)}, flags={self.flags})"
-
-
-class _Send(NamedTuple):
-    """One CommandSend. `sequence_at` is where its sequence id begins, or -1 when the command has an unusual shape."""
-
-    producer_id: int
-    sequence_id: int
-    message_count: int
-    highest_sequence_id: int | None
-    flags: int
-    transaction: tuple[int, int] | None
-    sequence_at: int
 
 
 class RunSplitter(FrameSplitter):
@@ -116,6 +106,7 @@ class RunSplitter(FrameSplitter):
         items: list[Frame | SendRun] = []
         if buffer is None:
             return items
+        max_total = self._max_total
         position, size = 0, len(buffer)
         while position < size:
             end = self._frame_end(buffer, position, size)
@@ -123,7 +114,7 @@ class RunSplitter(FrameSplitter):
                 break
             if buffer.startswith(_SEND_START, position + 8):
                 try:
-                    position = self._gather_run(buffer, position, end, items)
+                    position = _add_send(items, buffer, position, end, max_total)
                 except MalformedFrame as error:
                     self.failure = error
                     break
@@ -135,58 +126,90 @@ class RunSplitter(FrameSplitter):
             raise self.failure
         return items
 
-    def _gather_run(self, buffer: bytes, position: int, end: int, items: list[Frame | SendRun]) -> int:
-        """Append the run that begins with the SEND at `position`, or lengthen the last one; returns where it ends."""
-        send, payload_start = _read_send(buffer, position, end)
-        flags = send.flags | _flaws(buffer, payload_start, end)
-        highest = send.highest_sequence_id
-        run = items[-1] if items else None
-        if (
-            not isinstance(run, SendRun)
-            or run.producer_id != send.producer_id
-            or flags & ~CHUNK
-            or run.flags != flags
-            or (run.highest_sequence_ids is None) != (highest is None)
-        ):
-            run = SendRun(send.producer_id, buffer, flags)
-            run.transaction = send.transaction
-            if highest is not None:
-                run.highest_sequence_ids = []
-            items.append(run)
-        run.sequence_ids.append(send.sequence_id)
-        run.message_counts.append(send.message_count)
-        run.starts.append(payload_start)
-        run.ends.append(end)
-        if highest is not None:
-            assert run.highest_sequence_ids is not None
-            run.highest_sequence_ids.append(highest)
-        elif flags == PLAIN and send.sequence_at >= 0 and buffer[send.sequence_at] > 127:
-            return _follow(run, buffer, position, payload_start, send, self._max_total)
-        return end
-
 
 def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) -> SendRun:
     """The run of one SEND that was read by `frames.parse_command`, for a SEND that RunSplitter left as a frame."""
-    send = _from_command(command)
-    run = SendRun(send.producer_id, buffer, send.flags | _flaws(buffer, payload_start, end))
-    run.transaction = send.transaction
-    run.sequence_ids.append(send.sequence_id)
-    run.message_counts.append(send.message_count)
-    if send.highest_sequence_id is not None:
+    if payload_start == end:
+        raise MalformedFrame("a SEND without an entry")
+    send = command.send
+    run = SendRun(send.producer_id, buffer, send.sequence_id, max(1, send.num_messages), payload_start, end)
+    flags = _flaws(buffer, payload_start, end)
+    if send.is_chunk:
+        flags |= CHUNK
+    if send.marker:
+        flags |= MARKER
+    if send.HasField("message_id"):
+        flags |= SHADOW
+    if send.HasField("txnid_least_bits") or send.HasField("txnid_most_bits"):
+        flags |= TRANSACTION
+        run.transaction = (send.txnid_most_bits, send.txnid_least_bits)
+    if send.HasField("highest_sequence_id"):
         run.highest_sequence_ids = [send.highest_sequence_id]
-    run.starts.append(payload_start)
-    run.ends.append(end)
+    run.flags = flags
     return run
 
 
-def _follow(run: SendRun, buffer: bytes, position: int, payload_start: int, send: _Send, max_total: int) -> int:
+def _add_send(items: list[Frame | SendRun], buffer: bytes, position: int, end: int, max_total: int) -> int:
+    """Append the run that begins with the SEND at `position`, or lengthen the last one; returns where it ends."""
+    payload_start = command_end(buffer, position, end)
+    send = _read_plain(buffer, position + 11, payload_start)
+    flags = PLAIN if send is None else _flaws(buffer, payload_start, end)
+    if send is None or flags:
+        command, _ = parse_command(buffer, position, end)
+        _add_run(items, send_run(command, buffer, payload_start, end))
+        return end
+    producer_id, sequence_id, message_count, highest, sequence_at = send
+    run = items[-1] if items else None
+    if (
+        type(run) is SendRun
+        and run.producer_id == producer_id
+        and not run.flags
+        and (run.highest_sequence_ids is None) == (highest is None)
+    ):
+        run.sequence_ids.append(sequence_id)
+        run.message_counts.append(message_count)
+        run.starts.append(payload_start)
+        run.ends.append(end)
+        if run.highest_sequence_ids is not None and highest is not None:
+            run.highest_sequence_ids.append(highest)
+    else:
+        run = SendRun(producer_id, buffer, sequence_id, message_count, payload_start, end)
+        if highest is not None:
+            run.highest_sequence_ids = [highest]
+        items.append(run)
+    head = buffer[position + 4 : sequence_at]
+    if highest is None and sequence_id > 127 and buffer.startswith(head, end + 4):
+        return _follow(run, buffer, position, payload_start, head, sequence_at, max_total)
+    return end
+
+
+def _add_run(items: list[Frame | SendRun], run: SendRun) -> None:
+    """Append a run of one, or join it to the last run when both are chunks of one producer."""
+    last = items[-1] if items else None
+    if (
+        type(last) is SendRun
+        and run.flags == last.flags == CHUNK
+        and last.producer_id == run.producer_id
+        and last.highest_sequence_ids is None
+        and run.highest_sequence_ids is None
+    ):
+        last.sequence_ids += run.sequence_ids
+        last.message_counts += run.message_counts
+        last.starts += run.starts
+        last.ends += run.ends
+    else:
+        items.append(run)
+
+
+def _follow(
+    run: SendRun, buffer: bytes, position: int, payload_start: int, head: bytes, sequence_at: int, max_total: int
+) -> int:
     """Add to `run` the whole, plain SENDs after the one at `position` that differ in the low sequence bits only.
 
-    Stops in front of the first frame that is not one of these, whatever it is, and returns where that is.
+    `head` is that SEND from commandSize up to its sequence id, at `sequence_at`. Stops in front of the first frame
+    that is not one of these, whatever it is, and returns where that is.
     """
-    sequence_at = send.sequence_at
     (total,) = _SIZE.unpack_from(buffer, position)
-    head = buffer[position + 4 : sequence_at]
     tail = buffer[sequence_at + 1 : payload_start]
     layout = _layout(len(head), len(tail))
     unpack, layout_size = layout.unpack_from, layout.size
@@ -194,8 +217,8 @@ def _follow(run: SendRun, buffer: bytes, position: int, payload_start: int, send
     checked_offset = entry_offset + 6
     # What a frame holds beside its metadata and payload, as totalSize counts it; sizes up to here are read safely.
     fixed = entry_offset + 6
-    high = send.sequence_id - buffer[sequence_at]
     sequence_ids, starts, ends = run.sequence_ids, run.starts, run.ends
+    high = sequence_ids[-1] - buffer[sequence_at]
     add_sequence_id, add_start, add_end = sequence_ids.append, starts.append, ends.append
     before = len(ends)
     position += 4 + total
@@ -221,7 +244,7 @@ def _follow(run: SendRun, buffer: bytes, position: int, payload_start: int, send
         position = end
     added = len(ends) - before
     if added:
-        run.message_counts.extend([send.message_count] * added)
+        run.message_counts.extend(run.message_counts[-1:] * added)
     return position
 
 
@@ -231,63 +254,46 @@ def _layout(head_size: int, tail_size: int) -> Struct:
     return Struct(f">I{head_size}sB{tail_size}sHII")
 
 
-def _read_send(buffer: bytes, position: int, end: int) -> tuple[_Send, int]:
-    """(the CommandSend of the frame at `position`, where the payload starts)."""
-    payload_start = command_end(buffer, position, end)
-    if payload_start == end:
-        raise MalformedFrame("a SEND without an entry")
-    send = _read_plain(buffer, position + 11, payload_start)
-    if send is None:
-        command, _ = parse_command(buffer, position, end)
-        send = _from_command(command)
-    return send, payload_start
+def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | None, int] | None:
+    """A CommandSend with nothing rare in it and its fields in order, None for others. `at` is its length byte.
 
-
-def _read_plain(buffer: bytes, at: int, end: int) -> _Send | None:
-    """A CommandSend in field order with one-byte lengths and nothing rare in it, else None. `at` is its length byte."""
+    Returns (producer id, sequence id, message count, highest sequence id, index of the sequence id). Numbers of one
+    and two bytes are read in place: on a connection of many producers this runs for every SEND.
+    """
     if end - at < 5 or buffer[at] != end - at - 1 or buffer[at + 1] != 0x08:
         return None
     producer_id = buffer[at + 2]
     at += 3
     if producer_id > 127:
-        producer_id, at = varint.decode(buffer, at - 1, end)
+        if buffer[at] < 128:
+            producer_id += (buffer[at] << 7) - 128
+            at += 1
+        else:
+            producer_id, at = varint.decode(buffer, at - 1, end)
     if at + 1 >= end or buffer[at] != 0x10:
         return None
     sequence_at = at + 1
     sequence_id = buffer[sequence_at]
     at += 2
     if sequence_id > 127:
-        sequence_id, at = varint.decode(buffer, sequence_at, end)
+        if at < end and buffer[at] < 128:
+            sequence_id += (buffer[at] << 7) - 128
+            at += 1
+        else:
+            sequence_id, at = varint.decode(buffer, sequence_at, end)
     message_count = 1
-    if at + 1 < end and buffer[at] == 0x18:
-        message_count = buffer[at + 1]
-        at += 2
-        if message_count > 127:
-            message_count, at = varint.decode(buffer, at - 1, end)
     highest = None
-    if at + 1 < end and buffer[at] == 0x30:
-        highest, at = varint.decode(buffer, at + 1, end)
-    if at != end or message_count > 0x7FFFFFFF:
-        return None
-    return _Send(producer_id, sequence_id, message_count or 1, highest, PLAIN, None, sequence_at)
-
-
-def _from_command(command: BaseCommand) -> _Send:
-    """The CommandSend that protobuf has read, its rare fields as flags."""
-    send = command.send
-    flags = PLAIN
-    transaction = None
-    if send.is_chunk:
-        flags |= CHUNK
-    if send.marker:
-        flags |= MARKER
-    if send.HasField("message_id"):
-        flags |= SHADOW
-    if send.HasField("txnid_least_bits") or send.HasField("txnid_most_bits"):
-        flags |= TRANSACTION
-        transaction = (send.txnid_most_bits, send.txnid_least_bits)
-    highest = send.highest_sequence_id if send.HasField("highest_sequence_id") else None
-    return _Send(send.producer_id, send.sequence_id, max(1, send.num_messages), highest, flags, transaction, -1)
+    if at != end:
+        if at + 1 < end and buffer[at] == 0x18:
+            message_count = buffer[at + 1]
+            at += 2
+            if message_count > 127:
+                message_count, at = varint.decode(buffer, at - 1, end)
+        if at + 1 < end and buffer[at] == 0x30:
+            highest, at = varint.decode(buffer, at + 1, end)
+        if at != end or message_count > 0x7FFFFFFF:
+            return None
+    return producer_id, sequence_id, message_count or 1, highest, sequence_at
 
 
 def _flaws(buffer: bytes, start: int, end: int) -> int:

@@ -6,6 +6,7 @@ travel as their 64-bit two's complement, so -1 takes ten bytes.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from spark_pulsar.model.errors import MalformedFrame
@@ -28,12 +29,20 @@ def encode(number: int) -> bytes:
     if 0 <= number < 128:
         return LOW[number]
     number &= _U64
+    if number < 1 << 14:
+        return bytes((number & 127 | 128, number >> 7))
+    if number < 1 << 21:
+        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+encode_cached = lru_cache(maxsize=4096)(encode)
+"""`encode` for numbers that come again and again: ids of producers, consumers, ledgers."""
 
 
 def decode(buffer: bytes | memoryview, start: int, end: int) -> tuple[int, int]:
