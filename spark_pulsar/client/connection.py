@@ -1,11 +1,12 @@
 """One connection to a broker: frames out under a lock, frames in by a thread of its own.
 
 The reader thread owns the receiving side: it cuts frames, resolves pending replies, hands messages and receipts to
-their sinks, answers PING, and watches the peer's life. It holds no lock while it calls a sink and a sink must not block.
+their sinks, answers PING, and watches the peer's life. It holds no lock while it calls a sink; a sink must not block.
 A connection that broke stays broken: everybody who waits on it gets ConnectionLost, and whoever wants to go on asks the
 pool for another.
 """
 
+import contextlib
 import itertools
 import os
 import select
@@ -18,11 +19,14 @@ from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import Address, ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, UnexpectedReply
-from spark_pulsar.client.replies import PendingReply
-from spark_pulsar.model.errors import MalformedFrame, PulsarError, error_from_wire
-from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_MESSAGE_SIZE_BYTES, PROTOCOL_VERSION
+from spark_pulsar.client.pending import PendingReply
+from spark_pulsar.model.errors import PulsarError, UnknownCommand
+from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_MESSAGE_SIZE_BYTES
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.commands import NO_REQUEST, ping, pong, request_id_of
 from spark_pulsar.wire.frames import Frame, FrameSplitter, command_frame, parse_command
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageIdData
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, MessageIdData
+from spark_pulsar.wire.replies import error_of
 
 CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024
@@ -30,15 +34,6 @@ _READ_AT_MOST_BYTES: Final = 1024 * 1024
 _SEND_BUFFER_BYTES: Final = 1024 * 1024
 _BUFFERS_PER_CALL: Final = 512  # below every system's limit for sendmsg
 
-_REPLY_FIELDS: Final = {
-    BaseCommand.SUCCESS: "success",
-    BaseCommand.PRODUCER_SUCCESS: "producer_success",
-    BaseCommand.PARTITIONED_METADATA_RESPONSE: "partitionMetadataResponse",
-    BaseCommand.LOOKUP_RESPONSE: "lookupTopicResponse",
-    BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE: "getLastMessageIdResponse",
-    BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE: "getTopicsOfNamespaceResponse",
-    BaseCommand.ACK_RESPONSE: "ackResponse",
-}
 _MESSAGE: Final = bytes((0x08, BaseCommand.MESSAGE))  # how a BaseCommand with type MESSAGE begins
 
 _ids = itertools.count(1)
@@ -124,14 +119,12 @@ class Connection:
         return connection
 
     def _greet(self, proxy_to: str, deadline: Deadline) -> None:
-        command = BaseCommand(type=BaseCommand.CONNECT)
-        connect = command.connect
-        connect.client_version = CLIENT_VERSION
-        connect.auth_method_name = self._config.auth_method
-        connect.protocol_version = PROTOCOL_VERSION
-        connect.feature_flags.SetInParent()
-        if proxy_to:
-            connect.proxy_to_broker_url = proxy_to
+        command = requests.connect(
+            CLIENT_VERSION,
+            self._config.auth_method,
+            proxy_to_broker_url=proxy_to or None,
+            features=FeatureFlags(),
+        )
         self.send([command_frame(command)])
         connected = self._greeted.result(deadline).connected
         if connected.HasField("max_message_size") and connected.max_message_size > 0:
@@ -152,7 +145,7 @@ class Connection:
                 self._write(buffers)
                 if self._pong_owed:
                     self._pong_owed = False
-                    self._write([command_frame(BaseCommand(type=BaseCommand.PONG, pong={}))])
+                    self._write([command_frame(pong())])
             except (OSError, ValueError) as error:
                 lost = ConnectionLost(f"connection to {self.address} broke while sending: {error or 'timed out'}")
                 self._break(lost)
@@ -171,7 +164,7 @@ class Connection:
 
     def start(self, command: BaseCommand, request_id: int, consumer_id: int | None = None) -> PendingReply:
         """Send a request and return at once; `consumer_id` names the consumer without which no answer can come."""
-        reply = PendingReply(consumer_id)
+        reply = PendingReply(consumer_id, lambda: self.forget(request_id))
         with self._state:
             self._raise_if_lost()
             self._replies[request_id] = reply
@@ -183,11 +176,11 @@ class Connection:
 
         Raises what the broker answered with ERROR, ConnectionLost, or OperationTimeout at the deadline.
         """
-        reply = self.start(command, request_id)
-        try:
-            return reply.result(deadline)
-        finally:
-            self.forget(request_id)
+        return self.start(command, request_id).result(deadline)
+
+    def tell(self, command: BaseCommand) -> None:
+        """Send a command whose answer, if there is one, does not matter. Raises ConnectionLost."""
+        self.send([command_frame(command)])
 
     def forget(self, request_id: int) -> None:
         """Drop a request whose reply nobody waits for any more."""
@@ -250,15 +243,13 @@ class Connection:
                 return
             self._lost = error
             replies = [*self._replies.values(), self._greeted]
-            sinks = [*self._consumers.values(), *self._producers.values()]
+            sinks: list[ConsumerSink | ProducerSink] = [*self._consumers.values(), *self._producers.values()]
             self._replies.clear()
             self._consumers.clear()
             self._producers.clear()
             self._message_sink = None
-        try:
+        with contextlib.suppress(OSError):  # the peer may have been first
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader thread, which closes
-        except OSError:
-            pass  # never connected, or the peer was first
         self._may_read.set()
         for reply in replies:
             reply.fail(error)
@@ -305,7 +296,7 @@ class Connection:
             raise ConnectionLost(f"{self.address} was silent for {2 * interval_ms} ms, not even answering PING")
         if now_ms - self._last_ping_ms >= interval_ms:
             self._last_ping_ms = now_ms
-            self._send_soon(BaseCommand(type=BaseCommand.PING, ping={}))
+            self._send_soon(ping())
         due_ms = min(self._last_ping_ms + interval_ms, self._last_received_ms + 2 * interval_ms)
         return max(1, due_ms - now_ms)
 
@@ -330,8 +321,7 @@ class Connection:
             if messages:
                 self._deliver(messages)
                 messages = []
-            command, _ = parse_command(buffer, start, end)
-            self._handle(command)
+            self._handle(buffer, start, end)
         if messages:
             self._deliver(messages)
 
@@ -340,41 +330,54 @@ class Connection:
         if sink is not None:  # else: stragglers of a consumer that was just closed
             sink.messages(messages)
 
-    def _handle(self, command: BaseCommand) -> None:
-        field = _REPLY_FIELDS.get(command.type)
-        if field is not None:
-            self._resolve(getattr(command, field).request_id, command)
-            return
+    def _handle(self, buffer: bytes, start: int, end: int) -> None:
+        try:
+            command, _ = parse_command(buffer, start, end)
+        except UnknownCommand:
+            return  # a newer broker's news; an answer to one of our requests has a type that we know
         handler = _HANDLERS.get(command.type)
         if handler is not None:
             handler(self, command)
+            return
+        request_id = request_id_of(command)
+        if request_id is not None and request_id != NO_REQUEST:
+            self._answer(request_id, command)
 
-    def _resolve(self, request_id: int, command: BaseCommand) -> None:
+    def _answer(self, request_id: int, command: BaseCommand) -> None:
+        """Give a request its answer, or the error that the answer carries."""
         with self._state:
             reply = self._replies.pop(request_id, None)
-        if reply is not None:  # else: its caller has given up
+        if reply is None:
+            return  # its caller has given up
+        error = error_of(command)
+        if error is None:
             reply.resolve(command)
+        else:
+            reply.fail(self._located(error))
+
+    def _located(self, error: PulsarError) -> PulsarError:
+        """The same error, saying who sent it."""
+        return type(error)(f"{error.message} (broker {self.address})")
 
     def _on_connected(self, command: BaseCommand) -> None:
         size = command.connected.max_message_size
         if size > 0:
-            self._splitter.max_frame_size = size + FRAME_PADDING_BYTES
+            self._splitter.limit_frames(size + FRAME_PADDING_BYTES)
         self._greeted.resolve(command)
 
     def _on_error(self, command: BaseCommand) -> None:
-        error = error_from_wire(command.error.error, f"{self.address}: {command.error.message}")
-        with self._state:
-            reply = self._replies.pop(command.error.request_id, None)
-        if reply is not None:
-            reply.fail(error)
-        elif command.error.request_id == 2**64 - 1:
-            self._greeted.fail(error)
+        if command.error.request_id != NO_REQUEST:
+            self._answer(command.error.request_id, command)
+            return
+        error = error_of(command)
+        assert error is not None
+        self._greeted.fail(self._located(error))
 
     def _on_auth_challenge(self, command: BaseCommand) -> None:
         raise UnexpectedReply(f"{self.address} asks for credentials (AUTH_CHALLENGE), which this client cannot give")
 
     def _on_ping(self, command: BaseCommand) -> None:
-        self._send_soon(BaseCommand(type=BaseCommand.PONG, pong={}))
+        self._send_soon(pong())
 
     def _on_receipt(self, command: BaseCommand) -> None:
         receipt = command.send_receipt
@@ -386,8 +389,9 @@ class Connection:
         failed = command.send_error
         sink = self._producers.get(failed.producer_id)
         if sink is not None:
-            error = error_from_wire(failed.error, f"{self.address}: {failed.message}")
-            sink.send_failed(failed.sequence_id, error)
+            error = error_of(command)
+            assert error is not None
+            sink.send_failed(failed.sequence_id, self._located(error))
 
     def _on_close_producer(self, command: BaseCommand) -> None:
         with self._state:
@@ -425,4 +429,4 @@ _HANDLERS: Final[dict[int, Callable[[Connection, BaseCommand], None]]] = {
     BaseCommand.CLOSE_PRODUCER: Connection._on_close_producer,
     BaseCommand.CLOSE_CONSUMER: Connection._on_close_consumer,
 }
-"""What is not here is no news for this client: PONG, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC and the future."""
+"""Everything else is the answer to a request, or no news here: PONG, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC."""

@@ -38,11 +38,9 @@ class TooManyRedirects(PulsarError):
 
 
 class OperationTimeout(PulsarError, TimeoutError):
-    """An operation was not over in time; `what` was waited for, `where`, for `timeout_ms`; `cause` ended the last try."""
+    """An operation was not over in time: `what` was waited for, `where`, how long, and what ended the last try."""
 
-    def __init__(
-        self, what: str = "", where: str = "", timeout_ms: int = 0, cause: str = ""
-    ) -> None:
+    def __init__(self, what: str = "", where: str = "", timeout_ms: int = 0, cause: str = "") -> None:
         super().__init__("")
         self.args = (what, where, timeout_ms, cause)
         self.what = what

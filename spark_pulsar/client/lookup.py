@@ -1,5 +1,6 @@
 """Who serves a topic, what topics there are, and how many partitions they have."""
 
+import threading
 from typing import Final, Literal
 
 from spark_pulsar.client.config import ClientConfig, parse_service_url
@@ -7,14 +8,11 @@ from spark_pulsar.client.connection import Connection, next_id
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import TooManyRedirects, UnexpectedReply
 from spark_pulsar.client.pool import ConnectionPool, Target
-from spark_pulsar.model.errors import ServerError, error_from_wire
+from spark_pulsar.client.steps import Steps
+from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS
-from spark_pulsar.wire.pulsar_api_pb2 import (
-    BaseCommand,
-    CommandGetTopicsOfNamespace,
-    CommandLookupTopicResponse,
-    CommandPartitionedTopicMetadataResponse,
-)
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import CommandGetTopicsOfNamespace, CommandLookupTopicResponse
 
 TopicMode = Literal["persistent", "non-persistent", "all"]
 _MODES: Final = {
@@ -24,71 +22,79 @@ _MODES: Final = {
 }
 
 
-def find_broker(pool: ConnectionPool, config: ClientConfig, topic: str, deadline: Deadline) -> Target:
-    """The broker that serves `topic` (full name, one partition), following redirects.
+class TopicDirectory:
+    """Finds the broker of each topic and remembers it until told that it was wrong. Thread-safe."""
 
-    One attempt: raises ConnectionLost and retriable errors for the caller to retry; TooManyRedirects;
-    TopicNotFound for a missing namespace.
-    """
-    target, connection = pool.service(deadline)
-    service = target.address
-    authoritative = False
-    for _ in range(MAX_LOOKUP_REDIRECTS + 1):
-        response = _look_up(connection, config, topic, authoritative, deadline)
-        if response.response == CommandLookupTopicResponse.Failed:
-            error = ServerError.UnknownError if not response.HasField("error") else response.error
-            raise error_from_wire(error, f"lookup of {topic} at {target}: {response.message or 'failed'}")
-        if not response.brokerServiceUrl:
-            raise UnexpectedReply(f"lookup of {topic} at {target}: the broker gave no pulsar:// address")
-        broker = parse_service_url(response.brokerServiceUrl)[0]
-        proxied = response.proxy_through_service_url and broker != service
-        found = Target(service, str(broker)) if proxied else Target(broker)
-        if response.response == CommandLookupTopicResponse.Connect:
-            return found
-        target, authoritative = found, response.authoritative
-        connection = pool.shared(target, deadline)
-    raise TooManyRedirects(f"lookup of {topic}: more than {MAX_LOOKUP_REDIRECTS} redirects, the last to {target}")
+    def __init__(self, config: ClientConfig, pool: ConnectionPool) -> None:
+        self._config = config
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._targets: dict[str, Target] = {}
+
+    def forget(self, topic: str) -> None:
+        """Look `topic` up again next time."""
+        with self._lock:
+            self._targets.pop(topic, None)
+
+    def connect(self, topic: str, deadline: Deadline) -> Steps[Connection]:
+        """The shared connection to the broker of `topic` (a full name of one partition)."""
+        target = yield from self.find(topic, deadline)
+        try:
+            return self._pool.shared(target, deadline)
+        except BaseException:
+            self.forget(topic)
+            raise
+
+    def find(self, topic: str, deadline: Deadline) -> Steps[Target]:
+        """The broker of `topic`, following redirects.
+
+        Raises retriable errors for the caller to retry; TooManyRedirects; TopicNotFound for a missing namespace.
+        """
+        with self._lock:
+            known = self._targets.get(topic)
+        if known is not None:
+            return known
+        target, connection = self._pool.service(deadline)
+        service = target.address
+        authoritative = False
+        for _ in range(MAX_LOOKUP_REDIRECTS + 1):
+            request_id = next_id()
+            command = requests.lookup(request_id, topic, authoritative)
+            if self._config.listener_name:
+                command.lookupTopic.advertised_listener_name = self._config.listener_name
+            response = (yield connection.start(command, request_id)).lookupTopicResponse
+            if not response.brokerServiceUrl:
+                raise UnexpectedReply(f"lookup of {topic} at {target}: the broker gave no pulsar:// address")
+            broker = parse_service_url(response.brokerServiceUrl)[0]
+            proxied = response.proxy_through_service_url and broker != service
+            found = Target(service, str(broker)) if proxied else Target(broker)
+            if response.response == CommandLookupTopicResponse.Connect:
+                with self._lock:
+                    self._targets[topic] = found
+                return found
+            target, authoritative = found, response.authoritative
+            connection = self._pool.shared(target, deadline)
+        raise TooManyRedirects(f"lookup of {topic}: more than {MAX_LOOKUP_REDIRECTS} redirects, the last to {target}")
 
 
-def _look_up(
-    connection: Connection, config: ClientConfig, topic: str, authoritative: bool, deadline: Deadline
-) -> CommandLookupTopicResponse:
-    command = BaseCommand(type=BaseCommand.LOOKUP)
-    lookup = command.lookupTopic
-    lookup.topic = topic
-    lookup.request_id = next_id()
-    lookup.authoritative = authoritative
-    if config.listener_name:
-        lookup.advertised_listener_name = config.listener_name
-    return connection.request(command, lookup.request_id, deadline).lookupTopicResponse
-
-
-def partition_count(connection: Connection, topic: str, create: bool, deadline: Deadline) -> int:
+def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: Deadline) -> Steps[int]:
     """How many partitions `topic` has; 0 when it is not partitioned.
 
     With `create` a broker may create a missing topic with its default number of partitions. Without, a missing topic is
     TopicNotFound, if the broker knows how to say so (others answer 0).
     """
-    command = BaseCommand(type=BaseCommand.PARTITIONED_METADATA)
-    question = command.partitionMetadata
-    question.topic = topic
-    question.request_id = next_id()
-    question.metadata_auto_creation_enabled = create
-    answer = connection.request(command, question.request_id, deadline).partitionMetadataResponse
-    if answer.response == CommandPartitionedTopicMetadataResponse.Failed or answer.HasField("error"):
-        error = answer.error if answer.HasField("error") else ServerError.UnknownError
-        raise error_from_wire(error, answer.message or f"{topic} was not found at {connection.address}")
-    return answer.partitions
+    _, connection = pool.service(deadline)
+    request_id = next_id()
+    try:
+        answer = yield connection.start(requests.partition_metadata(request_id, topic, create), request_id)
+    except TopicNotFound as error:
+        raise TopicNotFound(f"topic {topic} not found: {error.message}") from None
+    return answer.partitionMetadataResponse.partitions
 
 
-def topics_of(connection: Connection, namespace: str, mode: TopicMode, deadline: Deadline) -> list[str]:
+def topics_of(pool: ConnectionPool, namespace: str, mode: TopicMode, deadline: Deadline) -> Steps[list[str]]:
     """Full names of the topics of `tenant/namespace` as the broker lists them, every partition by itself."""
-    command = BaseCommand(type=BaseCommand.GET_TOPICS_OF_NAMESPACE)
-    question = command.getTopicsOfNamespace
-    question.namespace = namespace
-    question.request_id = next_id()
-    question.mode = _MODES[mode]
-    answer = connection.request(command, question.request_id, deadline).getTopicsOfNamespaceResponse
-    return list(answer.topics)
-
-
+    _, connection = pool.service(deadline)
+    request_id = next_id()
+    answer = yield connection.start(requests.topics_of_namespace(request_id, namespace, _MODES[mode]), request_id)
+    return list(answer.getTopicsOfNamespaceResponse.topics)

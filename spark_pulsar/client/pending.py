@@ -1,6 +1,7 @@
 """Replies that are still to come."""
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spark_pulsar.client.deadlines import Deadline
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 class PendingReply:
     """One request on its way: the reader thread resolves it once, the caller waits for it."""
 
-    __slots__ = ("_done", "_error", "_reply", "consumer_id")
+    __slots__ = ("_abandon", "_done", "_error", "_reply", "consumer_id")
 
-    def __init__(self, consumer_id: int | None = None) -> None:
+    def __init__(self, consumer_id: int | None = None, abandon: Callable[[], None] | None = None) -> None:
+        self._abandon = abandon
         self._done = threading.Event()
         self._reply: BaseCommand | None = None
         self._error: PulsarError | None = None
@@ -35,6 +37,8 @@ class PendingReply:
     def result(self, deadline: Deadline) -> "BaseCommand":
         """The reply. Raises what the broker answered, ConnectionLost, or OperationTimeout at the deadline."""
         if not self._done.wait(deadline.left_ms() / 1000):
+            if self._abandon is not None:
+                self._abandon()
             raise deadline.error()
         if self._error is not None:
             raise self._error

@@ -1,0 +1,211 @@
+"""Blocks of raw entries: what a fetch hands out. Cut from MESSAGE frames without an object per entry."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from spark_pulsar.model.errors import ChecksumFailed, MalformedFrame
+from spark_pulsar.model.ids import signed
+from spark_pulsar.wire import varint
+from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.wire.frames import Frame, parse_command
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+
+_CHECKSUM_MAGIC: Final = b"\x0e\x01"
+_BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
+_BATCH_TAG: Final = b"\x58"
+"""How num_messages_in_batch begins: metadata without this byte cannot have the field."""
+
+
+class EntryBlock:
+    """Consecutive entries of one topic partition inside one buffer.
+
+    Entry i is `buffer[starts[i]:ends[i]]`, from its checksum magic (or metadata size) to its end, and has the id
+    `(ledger_ids[i], entry_ids[i])`; ids grow. All four lists have one length. Checksums are verified.
+    """
+
+    __slots__ = (
+        "buffer",
+        "end_batch_index",
+        "ends",
+        "entry_ids",
+        "first_batch_index",
+        "ledger_ids",
+        "partition",
+        "starts",
+    )
+
+    def __init__(self, buffer: bytes, partition: int) -> None:
+        self.buffer = buffer
+        self.partition = partition
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.ledger_ids: list[int] = []
+        self.entry_ids: list[int] = []
+        self.first_batch_index = 0
+        """Of the first entry, messages with a lower batch index do not belong to the range."""
+        self.end_batch_index = -1
+        """Of the last entry, messages with this batch index or a higher one do not belong to the range; -1: all do."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all entries."""
+        return sum(self.ends) - sum(self.starts)
+
+    def cut_before(self, ledger_id: int, entry_id: int) -> None:
+        """Drop the entries before an id."""
+        self._keep(self._index_of(ledger_id, entry_id), len(self))
+
+    def cut_from(self, ledger_id: int, entry_id: int) -> None:
+        """Drop the entries from an id on."""
+        self._keep(0, self._index_of(ledger_id, entry_id))
+
+    def _index_of(self, ledger_id: int, entry_id: int) -> int:
+        """Index of the first entry that is not before an id."""
+        wanted = (ledger_id, entry_id)
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if (self.ledger_ids[middle], self.entry_ids[middle]) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _keep(self, first: int, end: int) -> None:
+        if first == 0 and end == len(self):
+            return
+        self.starts = self.starts[first:end]
+        self.ends = self.ends[first:end]
+        self.ledger_ids = self.ledger_ids[first:end]
+        self.entry_ids = self.entry_ids[first:end]
+
+
+class _CommandShape(NamedTuple):
+    """Where the entry id stands in a MESSAGE frame, counted from its commandSize, and the bytes around it."""
+
+    prefix: bytes
+    suffix: bytes
+    id_at: int
+    suffix_at: int
+    payload_at: int
+
+
+_NO_SHAPE: Final = _CommandShape(b"-", b"", 0, 0, 0)
+"""Fits no frame."""
+
+
+def _shape_of(buffer: bytes, start: int, payload: int) -> _CommandShape:
+    """The shape of a MESSAGE command with its fields in the order of their numbers; else one that fits no frame."""
+    at = start + 4
+    try:
+        _, position = varint.decode(buffer, at + 7, payload)  # after type and tag of the message: its length
+        if buffer[at + 6] != 0x4A or buffer[position] != 0x08:
+            return _NO_SHAPE
+        _, position = varint.decode(buffer, position + 1, payload)  # consumer id
+        if buffer[position] != 0x12:
+            return _NO_SHAPE
+        _, position = varint.decode(buffer, position + 1, payload)  # length of the message id
+        if buffer[position] != 0x08:
+            return _NO_SHAPE
+        _, position = varint.decode(buffer, position + 1, payload)  # ledger id
+        if buffer[position] != 0x10:
+            return _NO_SHAPE
+        _, end = varint.decode(buffer, position + 1, payload)
+    except MalformedFrame:
+        return _NO_SHAPE
+    return _CommandShape(buffer[at : position + 1], buffer[end:payload], position + 1 - at, end - at, payload - at)
+
+
+def block_of(frames: Sequence[Frame], consumer_id: int, partition: int, topic: str) -> EntryBlock:
+    """The entries of MESSAGE frames that share one buffer; frames for other consumers are left out.
+
+    Raises ChecksumFailed naming the entry, MalformedFrame for a frame that is no MESSAGE.
+
+    A command is parsed once; as long as the next frame has the same bytes around its entry id, only that id is read.
+    """
+    buffer = frames[0].buffer
+    block = EntryBlock(buffer, partition)
+    add_start, add_end = block.starts.append, block.ends.append
+    add_ledger, add_entry = block.ledger_ids.append, block.entry_ids.append
+    prefix, suffix, id_at, suffix_at, payload_at = _NO_SHAPE
+    ledger_id = -1
+    for _, start, end in frames:
+        at = start + 4
+        payload = at + payload_at
+        if buffer[at : at + id_at] == prefix and buffer[at + suffix_at : payload] == suffix:
+            entry_id = shift = 0
+            for byte in buffer[at + id_at : at + suffix_at]:
+                entry_id |= (byte & 127) << shift
+                shift += 7
+        else:
+            command, payload = parse_command(buffer, start, end)
+            message = command.message
+            if message.consumer_id != consumer_id:
+                continue
+            ledger_id, entry_id = signed(message.message_id.ledgerId), signed(message.message_id.entryId)
+            prefix, suffix, id_at, suffix_at, payload_at = _shape_of(buffer, start, payload)
+        payload = _skip_broker_metadata(buffer, payload)
+        if buffer[payload : payload + 2] == _CHECKSUM_MAGIC:
+            checksum = int.from_bytes(buffer[payload + 2 : payload + 6], "big")
+            if crc32c(buffer[payload + 6 : end]) != checksum:
+                raise ChecksumFailed(f"{topic}: the checksum of entry {ledger_id}:{entry_id} does not match its bytes")
+        add_start(payload)
+        add_end(end)
+        add_ledger(ledger_id)
+        add_entry(entry_id)
+    return block
+
+
+def _skip_broker_metadata(buffer: bytes, payload: int) -> int:
+    """Where the stored entry begins; a broker may put a block in front that we did not ask for."""
+    if buffer[payload : payload + 2] == _BROKER_METADATA_MAGIC:
+        return payload + 6 + int.from_bytes(buffer[payload + 2 : payload + 6], "big")
+    return payload
+
+
+def joined(runs: Sequence[Sequence[Frame]]) -> list[Frame]:
+    """The frames of several buffers as frames of one new buffer, in order."""
+    pieces: list[bytes] = []
+    spans: list[tuple[int, int]] = []
+    offset = 0
+    for run in runs:
+        first, end = run[0].start, run[-1].end
+        pieces.append(run[0].buffer[first:end])
+        shift = offset - first
+        spans += [(start + shift, stop + shift) for _, start, stop in run]
+        offset += end - first
+    buffer = b"".join(pieces)
+    return [Frame(buffer, start, stop) for start, stop in spans]
+
+
+def permits_of(block: EntryBlock) -> int:
+    """How many permits the broker charged for the entries of a block: the messages of each, by its metadata."""
+    buffer = block.buffer
+    total = 0
+    for start, end in zip(block.starts, block.ends, strict=True):
+        at = start + 6 if buffer[start : start + 2] == _CHECKSUM_MAGIC else start
+        stop = min(at + 4 + int.from_bytes(buffer[at : at + 4], "big"), end)
+        metadata = buffer[at + 4 : stop]
+        total += message_count(metadata) if _BATCH_TAG in metadata else 1
+    return total
+
+
+def message_count(metadata: bytes) -> int:
+    """The messages of an entry by its serialized metadata; 1 when it is no batch or cannot be read."""
+    try:
+        return max(1, MessageMetadata.FromString(metadata).num_messages_in_batch)
+    except DecodeError:
+        return 1
+
+
+def message_count_of(block: EntryBlock, index: int) -> int:
+    """The messages of one entry of a block, by its metadata."""
+    start, end = block.starts[index], block.ends[index]
+    at = start + 6 if block.buffer[start : start + 2] == _CHECKSUM_MAGIC else start
+    stop = min(at + 4 + int.from_bytes(block.buffer[at : at + 4], "big"), end)
+    return message_count(block.buffer[at + 4 : stop])

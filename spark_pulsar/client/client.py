@@ -1,0 +1,359 @@
+"""The client as its users see it."""
+
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Final, TypeVar
+
+from spark_pulsar.client.attachments import InitialPosition, SubscriptionType
+from spark_pulsar.client.blocks import message_count_of
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.cursors import Cursors
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
+from spark_pulsar.client.lookup import TopicDirectory, TopicMode, partition_count, topics_of
+from spark_pulsar.client.pool import ConnectionPool
+from spark_pulsar.client.positions import after_entry
+from spark_pulsar.client.probes import Probes
+from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
+from spark_pulsar.client.retry import Backoff
+from spark_pulsar.client.steps import Steps, run_all, run_one
+from spark_pulsar.model.errors import ConsumerBusy
+from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.names import TopicName
+
+_BUSY_PATIENCE_MS: Final = 3_000
+
+Result = TypeVar("Result")
+
+
+class _Engine:
+    """What a client keeps while it is in use, in one process."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.process = os.getpid()
+        self.pool = ConnectionPool(config)
+        self.directory = TopicDirectory(config, self.pool)
+        self.probes = Probes(self.directory)
+        self.cursors = Cursors(self.directory)
+
+
+class PulsarClient:
+    """A blocking client for one Pulsar service; see the package's docstring for how it works.
+
+    Opens nothing until it is used. Thread-safe. Pickles as its configuration; after a fork the child starts afresh. Use
+    it as a context manager or `close` it.
+
+    Topics may be given in short form; names in results are full. What is said to be "a partition" must be one (or a
+    topic without partitions): `partitions_of` gives them. Nothing here creates a topic unless it says so. Positions are
+    "next to read" (see `positions`). Every operation is over after `operation_timeout_ms`, retries included; all raise
+    OperationTimeout, ConnectFailed, InvalidTopicName and what the broker answers, as classes of `model.errors`.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self._lock = threading.Lock()
+        self._engine: _Engine | None = None
+
+    def __reduce__(self) -> tuple[type["PulsarClient"], tuple[ClientConfig]]:
+        return (PulsarClient, (self.config,))
+
+    def __repr__(self) -> str:
+        return f"PulsarClient({self.config!r})"
+
+    def _running(self) -> _Engine:
+        engine = self._engine
+        if engine is not None and engine.process == os.getpid():
+            return engine
+        if engine is not None:
+            # A forked child: the parent's threads do not exist here and its locks may be held for ever.
+            self._lock = threading.Lock()
+            self._engine = None
+        with self._lock:
+            if self._engine is None:
+                self._engine = _Engine(self.config)
+            return self._engine
+
+    def _deadline(self, what: str) -> Deadline:
+        return Deadline(self.config.operation_timeout_ms, what, self.config.service_url)
+
+    def _one(self, what: str, make: Callable[[_Engine, Deadline], Steps[Result]]) -> Result:
+        engine, deadline = self._running(), self._deadline(what)
+        return run_one(lambda: make(engine, deadline), deadline)
+
+    def _each(
+        self, what: str, topics: Collection[str], make: Callable[[_Engine, str, Deadline], Steps[Result]]
+    ) -> dict[str, Result]:
+        """Run a conversation per topic, all at once; the results under the names that the caller used."""
+        engine = self._running()
+        full = {topic: full_name(topic) for topic in topics}
+        deadlines: dict[str, Deadline] = {}
+
+        def deadline_of(topic: str) -> Deadline:
+            return deadlines.setdefault(topic, self._deadline(f"{what} {topic}"))
+
+        results = run_all(full.values(), lambda topic: make(engine, topic, deadline_of(topic)), deadline_of)
+        return {topic: results[name] for topic, name in full.items()}
+
+    # ---- topics
+
+    def partition_count(self, topic: str, create: bool = False) -> int:
+        """How many partitions a topic has; 0 = it is not partitioned.
+
+        TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
+        """
+        name = full_name(topic)
+        return self._one(
+            f"asking for the partitions of {name}",
+            lambda engine, deadline: partition_count(engine.pool, name, create, deadline),
+        )
+
+    def partitions_of(self, topic: str, create: bool = False) -> list[str]:
+        """The full names to read from or write to: of all partitions, or of the topic itself.
+
+        TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
+        """
+        name = TopicName.parse(topic)
+        count = self.partition_count(topic, create)
+        return [name.at_partition(index).full for index in range(count)] if count else [name.full]
+
+    def topics_of(self, namespace: str, mode: TopicMode = "persistent") -> list[str]:
+        """The topics of `tenant/namespace` as the broker lists them, each partition by itself; none if unknown."""
+        return self._one(
+            f"listing the topics of {namespace}",
+            lambda engine, deadline: topics_of(engine.pool, namespace, mode, deadline),
+        )
+
+    def last_message_ids(self, topics: Collection[str]) -> dict[str, MessageId | None]:
+        """The id of the last message of each partition, None for an empty one.
+
+        The batch index is that of the last message of a batch, -1 when the entry is no batch.
+        """
+        return self._each(
+            "asking for the last message id of",
+            topics,
+            lambda engine, topic, deadline: engine.probes.last_message_id(topic, deadline),
+        )
+
+    def last_message_id(self, topic: str) -> MessageId | None:
+        """`last_message_ids` of one partition."""
+        return self.last_message_ids([topic])[topic]
+
+    def end_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
+        """The position after the last message of each partition; the beginning (-1:-1) for an empty one."""
+        return self._each(
+            "asking for the end of",
+            topics,
+            lambda engine, topic, deadline: engine.probes.end_position(topic, deadline),
+        )
+
+    def first_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
+        """The position of the first entry still there of each partition; the beginning (-1:-1) for an empty one."""
+        return self._each(
+            "asking for the beginning of",
+            topics,
+            lambda engine, topic, deadline: engine.probes.first_position(topic, deadline),
+        )
+
+    def positions_at_time(self, topics: Collection[str], publish_time_ms: int) -> dict[str, MessageId]:
+        """The position of the first entry of each partition published at or after a time (ms since 1970).
+
+        The end position if there is none, the beginning (-1:-1) for an empty partition. Relies on publish times that
+        grow with the position, as the broker does.
+        """
+        return self._each(
+            f"looking for publish time {publish_time_ms} in",
+            topics,
+            lambda engine, topic, deadline: engine.probes.position_at_time(topic, publish_time_ms, deadline),
+        )
+
+    def position_at_time(self, topic: str, publish_time_ms: int) -> MessageId:
+        """`positions_at_time` of one partition."""
+        return self.positions_at_time([topic], publish_time_ms)[topic]
+
+    # ---- reading and writing
+
+    def fetch(
+        self,
+        topic: str,
+        start: MessageId,
+        end: MessageId | None = None,
+        *,
+        max_queued_bytes: int = DEFAULT_QUEUED_BYTES,
+        idle_timeout_ms: int | None = None,
+    ) -> Fetch:
+        """Read a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
+
+        At most about `max_queued_bytes` wait to be taken. Without `end`, iteration stops when nothing came for
+        `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for.
+        """
+        engine = self._running()
+        return Fetch(
+            self.config, engine.pool, engine.directory, full_name(topic), start, end, max_queued_bytes, idle_timeout_ms
+        )
+
+    def publisher(
+        self,
+        topic: str,
+        *,
+        name: str | None = None,
+        max_pending_entries: int = DEFAULT_PENDING_ENTRIES,
+        max_pending_bytes: int = DEFAULT_PENDING_BYTES,
+    ) -> Publisher:
+        """A producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
+
+        `name` is the producer's name; without one the broker makes one up. At most `max_pending_entries` entries of
+        together `max_pending_bytes` may be without receipt; one entry always may. ProducerBusy when the name is taken.
+        """
+        engine = self._running()
+        return Publisher.open(
+            self.config, engine.pool, engine.directory, full_name(topic), name, max_pending_entries, max_pending_bytes
+        )
+
+    # ---- durable cursors
+
+    def ensure_subscription(
+        self,
+        topics: Collection[str],
+        subscription: str,
+        initial: InitialPosition = "latest",
+        sub_type: SubscriptionType = "exclusive",
+    ) -> None:
+        """Create a durable subscription at `initial` on each partition that lacks it. Nothing stays connected.
+
+        Here and below: ConsumerBusy when somebody else is connected to the subscription (and stays so for a while) in a
+        way that `sub_type` cannot join.
+        """
+        self._on_cursors(
+            "creating a subscription on",
+            topics,
+            lambda engine, topic, deadline: engine.cursors.ensure(topic, subscription, sub_type, initial, deadline),
+        )
+
+    def cursor_positions(
+        self,
+        topics: Collection[str],
+        subscription: str,
+        initial: InitialPosition = "latest",
+        sub_type: SubscriptionType = "exclusive",
+    ) -> dict[str, MessageId]:
+        """The position after what is acknowledged without a gap, of each partition (whole entries only).
+
+        The protocol cannot ask without subscribing, so a missing subscription is created at `initial`.
+        """
+        return self._on_cursors(
+            "asking for a cursor on",
+            topics,
+            lambda engine, topic, deadline: engine.cursors.position(topic, subscription, sub_type, initial, deadline),
+        )
+
+    def advance_cursors(
+        self,
+        positions: Mapping[str, MessageId],
+        subscription: str,
+        sub_type: SubscriptionType = "exclusive",
+    ) -> None:
+        """Move the durable cursor of each partition forward, so that the given position is next to read.
+
+        Everything before it is acknowledged, also inside a batch (exactly, where the broker supports that; the whole
+        batch stays unacknowledged elsewhere). A cursor never moves backwards by this. Nothing is delivered to anybody,
+        no redelivery is counted. A missing subscription is created first, at the earliest message.
+        """
+        sizes = {topic: self._batch_size(topic, at) for topic, at in positions.items() if at.batch_index > 0}
+        wanted = {full_name(topic): (at, sizes.get(topic, 0)) for topic, at in positions.items()}
+        self._on_cursors(
+            "moving a cursor on",
+            list(positions),
+            lambda engine, topic, deadline: engine.cursors.advance(
+                topic, subscription, sub_type, *wanted[topic], deadline
+            ),
+        )
+
+    def _batch_size(self, topic: str, position: MessageId) -> int:
+        """How many messages the entry of a position has; 0 when it is no longer there."""
+        entry = position._replace(batch_index=-1)
+        with self.fetch(topic, entry, after_entry(entry), max_queued_bytes=1) as fetch:
+            for block in fetch:
+                return message_count_of(block, 0)
+        return 0
+
+    def seek_cursor(
+        self, topic: str, subscription: str, target: MessageId, sub_type: SubscriptionType = "exclusive"
+    ) -> None:
+        """Set the durable cursor of a partition so that the entry of `target` is next, forwards or backwards.
+
+        Consumers of the subscription are disconnected by the broker. For moving forward prefer `advance_cursors`.
+        """
+        self._on_cursors(
+            f"seeking to {target} on",
+            [topic],
+            lambda engine, name, deadline: engine.cursors.seek(name, subscription, sub_type, target, deadline),
+        )
+
+    def seek_cursor_to_time(
+        self, topic: str, subscription: str, publish_time_ms: int, sub_type: SubscriptionType = "exclusive"
+    ) -> None:
+        """Set the durable cursor of a partition to the first entry published at or after a time (ms since 1970)."""
+        self._on_cursors(
+            f"seeking to time {publish_time_ms} on",
+            [topic],
+            lambda engine, name, deadline: engine.cursors.seek(name, subscription, sub_type, publish_time_ms, deadline),
+        )
+
+    def unsubscribe(
+        self,
+        topics: Collection[str],
+        subscription: str,
+        force: bool = False,
+        sub_type: SubscriptionType = "exclusive",
+    ) -> None:
+        """Delete a durable subscription from each partition; one that does not exist is no error.
+
+        MetadataError when others are connected to it, unless `force` (which older brokers do not know).
+        """
+        self._on_cursors(
+            "unsubscribing from",
+            topics,
+            lambda engine, topic, deadline: engine.cursors.unsubscribe(topic, subscription, sub_type, force, deadline),
+        )
+
+    def _on_cursors(
+        self, what: str, topics: Collection[str], make: Callable[[_Engine, str, Deadline], Steps[Result]]
+    ) -> dict[str, Result]:
+        """As `_each`; waits a little for another process that is on its way out of the same subscription."""
+        patience = self._deadline(what).at_most(_BUSY_PATIENCE_MS, what, self.config.service_url)
+        backoff = Backoff()
+        while True:
+            try:
+                return self._each(what, topics, make)
+            except ConsumerBusy as busy:
+                try:
+                    backoff.pause(patience, busy)
+                except OperationTimeout:
+                    raise busy from None
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Close all connections; fetches and publishers of this client fail from now on. Idempotent.
+
+        The client can be used again afterwards and then connects anew.
+        """
+        engine, self._engine = self._engine, None
+        if engine is not None and engine.process == os.getpid():
+            engine.pool.close()
+
+    def __enter__(self) -> "PulsarClient":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def full_name(topic: str) -> str:
+    """The full form of a topic name. Raises InvalidTopicName."""
+    return TopicName.parse(topic).full

@@ -1,0 +1,108 @@
+"""Durable subscriptions seen from outside: made, asked, moved and deleted without consuming anything."""
+
+from typing import Final
+
+from spark_pulsar.client.attachments import Attachment, InitialPosition, SubscriptionType
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.lookup import TopicDirectory
+from spark_pulsar.client.positions import is_beginning
+from spark_pulsar.client.steps import Steps
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.wire import ack_sets
+
+_ACK_SET_WORD: Final = 64
+
+
+class Cursors:
+    """Operations on the durable subscriptions of single topic partitions; each leaves no consumer attached."""
+
+    def __init__(self, directory: TopicDirectory) -> None:
+        self._directory = directory
+
+    def _attach(
+        self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
+    ) -> Steps[Attachment]:
+        connection = yield from self._directory.connect(topic, deadline)
+        consumer = Attachment(connection, topic, subscription)
+        try:
+            yield from consumer.attach_durable(kind, initial)
+        except PulsarError:
+            self._directory.forget(topic)
+            raise
+        return consumer
+
+    def ensure(
+        self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
+    ) -> Steps[None]:
+        """Create the subscription at `initial` unless it exists."""
+        consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
+        yield from consumer.detach()
+
+    def position(
+        self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
+    ) -> Steps[MessageId]:
+        """The position after everything that is acknowledged without a gap (mark-delete + 1)."""
+        consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
+        try:
+            _, position = yield from consumer.last_ids()
+        except BaseException:
+            consumer.abandon()
+            raise
+        yield from consumer.detach()
+        return position
+
+    def advance(
+        self,
+        topic: str,
+        subscription: str,
+        kind: SubscriptionType,
+        position: MessageId,
+        batch_size: int,
+        deadline: Deadline,
+    ) -> Steps[None]:
+        """Acknowledge everything before `position`; `batch_size` of its entry counts when it is inside a batch.
+
+        An acknowledgement cannot move a cursor backwards: a position before the cursor changes nothing.
+        """
+        consumer = yield from self._attach(topic, subscription, kind, "earliest", deadline)
+        if not is_beginning(position):
+            try:
+                yield from consumer.acknowledge_through(*_last_done(position, batch_size))
+            except BaseException:
+                consumer.abandon()
+                raise
+        yield from consumer.detach()
+
+    def seek(
+        self, topic: str, subscription: str, kind: SubscriptionType, target: MessageId | int, deadline: Deadline
+    ) -> Steps[None]:
+        """Move the cursor to an entry, or to a publish time in ms, forwards or backwards; consumers are detached."""
+        consumer = yield from self._attach(topic, subscription, kind, "earliest", deadline)
+        try:
+            yield from consumer.seek(target)
+        except BaseException:
+            consumer.abandon()
+            raise
+        yield from consumer.detach()
+
+    def unsubscribe(
+        self, topic: str, subscription: str, kind: SubscriptionType, force: bool, deadline: Deadline
+    ) -> Steps[None]:
+        """Delete the subscription; nothing happens to the topic."""
+        consumer = yield from self._attach(topic, subscription, kind, "latest", deadline)
+        try:
+            yield from consumer.unsubscribe(force)
+        except BaseException:
+            consumer.abandon()
+            raise
+
+
+def _last_done(position: MessageId, batch_size: int) -> tuple[Position, int | None]:
+    """What to acknowledge cumulatively so that `position` is next: an entry, and the bitmap when part of it is left."""
+    entry = position.position
+    if position.batch_index <= 0:
+        return Position(entry.ledger_id, entry.entry_id - 1), None
+    if position.batch_index >= batch_size:
+        return entry, None
+    return entry, ack_sets.from_index(position.batch_index, batch_size)

@@ -1,0 +1,311 @@
+"""Reading a range of a topic partition as blocks of raw entries."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from spark_pulsar.client.attachments import reader_name
+from spark_pulsar.client.blocks import EntryBlock, block_of, permits_of
+from spark_pulsar.client.clock import monotonic_ms
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connection import Connection, next_id
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import ClientClosed, ConnectionLost, EndNotReached
+from spark_pulsar.client.inbox import Inbox
+from spark_pulsar.client.lookup import TopicDirectory
+from spark_pulsar.client.permits import Permits
+from spark_pulsar.client.pool import ConnectionPool, Target
+from spark_pulsar.client.retry import Backoff
+from spark_pulsar.client.steps import run_one
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import MessageId, Position, signed
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire import requests
+
+DEFAULT_QUEUED_BYTES: Final = 32 * 1024 * 1024
+_CLOSE_TIMEOUT_MS: Final = 3_000
+_FIRST_STALL_CHECK_MS: Final = 1_000
+_LAST_STALL_CHECK_MS: Final = 16_000
+
+
+class _Reading:
+    """One attached reader: its connection, its consumer and what has arrived."""
+
+    def __init__(self, target: Target, connection: Connection, max_queued_bytes: int) -> None:
+        self.target = target
+        self.connection = connection
+        self.consumer_id = next_id()
+        self.inbox = Inbox(max_queued_bytes, connection.pause_reading, connection.resume_reading)
+
+
+class Fetch:
+    """A range of one topic partition, from `start` (next to read) to `end` (exclusive), in blocks of raw entries.
+
+    Made by `PulsarClient.fetch`. Iterate over it, or call `next_block`. A non-durable reader of a name of its own does
+    the work, on a connection of its own; if that breaks, reading goes on after the last entry handed out, with another.
+    Not thread-safe. Close it, or use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        pool: ConnectionPool,
+        directory: TopicDirectory,
+        topic: str,
+        start: MessageId,
+        end: MessageId | None,
+        max_queued_bytes: int,
+        idle_timeout_ms: int | None,
+    ) -> None:
+        self.topic = topic
+        self.start = start
+        self.end = end
+        self.position = start
+        """Next to read after everything that was handed out."""
+        self.finished = end is not None and _normal(start) >= _normal(end)
+        """Whether the end was reached."""
+        self._config = config
+        self._pool = pool
+        self._directory = directory
+        self._partition = TopicName.parse(topic).partition
+        self._max_queued_bytes = max_queued_bytes
+        self._idle_timeout_ms = idle_timeout_ms
+        self._reading: _Reading | None = None
+        self._permits = Permits(max_queued_bytes)
+        self._last: MessageId | None = None
+        self._ask_for_last = False
+        self._quiet_since_ms = 0
+        self._stall_check_ms = _FIRST_STALL_CHECK_MS
+        self._closed = False
+
+    # ---- taking
+
+    def __iter__(self) -> Iterator[EntryBlock]:
+        """Blocks until the end; for a fetch without end until nothing came for `idle_timeout_ms`.
+
+        Raises as `next_block`, and OperationTimeout when an entry that must exist does not arrive.
+        """
+        while not self.finished:
+            block = self._next(self._patience())
+            if block is not None:
+                yield block
+            elif not self.finished:
+                return
+
+    def _patience(self) -> Deadline:
+        where = self._config.service_url
+        if self.end is not None:
+            return Deadline(
+                self._config.operation_timeout_ms, f"waiting for entry {self.position} of {self.topic}", where
+            )
+        timeout_ms = self._idle_timeout_ms if self._idle_timeout_ms is not None else 1 << 50
+        return Deadline(timeout_ms, f"waiting for new entries of {self.topic}", where)
+
+    def next_block(self, timeout_ms: int) -> EntryBlock | None:
+        """The next block; None when the time is up or the fetch has finished (`finished` tells).
+
+        Raises EndNotReached when the log ends before the end of the range, ChecksumFailed for a damaged entry,
+        TopicNotFound when the topic is gone, OperationTimeout when no broker can be reached.
+        """
+        deadline = Deadline(timeout_ms, f"waiting for entry {self.position} of {self.topic}", self._config.service_url)
+        return self._next(deadline, quiet=True)
+
+    def _next(self, deadline: Deadline, quiet: bool = False) -> EntryBlock | None:
+        quiet = quiet or self.end is None
+        while not self.finished:
+            if self._closed:
+                raise ClientClosed(f"the fetch of {self.topic} is closed")
+            reading = self._reading or self._open()
+            frames = reading.inbox.take(0)
+            if not frames:
+                if self._ask_for_last:
+                    self._refresh_last(reading)
+                frames = reading.inbox.take(min(deadline.left_ms(), self._stall_check_ms))
+            if frames:
+                block = self._accept(reading, block_of(frames, reading.consumer_id, self._partition, self.topic))
+                if block is not None:
+                    return block
+            elif reading.inbox.lost is not None:
+                self._drop()
+            elif deadline.passed:
+                if quiet:
+                    return None
+                raise deadline.error()
+            else:
+                self._check_stall(reading)
+        return None
+
+    def _accept(self, reading: _Reading, block: EntryBlock) -> EntryBlock | None:
+        """Account for what arrived, cut it to the range; the block to hand out, or None if nothing of it is wanted."""
+        if not len(block):
+            return None
+        self._quiet_since_ms, self._stall_check_ms = monotonic_ms(), _FIRST_STALL_CHECK_MS
+        self._permits.received(permits_of(block), len(block), block.size_bytes)
+        newest = Position(block.ledger_ids[-1], block.entry_ids[-1])
+        end_passed = self._cut(block)
+        if len(block):
+            self.position = MessageId(block.ledger_ids[-1], block.entry_ids[-1] + 1, self._partition, -1)
+            if block.end_batch_index >= 0 and self.end is not None:
+                self.position = self.end
+        if end_passed or (self.end is not None and _normal(self.position) >= _normal(self.end)):
+            self._finish()
+        else:
+            # After the last entry that was known to exist, nothing may come any more: ask before waiting.
+            self._ask_for_last = self.end is not None and (self._last is None or newest >= self._last.position)
+            self._grant(reading)
+        return block if len(block) else None
+
+    def _cut(self, block: EntryBlock) -> bool:
+        """Cut a block to what lies between position and end; whether something at or after the end had arrived."""
+        block.cut_before(*self.position.position)
+        position, end = self.position, self.end
+        if len(block) and position.batch_index > 0:
+            first = (block.ledger_ids[0], block.entry_ids[0])
+            block.first_batch_index = position.batch_index if first == position.position else 0
+        if end is None or not len(block):
+            return False
+        newest = (block.ledger_ids[-1], block.entry_ids[-1])
+        if newest < end.position:
+            return False
+        if end.batch_index <= 0:
+            block.cut_from(*end.position)
+            return True
+        block.cut_from(end.ledger_id, end.entry_id + 1)
+        if len(block) and (block.ledger_ids[-1], block.entry_ids[-1]) == end.position:
+            block.end_batch_index = end.batch_index
+        return True
+
+    # ---- knowing when nothing more can come
+
+    def _refresh_last(self, reading: _Reading) -> bool:
+        """Ask where the log ends; whether there is something left to read. Raises EndNotReached if the end is beyond."""
+        where = str(reading.connection.address)
+        deadline = Deadline(self._config.operation_timeout_ms, f"asking for the last message id of {self.topic}", where)
+        try:
+            self._last = _last_message_id(reading, deadline)
+        except ConnectionLost:
+            return False  # the inbox knows too; the next look into it leads to a new reader
+        self._ask_for_last = False
+        something_left = self._last is not None and self._last.position >= self.position.position
+        if not something_left and self.end is not None and reading.inbox.lost is None and reading.inbox.empty:
+            raise EndNotReached(self.topic, self.start, self.end, self.position, self._last)
+        return something_left
+
+    def _check_stall(self, reading: _Reading) -> None:
+        """Nothing arrived: once in a while make sure that there is nothing, or else that permits are not the reason."""
+        now_ms = monotonic_ms()
+        if now_ms - self._quiet_since_ms < self._stall_check_ms:
+            return
+        self._quiet_since_ms = now_ms
+        self._stall_check_ms = min(2 * self._stall_check_ms, _LAST_STALL_CHECK_MS)
+        if self._refresh_last(reading):
+            self._flow(reading, self._permits.grant_again())
+
+    # ---- the reader
+
+    def _open(self) -> _Reading:
+        """Attach a reader at the position, trying again while that may help."""
+        what = f"opening a reader at {self.position} of {self.topic}"
+        deadline = Deadline(self._config.operation_timeout_ms, what, self._config.service_url)
+        backoff = Backoff()
+        while True:
+            try:
+                return self._open_once(deadline)
+            except PulsarError as error:
+                self._drop()
+                if not error.retriable:
+                    raise
+                self._directory.forget(self.topic)
+                backoff.pause(deadline, error)
+
+    def _open_once(self, deadline: Deadline) -> _Reading:
+        target = run_one(lambda: self._directory.find(self.topic, deadline), deadline)
+        reading = self._reading = _Reading(target, self._pool.take(target, deadline), self._max_queued_bytes)
+        connection = reading.connection
+        connection.attach_consumer(reading.consumer_id, reading.inbox, takes_messages=True)
+        request_id = next_id()
+        command = requests.subscribe(
+            request_id,
+            self.topic,
+            reader_name(),
+            reading.consumer_id,
+            durable=False,
+            start=self.position._replace(batch_index=-1),
+            create_topic=False,
+        )
+        connection.request(command, request_id, deadline)
+        self._permits.reset()
+        self._quiet_since_ms = monotonic_ms()
+        if self.end is not None:
+            self._refresh_last(reading)
+        self._grant(reading)
+        return reading
+
+    def _entries_left(self) -> int | None:
+        """How many entries the range still has at most, if that can be told."""
+        if self.end is None or self.end.ledger_id != self.position.ledger_id:
+            return None
+        return max(1, self.end.entry_id - self.position.entry_id + (1 if self.end.batch_index > 0 else 0))
+
+    def _grant(self, reading: _Reading) -> None:
+        self._permits.entries_left = self._entries_left()
+        self._flow(reading, self._permits.grant())
+
+    def _flow(self, reading: _Reading, permits: int) -> None:
+        if permits > 0:
+            try:
+                reading.connection.tell(requests.flow(reading.consumer_id, permits))
+            except ConnectionLost:
+                self._permits.revoke(permits)  # the inbox knows too; the next take repairs it
+
+    def _finish(self) -> None:
+        self.finished = True
+        self._detach()
+
+    def _drop(self) -> None:
+        """Forget the reader after its connection or consumer was lost."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            self._pool.drop(reading.connection)
+
+    def _detach(self) -> None:
+        """Close the reader; its connection is kept for the next fetch if the broker confirms soon."""
+        reading, self._reading = self._reading, None
+        if reading is None:
+            return
+        connection = reading.connection
+        connection.detach_consumer(reading.consumer_id)
+        deadline = Deadline(_CLOSE_TIMEOUT_MS, f"closing the reader of {self.topic}", str(connection.address))
+        try:
+            request_id = next_id()
+            connection.request(requests.close_consumer(request_id, reading.consumer_id), request_id, deadline)
+        except PulsarError:
+            self._pool.drop(connection)  # which closes the reader all the same
+        else:
+            self._pool.give_back(reading.target, connection)
+
+    def close(self) -> None:
+        """Close the reader. Taking blocks raises ClientClosed from now on. Idempotent."""
+        self._closed = True
+        self._detach()
+
+    def __enter__(self) -> "Fetch":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _last_message_id(reading: _Reading, deadline: Deadline) -> MessageId | None:
+    request_id = next_id()
+    command = requests.last_message_id(request_id, reading.consumer_id)
+    data = reading.connection.request(command, request_id, deadline).getLastMessageIdResponse.last_message_id
+    last = MessageId(signed(data.ledgerId), signed(data.entryId), data.partition, data.batch_index)
+    return None if last.entry_id < 0 else last
+
+
+def _normal(position: MessageId) -> MessageId:
+    """The same position in its one normal form: a whole entry still to read has batch index -1."""
+    return position if position.batch_index > 0 else position._replace(batch_index=-1)

@@ -1,0 +1,66 @@
+"""How many messages a reader may be sent ahead of what was taken."""
+
+from typing import Final
+
+_FIRST_PERMITS: Final = 1_000
+_MAX_PERMITS: Final = 1_000_000
+
+
+class Permits:
+    """Turns a budget in bytes into permits, which Pulsar counts in messages, by the sizes seen so far.
+
+    Also keeps the broker from sending far beyond the end of a range: permits never exceed what the entries left may
+    hold. A broker charges an entry by its messages but sends it whole, so that too few permits cost a round trip, not
+    a hang.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = max(1, budget_bytes)
+        self._outstanding = 0
+        self._messages = 0
+        self._entries = 0
+        self._bytes = 0
+        self.entries_left: int | None = None
+        """How many entries the range still has at most; None when that is not known."""
+
+    def reset(self) -> None:
+        """A new consumer starts without permits."""
+        self._outstanding = 0
+
+    def received(self, messages: int, entries: int, size_bytes: int) -> None:
+        """Entries arrived."""
+        self._outstanding -= messages
+        self._messages += messages
+        self._entries += entries
+        self._bytes += size_bytes
+
+    def grant(self) -> int:
+        """How many permits to give now; 0 while enough are out."""
+        window = self._window()
+        if self._outstanding > window // 2:
+            return 0
+        return self._give(window - self._outstanding)
+
+    def grant_again(self) -> int:
+        """Permits to give although enough should be out: nothing comes, so the broker has counted differently."""
+        self._outstanding = 0
+        return self._give(self._window())
+
+    def revoke(self, permits: int) -> None:
+        """Permits that could not be sent."""
+        self._outstanding -= permits
+
+    def _give(self, permits: int) -> int:
+        permits = max(0, permits)
+        self._outstanding += permits
+        return permits
+
+    def _window(self) -> int:
+        if not self._entries:
+            window, per_entry = _FIRST_PERMITS, 1
+        else:
+            window = max(1, min(_MAX_PERMITS, self._budget_bytes * self._messages // max(1, self._bytes)))
+            per_entry = max(1, self._messages // self._entries)
+        if self.entries_left is not None:
+            window = min(window, self.entries_left * per_entry)
+        return max(1, window)

@@ -1,0 +1,100 @@
+"""Where topics begin and end, and what was published when."""
+
+import threading
+
+from spark_pulsar.client.attachments import Attachment, attach_at_end, new_reader
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.lookup import TopicDirectory
+from spark_pulsar.client.positions import after_entry, beginning
+from spark_pulsar.client.steps import Steps
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
+from spark_pulsar.model.names import TopicName
+
+
+class Probes:
+    """Idle readers, one per topic that was asked about, kept so that asking again costs one round trip.
+
+    They are non-durable and take no messages: they vanish with the connection and hold no data on the broker.
+    """
+
+    def __init__(self, directory: TopicDirectory) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._readers: dict[str, Attachment] = {}
+
+    def last_message_id(self, topic: str, deadline: Deadline) -> Steps[MessageId | None]:
+        """The id of the last message, None when the topic is empty. TopicNotFound when there is no such topic."""
+        with self._lock:
+            reader = self._readers.pop(topic, None)  # ours alone until it is put back
+        if reader is not None and reader.usable:
+            try:
+                last, _ = yield from reader.last_ids()
+            except PulsarError as error:
+                reader.abandon()
+                if not error.retriable:
+                    raise
+            else:
+                self._keep(topic, reader)
+                return last
+        reader = yield from self._attach(topic, deadline)
+        try:
+            last, _ = yield from reader.last_ids()
+        except BaseException:
+            reader.abandon()
+            raise
+        self._keep(topic, reader)
+        return last
+
+    def _attach(self, topic: str, deadline: Deadline) -> Steps[Attachment]:
+        connection = yield from self._directory.connect(topic, deadline)
+        try:
+            return (yield from attach_at_end(connection, topic))
+        except PulsarError:
+            self._directory.forget(topic)
+            raise
+
+    def _keep(self, topic: str, reader: Attachment) -> None:
+        with self._lock:
+            surplus = self._readers.get(topic)
+            self._readers[topic] = reader
+        if surplus is not None:
+            surplus.abandon()
+
+    def end_position(self, topic: str, deadline: Deadline) -> Steps[MessageId]:
+        """The position after the last message; the beginning for an empty topic."""
+        last = yield from self.last_message_id(topic, deadline)
+        return beginning(TopicName.parse(topic).partition) if last is None else after_entry(last)
+
+    def first_position(self, topic: str, deadline: Deadline) -> Steps[MessageId]:
+        """The position of the first entry that is still there; the beginning for an empty topic."""
+        connection = yield from self._directory.connect(topic, deadline)
+        reader = new_reader(connection, topic)
+        try:
+            yield from reader.attach_reader(EARLIEST_ID)
+            last, position = yield from reader.last_ids()
+        except BaseException:
+            self._directory.forget(topic)
+            reader.abandon()
+            raise
+        yield from reader.detach()
+        return beginning(position.partition) if last is None else position
+
+    def position_at_time(self, topic: str, publish_time_ms: int, deadline: Deadline) -> Steps[MessageId]:
+        """The position of the first entry published at or after a time; the end position if there is none.
+
+        A seek detaches the reader, its target stays with the reader's name until the next consumer of that name asks.
+        """
+        connection = yield from self._directory.connect(topic, deadline)
+        reader = new_reader(connection, topic)
+        try:
+            yield from reader.attach_reader(LATEST_ID)
+            yield from reader.seek(publish_time_ms)
+            yield from reader.attach_reader(LATEST_ID)
+            last, position = yield from reader.last_ids()
+        except BaseException:
+            self._directory.forget(topic)
+            reader.abandon()
+            raise
+        yield from reader.detach()
+        return beginning(position.partition) if last is None else position

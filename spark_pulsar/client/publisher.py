@@ -1,0 +1,394 @@
+"""Publishing to one topic partition: pipelined, in order, sent again after a reconnect until every receipt is there."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from spark_pulsar.client.clock import monotonic_ms, wall_ms
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connection import Connection, next_id
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge
+from spark_pulsar.client.lookup import TopicDirectory
+from spark_pulsar.client.pool import ConnectionPool
+from spark_pulsar.client.retry import Backoff
+from spark_pulsar.client.steps import run_one
+from spark_pulsar.model.errors import ProducerBusy, PulsarError
+from spark_pulsar.model.ids import MessageId, signed
+from spark_pulsar.model.limits import FRAME_PADDING_BYTES
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.entries import CHECKSUM_MAGIC, build_entry
+from spark_pulsar.wire.frames import HEADER
+from spark_pulsar.wire.pulsar_api_pb2 import CommandProducerSuccess, MessageIdData, MessageMetadata
+
+DEFAULT_PENDING_ENTRIES: Final = 1_000
+DEFAULT_PENDING_BYTES: Final = 64 * 1024 * 1024
+_RESEND_TOGETHER: Final = 64
+
+
+class _Sent(NamedTuple):
+    """An entry without receipt."""
+
+    sequence_id: int
+    highest_sequence_id: int | None
+    message_count: int
+    is_chunk: bool
+    entry: bytes | memoryview
+
+
+class _Line:
+    """One producer on one connection: what the publisher sends through until it breaks. A sink of the connection."""
+
+    def __init__(self, publisher: "Publisher", connection: Connection) -> None:
+        self._publisher = publisher
+        self.connection = connection
+        self.producer_id = next_id()
+
+    def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
+        """Called by the reader thread."""
+        self._publisher._on_receipt(self, sequence_id, message_id)
+
+    def send_failed(self, sequence_id: int, error: PulsarError) -> None:
+        """Called by the reader thread."""
+        self._publisher._on_failure(self, error)
+
+    def detached(self, error: PulsarError) -> None:
+        """Called by the reader thread."""
+        self._publisher._on_failure(self, error)
+
+    def frame(self, sent: _Sent) -> list[bytes | memoryview]:
+        """The SEND of an entry in two pieces, so that the entry is not copied."""
+        command = requests.send(
+            self.producer_id, sent.sequence_id, sent.message_count, sent.highest_sequence_id, sent.is_chunk
+        ).SerializeToString()
+        return [HEADER.pack(4 + len(command) + len(sent.entry), len(command)) + command, sent.entry]
+
+    def close(self) -> None:
+        """Close the producer without waiting."""
+        self.connection.detach_producer(self.producer_id)
+        if self.connection.alive:
+            try:
+                self.connection.tell(requests.close_producer(next_id(), self.producer_id))
+            except ConnectionLost:
+                return  # and so the producer is gone
+
+
+class Publisher:
+    """A producer on one topic partition. Made by `PulsarClient.publisher`; for one thread at a time.
+
+    What is sent stays here until its receipt has come. When the connection breaks or the broker closes the producer, the
+    next call attaches again, under the same name, and sends what has no receipt once more, in order and with the same
+    sequence ids: at least once, exactly once on a topic with deduplication.
+
+    The first failure that no retry can mend is final: it is raised by the call that meets it and by all later ones.
+    Close the publisher (which waits for all receipts) or use it as a context manager (which does so unless an error is
+    on its way out).
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        pool: ConnectionPool,
+        directory: TopicDirectory,
+        topic: str,
+        name: str | None,
+        max_pending_entries: int,
+        max_pending_bytes: int,
+    ) -> None:
+        self.topic = topic
+        self.producer_name = name or ""
+        """The producer's name: the given one or the broker's."""
+        self.next_sequence_id = 0
+        """For the next message; after creation one more than the last the broker knows of this name."""
+        self.max_message_size_bytes = 0
+        """The broker's limit for metadata and payload of one entry."""
+        self.last_message_id: MessageId | None = None
+        """The id in the last receipt; None before the first, and not changed by a dropped duplicate."""
+        self.duplicates = 0
+        """How many entries the broker dropped because it had them already (deduplication)."""
+        self._config = config
+        self._pool = pool
+        self._directory = directory
+        self._name_is_ours = name is not None
+        self._partition = TopicName.parse(topic).partition
+        self._max_entries = max_pending_entries
+        self._max_bytes = max_pending_bytes
+        self._changed = threading.Condition()
+        self._pending: deque[_Sent] = deque()
+        self._pending_bytes = 0
+        self._line: _Line | None = None
+        self._broken: PulsarError | None = None
+        self._fatal: PulsarError | None = None
+        self._epoch = -1
+        self._last_progress_ms = 0
+
+    @classmethod
+    def open(
+        cls,
+        config: ClientConfig,
+        pool: ConnectionPool,
+        directory: TopicDirectory,
+        topic: str,
+        name: str | None,
+        max_pending_entries: int,
+        max_pending_bytes: int,
+    ) -> "Publisher":
+        """Create the producer. Raises ProducerBusy, TopicNotFound and the like at once."""
+        publisher = cls(config, pool, directory, topic, name, max_pending_entries, max_pending_bytes)
+        publisher._reattach()
+        return publisher
+
+    # ---- sending
+
+    def send(
+        self,
+        metadata: MessageMetadata,
+        payload: bytes | memoryview,
+        message_count: int = 1,
+        sequence_id: int | None = None,
+    ) -> None:
+        """Send a payload as one entry; as `send_entry`.
+
+        `metadata` says what the payload is (compression, num_messages_in_batch, key, …); name, sequence id and publish
+        time (this machine's clock, unless it is set) are filled in. The sequence id is that of the first message,
+        `next_sequence_id` by default.
+        """
+        first = self.next_sequence_id if sequence_id is None else sequence_id
+        metadata.producer_name = self.producer_name
+        metadata.sequence_id = first
+        if not metadata.HasField("publish_time"):
+            metadata.publish_time = wall_ms()
+        highest = metadata.highest_sequence_id if metadata.HasField("highest_sequence_id") else None
+        is_chunk = metadata.num_chunks_from_msg > 1
+        self.send_entry(build_entry(metadata, payload), message_count, first, highest, is_chunk)
+
+    def send_entry(
+        self,
+        entry: bytes | memoryview,
+        message_count: int,
+        sequence_id: int,
+        highest_sequence_id: int | None = None,
+        is_chunk: bool = False,
+    ) -> None:
+        """Send a ready-made entry (from its checksum magic on) and return while its receipt is on the way.
+
+        Waits while too much is without receipt. The entry's bytes must not change afterwards. `sequence_id` is that of
+        its first message and grows from call to call (the chunks of one message share one).
+
+        Raises MessageTooLarge before anything is sent, OperationTimeout when no receipt comes for the operation's
+        time-out, ClientClosed, and the first refusal of an earlier entry.
+        """
+        self._check_size(entry, is_chunk)
+        sent = _Sent(sequence_id, highest_sequence_id, message_count, is_chunk, entry)
+        self._wait_until(lambda: self._fits(len(entry)), None)
+        with self._changed:
+            if not self._pending:
+                self._last_progress_ms = monotonic_ms()
+            self._pending.append(sent)
+            self._pending_bytes += len(entry)
+            line = self._line
+        last = highest_sequence_id if highest_sequence_id is not None else sequence_id + message_count - 1
+        self.next_sequence_id = max(self.next_sequence_id, last + 1)
+        if line is None:
+            return  # broken meanwhile; the next call attaches again and sends it with the others
+        try:
+            line.connection.send(line.frame(sent))
+        except ConnectionLost as error:
+            self._on_failure(line, error)
+
+    def _check_size(self, entry: bytes | memoryview, is_chunk: bool) -> None:
+        header = 10 if bytes(entry[:2]) == CHECKSUM_MAGIC else 4
+        size = len(entry) - header
+        # Chunks are cut before their chunk fields are known, so they may be longer by what a frame allows.
+        limit = self.max_message_size_bytes + (FRAME_PADDING_BYTES // 2 if is_chunk else 0)
+        if size > limit:
+            raise MessageTooLarge(size, limit, self.topic)
+
+    def _fits(self, size: int) -> bool:
+        if not self._pending:
+            return True
+        return len(self._pending) < self._max_entries and self._pending_bytes + size <= self._max_bytes
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Wait until everything sent has its receipt.
+
+        Raises OperationTimeout when that takes longer than `timeout_ms`, or when no receipt at all comes for the
+        operation's time-out; and the first refusal.
+        """
+        self._wait_until(lambda: not self._pending, timeout_ms)
+
+    @property
+    def pending(self) -> int:
+        """How many entries have no receipt yet."""
+        return len(self._pending)
+
+    def _wait_until(self, done: Callable[[], bool], timeout_ms: int | None) -> None:
+        """Wait for receipts until `done`, attaching again where needed."""
+        started_ms = monotonic_ms()
+        while True:
+            with self._changed:
+                while True:
+                    if self._fatal is not None:
+                        raise self._fatal
+                    if self._broken is not None:
+                        break
+                    if done():
+                        return
+                    self._changed.wait(self._patience_ms(started_ms, timeout_ms) / 1000)
+            self._reattach()
+
+    def _patience_ms(self, started_ms: int, timeout_ms: int | None) -> int:
+        """How long to wait for the next receipt. Raises OperationTimeout when it was too long already."""
+        now_ms = monotonic_ms()
+        silence_ms = self._config.operation_timeout_ms
+        left_ms = self._last_progress_ms + silence_ms - now_ms
+        limit_ms = silence_ms
+        if timeout_ms is not None and started_ms + timeout_ms - now_ms < left_ms:
+            left_ms, limit_ms = started_ms + timeout_ms - now_ms, timeout_ms
+        if left_ms > 0:
+            return left_ms
+        what = f"waiting for the receipt of sequence id {self._pending[0].sequence_id} on {self.topic}"
+        where = str(self._line.connection.address) if self._line is not None else self._config.service_url
+        raise Deadline(limit_ms, f"{what} ({len(self._pending)} entries without receipt)", where).error()
+
+    # ---- what the reader thread reports
+
+    def _on_receipt(self, line: _Line, sequence_id: int, message_id: MessageIdData) -> None:
+        with self._changed:
+            if line is not self._line or not self._pending:
+                return
+            head = self._pending[0]
+            if sequence_id < head.sequence_id:
+                return  # of something sent twice
+            if sequence_id > head.sequence_id:
+                error = f"receipt {sequence_id} before that of {head.sequence_id} on {self.topic}"
+                self._break(ConnectionLost(error))
+                return
+            self._pending.popleft()
+            self._pending_bytes -= len(head.entry)
+            self._last_progress_ms = monotonic_ms()
+            ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
+            if entry_id >= 0:
+                self.last_message_id = MessageId(ledger_id, entry_id, self._partition)
+            else:
+                self.duplicates += 1
+            self._changed.notify()
+
+    def _on_failure(self, line: _Line, error: PulsarError) -> None:
+        with self._changed:
+            if line is self._line:
+                self._break(error)
+
+    def _break(self, error: PulsarError) -> None:
+        """The line can no longer be used (the lock is held)."""
+        if error.retriable:
+            self._broken = error
+        else:
+            self._fatal = self._fatal or error
+        self._changed.notify()
+
+    # ---- the producer on the broker
+
+    def _reattach(self) -> None:
+        """Create the producer, again if need be, and send what has no receipt. Raises, and remembers, what is final."""
+        cause = f", after: {self._broken}" if self._broken is not None else ""
+        what = f"creating a producer on {self.topic}{cause}"
+        deadline = Deadline(self._config.operation_timeout_ms, what, self._config.service_url)
+        backoff = Backoff()
+        while True:
+            try:
+                self._attach(deadline)
+                return
+            except PulsarError as error:
+                self._directory.forget(self.topic)
+                # Our own producer may live on for a moment on a connection that the broker has not yet given up.
+                own_ghost = isinstance(error, ProducerBusy) and self._epoch > 0
+                if not error.retriable and not own_ghost:
+                    self._fail(error)
+                    raise
+                try:
+                    backoff.pause(deadline, error)
+                except PulsarError as timeout:
+                    self._fail(timeout)
+                    raise
+
+    def _fail(self, error: PulsarError) -> None:
+        with self._changed:
+            self._fatal = self._fatal or error
+            self._changed.notify()
+
+    def _attach(self, deadline: Deadline) -> None:
+        self._leave()
+        connection = run_one(lambda: self._directory.connect(self.topic, deadline), deadline)
+        line = _Line(self, connection)
+        request_id = next_id()
+        self._epoch += 1
+        command = requests.producer(
+            request_id,
+            self.topic,
+            line.producer_id,
+            self.producer_name or None,
+            epoch=self._epoch,
+            user_provided_name=self._name_is_ours,
+        )
+        connection.attach_producer(line.producer_id, line)
+        try:
+            success = connection.request(command, request_id, deadline).producer_success
+        except BaseException:
+            line.close()
+            raise
+        self._resume(line, success)
+
+    def _resume(self, line: _Line, success: CommandProducerSuccess) -> None:
+        """Use a new line; send what has no receipt."""
+        with self._changed:
+            if self._epoch == 0 or not self.producer_name:
+                self.next_sequence_id = max(self.next_sequence_id, success.last_sequence_id + 1)
+            self.producer_name = success.producer_name
+            self.max_message_size_bytes = line.connection.max_message_size_bytes
+            self._broken = None
+            self._line = line
+            self._last_progress_ms = monotonic_ms()
+            again = list(self._pending)
+        for first in range(0, len(again), _RESEND_TOGETHER):
+            pieces = [piece for sent in again[first : first + _RESEND_TOGETHER] for piece in line.frame(sent)]
+            line.connection.send(pieces)
+
+    def _leave(self) -> None:
+        """Close what is left of the old producer, so that its name is free, if the broker can still be told."""
+        with self._changed:
+            line, self._line = self._line, None
+        if line is not None:
+            line.close()
+
+    # ---- the end
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Wait for all receipts (see `flush`), then close the producer. Idempotent."""
+        try:
+            if self._fatal is None or self._pending:
+                self.flush(timeout_ms)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close the producer without waiting; what has no receipt may or may not be stored. Idempotent."""
+        self._leave()
+        self._fail(ClientClosed(f"the publisher on {self.topic} is closed"))
+        with self._changed:
+            self._pending.clear()
+            self._pending_bytes = 0
+
+    def __enter__(self) -> "Publisher":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()

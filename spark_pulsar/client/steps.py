@@ -1,0 +1,109 @@
+"""Conversations with brokers as generators, so that many run side by side without a thread each.
+
+A step generator yields a `PendingReply` and is resumed with its reply; its return value is the conversation's result.
+`run_all` starts one conversation per topic, so that all first requests are on their way before the first answer is
+waited for, and so on round by round: a thousand partitions cost a few round trips instead of thousands.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Final, TypeAlias, TypeVar
+
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.pending import PendingReply
+from spark_pulsar.client.retry import Backoff
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+Result = TypeVar("Result")
+Steps: TypeAlias = Generator[PendingReply, BaseCommand, Result]
+
+_AT_ONCE: Final = 256
+
+
+def run_one(make: Callable[[], Steps[Result]], deadline: Deadline) -> Result:
+    """Run one conversation, again after retriable errors. Raises its error, or OperationTimeout at the deadline."""
+    return run_all([""], lambda _: make(), lambda _: deadline)[""]
+
+
+def run_all(
+    topics: Iterable[str], make: Callable[[str], Steps[Result]], deadline_of: Callable[[str], Deadline]
+) -> dict[str, Result]:
+    """Run a conversation for each topic; the results by topic, in the order given.
+
+    A conversation that fails with a retriable error is made again after a pause, until its deadline. The first error
+    that cannot be retried ends everything and is raised.
+    """
+    todo = list(dict.fromkeys(topics))
+    results: dict[str, Result] = {}
+    for first in range(0, len(todo), _AT_ONCE):
+        _run_some(todo[first : first + _AT_ONCE], make, deadline_of, results)
+    return {topic: results[topic] for topic in todo}
+
+
+def _run_some(
+    todo: list[str],
+    make: Callable[[str], Steps[Result]],
+    deadline_of: Callable[[str], Deadline],
+    results: dict[str, Result],
+) -> None:
+    deadlines = {topic: deadline_of(topic) for topic in todo}
+    backoff = Backoff()
+    while todo:
+        failed = _attempt(todo, make, deadlines, results)
+        if not failed:
+            return
+        todo = list(failed)
+        backoff.pause(deadlines[todo[0]], failed[todo[0]])
+
+
+def _attempt(
+    todo: list[str],
+    make: Callable[[str], Steps[Result]],
+    deadlines: dict[str, Deadline],
+    results: dict[str, Result],
+) -> dict[str, PulsarError]:
+    """Run each conversation once; returns the retriable errors by topic."""
+    failed: dict[str, PulsarError] = {}
+    running: dict[str, tuple[Steps[Result], PendingReply]] = {}
+    conversations = {topic: make(topic) for topic in todo}
+    try:
+        for topic, steps in conversations.items():
+            _advance(topic, steps, None, running, results, failed)
+        while running:
+            for topic, (steps, pending) in list(running.items()):
+                try:
+                    answer: BaseCommand | PulsarError = pending.result(deadlines[topic])
+                except PulsarError as error:
+                    answer = error
+                _advance(topic, steps, answer, running, results, failed)
+    finally:
+        for steps in conversations.values():
+            steps.close()
+    return failed
+
+
+def _advance(
+    topic: str,
+    steps: Steps[Result],
+    answer: BaseCommand | PulsarError | None,
+    running: dict[str, tuple[Steps[Result], PendingReply]],
+    results: dict[str, Result],
+    failed: dict[str, PulsarError],
+) -> None:
+    """Resume one conversation up to its next request or its end."""
+    running.pop(topic, None)
+    try:
+        if answer is None:
+            pending = next(steps)
+        elif isinstance(answer, PulsarError):
+            pending = steps.throw(answer)
+        else:
+            pending = steps.send(answer)
+    except StopIteration as end:
+        results[topic] = end.value
+    except PulsarError as error:
+        if not error.retriable:
+            raise
+        failed[topic] = error
+    else:
+        running[topic] = (steps, pending)
