@@ -4,6 +4,7 @@ Offsets, bytes and validity are made by kernels in NumPy memory and wrapped, not
 (32-bit offsets), which is what Spark takes.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,9 @@ def fixed_array(arrow_type: Any, values: npt.NDArray[Any], valid: npt.NDArray[np
     return pa.Array.from_buffers(arrow_type, len(values), [bits, pa.py_buffer(values)], nulls)
 
 
-def bytes_array(rows: Rows, starts: IntArray, lengths: IntArray, arrow_type: Any, *, nulls_as_empty: bool = False) -> Any:
+def bytes_array(
+    rows: Rows, starts: IntArray, lengths: IntArray, arrow_type: Any, *, nulls_as_empty: bool = False
+) -> Any:
     """Byte ranges of ``rows.data`` (length -1 = null) as a binary or string array; text is made valid UTF-8."""
     offsets = np.empty(len(lengths) + 1, np.int32)
     total, nulls = bytes_offsets(lengths, offsets)
@@ -74,9 +77,7 @@ def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.
         return offsets, column
     bounds = offsets.tolist()
     whole = column.tobytes()
-    texts = [
-        whole[start:end].decode(errors="replace").encode() for start, end in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    texts = [whole[start:end].decode(errors="replace").encode() for start, end in itertools.pairwise(bounds)]
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     if ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError("text with replaced characters passes 2 GiB")
@@ -109,9 +110,7 @@ def key_array(rows: Rows) -> Any:
 
 def ordering_key_array(rows: Rows) -> Any:
     """The ordering key's bytes, null without one."""
-    return bytes_array(
-        rows, rows.field(layout.ROW_ORDERING_START), rows.field(layout.ROW_ORDERING_LENGTH), pa.binary()
-    )
+    return bytes_array(rows, rows.field(layout.ROW_ORDERING_START), rows.field(layout.ROW_ORDERING_LENGTH), pa.binary())
 
 
 def producer_name_array(rows: Rows) -> Any:

@@ -54,9 +54,7 @@ def table_of(entries: Entries | EntryTable | Iterable[EntrySlice]) -> EntryTable
     return entries if isinstance(entries, EntryTable) else inspect_entries(entries)
 
 
-def decode_entries(
-    entries: Entries | EntryTable | Iterable[EntrySlice], wanted: Collection[str] = ALL_COLUMNS
-) -> Any:
+def decode_entries(entries: Entries | EntryTable | Iterable[EntrySlice], wanted: Collection[str] = ALL_COLUMNS) -> Any:
     """All wanted messages of all entries, in order, as one RecordBatch; the caller bounds how many entries it passes.
 
     | column | type | remarks |

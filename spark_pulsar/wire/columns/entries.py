@@ -1,7 +1,7 @@
 """Many stored entries as arrays, and what their metadata says.
 
-``EntrySlice`` is the convenient form (one object per entry), ``Entries`` the columnar one. ``inspect_entries`` reads the
-metadata of all of them in one pass and yields the ``EntryTable`` that the decoders work on.
+``EntrySlice`` is the convenient form (one object per entry), ``Entries`` the columnar one. ``inspect_entries`` reads
+the metadata of all of them in one pass and yields the ``EntryTable`` that the decoders work on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -188,20 +188,25 @@ class EntryTable:
     def __len__(self) -> int:
         return len(self.entries)
 
+    def field(self, number: int) -> IntArray:
+        """One field of all entries."""
+        row: IntArray = self.fields[number]
+        return row
+
     @property
     def kinds(self) -> IntArray:
         """The ``Kind`` of each entry."""
-        return self.fields[layout.KIND]
+        return self.field(layout.KIND)
 
     @property
     def message_counts(self) -> IntArray:
         """Messages of each entry, all of them: 0 for a marker and for a chunk that is not the last, which counts 1."""
-        return self.fields[layout.COUNT]
+        return self.field(layout.COUNT)
 
     @property
     def publish_times(self) -> IntArray:
         """Publish time of each entry in milliseconds since 1970."""
-        return self.fields[layout.PUBLISH_TIME]
+        return self.field(layout.PUBLISH_TIME)
 
     @property
     def has_chunks(self) -> bool:
@@ -211,7 +216,7 @@ class EntryTable:
     @property
     def is_encrypted(self) -> npt.NDArray[np.bool_]:
         """Which entries are encrypted."""
-        return self.fields[layout.ENCRYPTION_KEYS] > 0
+        return np.greater(self.field(layout.ENCRYPTION_KEYS), 0)
 
     def chunk(self, i: int) -> ChunkFields:
         """The chunk fields of entry ``i``."""
@@ -223,12 +228,12 @@ class EntryTable:
     def metadata(self, i: int) -> memoryview:
         """The serialised MessageMetadata of entry ``i``."""
         start = self.fields[layout.METADATA_START, i]
-        return memoryview(self.entries.data[start : start + self.fields[layout.METADATA_LENGTH, i]])
+        return self.entries.data[start : start + self.fields[layout.METADATA_LENGTH, i]].data
 
     def payload(self, i: int) -> memoryview:
         """The payload of entry ``i`` as stored."""
         start = self.fields[layout.PAYLOAD_START, i]
-        return memoryview(self.entries.data[start : start + self.fields[layout.PAYLOAD_LENGTH, i]])
+        return self.entries.data[start : start + self.fields[layout.PAYLOAD_LENGTH, i]].data
 
     def part(self, first: int, end: int) -> EntryTable:
         """Entries ``first`` to ``end`` (exclusive)."""
@@ -300,5 +305,6 @@ def whole_message(
     for field in ("uuid", "num_chunks_from_msg", "total_chunk_msg_size", "chunk_id"):
         plain.ClearField(field)
     head = plain.SerializePartialToString()
-    data: Any = b"".join((len(head).to_bytes(4, "big"), head, payload))
+    body = payload.data if isinstance(payload, np.ndarray) else payload
+    data = b"".join((len(head).to_bytes(4, "big"), head, body))
     return EntrySlice(data, ledger_id, entry_id, partition, first_chunk=first_chunk)

@@ -30,7 +30,7 @@ def _codec(number: int) -> Any:
 def _snappy_size(data: npt.NDArray[np.uint8]) -> int:
     """The size that a raw snappy block announces in front, or -1."""
     size = 0
-    for i, byte in enumerate(data[:5].tolist()):
+    for i, byte in enumerate(data[:5].tobytes()):
         size |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
             return size
@@ -40,7 +40,7 @@ def _snappy_size(data: npt.NDArray[np.uint8]) -> int:
 def _inflate_zlib(data: npt.NDArray[np.uint8], size: int) -> bytes:
     stream = zlib.decompressobj()
     # One byte more than wanted shows that there is more, and bounds what a hostile stream may unpack.
-    unpacked = stream.decompress(data, size + 1)
+    unpacked = stream.decompress(data.data, size + 1)
     if len(unpacked) != size or not stream.eof:
         raise CorruptMessage(f"the zlib stream does not unpack to the declared {size} bytes")
     return unpacked

@@ -27,15 +27,16 @@ class Rows:
     """``[ROW_FIELDS, n]``, rows as in ``kernels.layout``."""
 
     def __len__(self) -> int:
-        return self.fields.shape[1]
+        return int(self.fields.shape[1])
 
     def field(self, number: int) -> IntArray:
         """One field of all rows."""
-        return self.fields[number]
+        row: IntArray = self.fields[number]
+        return row
 
     def entry_field(self, number: int) -> IntArray:
         """A field of the entry table, repeated for each of the entry's rows."""
-        return self.table.fields[number][self.fields[layout.ROW_ENTRY]]
+        return self.table.field(number)[self.field(layout.ROW_ENTRY)]
 
     def refuse(self, row: int, code: int) -> None:
         """Raises the typed error for the entry that ``row`` belongs to."""
@@ -70,7 +71,7 @@ def _unpacked(table: EntryTable) -> tuple[ByteArray, EntryTable]:
 
 
 def read_rows(table: EntryTable) -> Rows:
-    """Locates the wanted messages of all entries: bounds and ack bits applied, compacted-out messages and markers left out.
+    """Locates the wanted messages of all entries: within bounds and ack bits, not compacted out, no markers.
 
     :raises MalformedBatch: a payload does not hold what the metadata promises
     :raises EncryptedEntry: an entry is encrypted

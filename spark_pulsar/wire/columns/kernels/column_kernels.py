@@ -12,11 +12,11 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     Bytes,
     Ints,
     Table,
-    copy_bytes,
     inlined,
     kernel,
 )
 from spark_pulsar.wire.columns.kernels.layout import BAD_BASE64, COUNT, TOO_LARGE
+from spark_pulsar.wire.columns.kernels.memory import byte_at, copy_bytes
 from spark_pulsar.wire.columns.kernels.varints import varint_size, write_varint
 
 _LARGEST_OFFSET = 2**31 - 1
@@ -68,9 +68,9 @@ def gather_bytes(data: Bytes, starts: Ints, offsets: Ints, column: Bytes) -> Non
 def base64_size(data: Bytes, start: int, length: int) -> int:
     """Bytes that this base64 text stands for, with or without its padding; negative when its length is impossible."""
     digits = length
-    if length % 4 == 0 and length > 0 and data[start + length - 1] == _PADDING:
+    if length % 4 == 0 and length > 0 and byte_at(data, start + length - 1) == _PADDING:
         digits -= 1
-        if data[start + length - 2] == _PADDING:
+        if byte_at(data, start + length - 2) == _PADDING:
             digits -= 1
     if digits % 4 == 1:
         return BAD_BASE64
@@ -83,7 +83,7 @@ def decode_base64(data: Bytes, start: int, size: int, column: Bytes, at: int) ->
     bits, have = 0, 0
     digits = (size * 8 + 5) // 6
     for i in range(digits):
-        value = _BASE64_VALUES[data[start + i]]
+        value = _BASE64_VALUES[byte_at(data, start + i)]
         if value < 0:
             return BAD_BASE64
         bits = (bits << 6 | value) & 0xFFFFFF
@@ -97,7 +97,7 @@ def decode_base64(data: Bytes, start: int, size: int, column: Bytes, at: int) ->
 
 @kernel(READ_BYTES, READ_INTS, READ_INTS, READ_INTS, WRITE_OFFSETS)
 def key_offsets(data: Bytes, starts: Ints, lengths: Ints, base64: Ints, offsets: Ints) -> tuple[int, int]:
-    """As ``bytes_offsets`` for keys of which some (``base64[i]`` = 1) are base64 text: (total, nulls) or (code, row)."""
+    """As ``bytes_offsets``, keys with ``base64[i]`` = 1 being base64 text: (total, nulls) or (code, row)."""
     total, nulls = 0, 0
     offsets[0] = 0
     for i in range(len(lengths)):
@@ -172,7 +172,7 @@ def write_message_ids(
 @inlined
 def utf8_sequence_size(data: Bytes, at: int, end: int) -> int:
     """Bytes of the valid UTF-8 sequence of one character at ``at``, or 0 when it is not valid (RFC 3629)."""
-    first = data[at] & 0xFF
+    first = byte_at(data, at)
     if first < 0x80:
         return 1
     if first < 0xC2 or first > 0xF4:
@@ -181,9 +181,9 @@ def utf8_sequence_size(data: Bytes, at: int, end: int) -> int:
     if size > end - at:
         return 0
     for i in range(1, size):
-        if data[at + i] & 0xC0 != 0x80:
+        if byte_at(data, at + i) & 0xC0 != 0x80:
             return 0
-    second = data[at + 1] & 0xFF
+    second = byte_at(data, at + 1)
     overlong = (first == 0xE0 and second < 0xA0) or (first == 0xF0 and second < 0x90)
     beyond = (first == 0xED and second > 0x9F) or (first == 0xF4 and second > 0x8F)
     return 0 if overlong or beyond else size
@@ -194,7 +194,7 @@ def first_invalid_text(column: Bytes, offsets: Ints) -> int:
     """Index of the first item that is not valid UTF-8, or -1."""
     high = 0
     for at in range(offsets[0], offsets[len(offsets) - 1]):
-        high |= column[at] & 0x80
+        high |= byte_at(column, at) & 0x80
     if high == 0:
         return -1
     for i in range(len(offsets) - 1):

@@ -60,20 +60,21 @@ class Table(Protocol):
     def __setitem__(self, index: tuple[int, int], value: int) -> None: ...
 
 
+def _array(item: str, dimensions: int = 1, *, readonly: bool = False) -> Any:
+    """The type of a contiguous array argument; None when nothing is compiled."""
+    return types.Array(getattr(types, item), dimensions, "C", readonly=readonly) if COMPILED else None
+
+
 # Argument types of kernels. Arrays that are only read also accept read-only memory, such as Arrow's.
-if COMPILED:
-    READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-    WRITE_BYTES = types.Array(types.uint8, 1, "C")
-    READ_INTS = types.Array(types.int64, 1, "C", readonly=True)
-    WRITE_INTS = types.Array(types.int64, 1, "C")
-    READ_OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
-    WRITE_OFFSETS = types.Array(types.int32, 1, "C")
-    READ_TABLE = types.Array(types.int64, 2, "C", readonly=True)
-    WRITE_TABLE = types.Array(types.int64, 2, "C")
-    INT = types.int64
-else:
-    READ_BYTES = WRITE_BYTES = READ_INTS = WRITE_INTS = READ_OFFSETS = WRITE_OFFSETS = None
-    READ_TABLE = WRITE_TABLE = INT = None
+READ_BYTES = _array("uint8", readonly=True)
+WRITE_BYTES = _array("uint8")
+READ_INTS = _array("int64", readonly=True)
+WRITE_INTS = _array("int64")
+READ_OFFSETS = _array("int32", readonly=True)
+WRITE_OFFSETS = _array("int32")
+READ_TABLE = _array("int64", 2, readonly=True)
+WRITE_TABLE = _array("int64", 2)
+INT: Any = types.int64 if COMPILED else None
 
 Result = TypeVar("Result")
 
@@ -136,7 +137,7 @@ def _interpreted(function: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(function)
     def run(*arguments: Any) -> Result:
-        return function(*(memoryview(a) if isinstance(a, np.ndarray) else a for a in arguments))
+        return function(*(a.data if isinstance(a, np.ndarray) else a for a in arguments))
 
     return run
 
@@ -165,18 +166,3 @@ def inlined(function: Callable[..., Result]) -> Callable[..., Result]:
         return function
     compiled: Callable[..., Result] = numba.njit(nogil=True, error_model="numpy")(function)
     return compiled
-
-
-def _copy_in_loop(target: Bytes, target_at: int, source: Bytes, source_at: int, length: int) -> None:
-    """Copies ``length`` bytes; both ranges must lie inside their arrays."""
-    for i in range(length):
-        target[target_at + i] = source[source_at + i]
-
-
-def _copy_by_slice(target: Any, target_at: int, source: Any, source_at: int, length: int) -> None:
-    """Copies ``length`` bytes between memoryviews at once: a loop would take a microsecond for ten bytes."""
-    target[target_at : target_at + length] = source[source_at : source_at + length]
-
-
-copy_bytes: Callable[[Any, int, Any, int, int], None] = inlined(_copy_in_loop) if COMPILED else _copy_by_slice
-"""``copy_bytes(target, target_at, source, source_at, length)`` for kernels."""

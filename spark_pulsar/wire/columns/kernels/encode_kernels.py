@@ -12,11 +12,11 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     Bytes,
     Ints,
     Table,
-    copy_bytes,
     inlined,
     kernel,
 )
 from spark_pulsar.wire.columns.kernels.layout import BATCH_END, BATCH_FIRST, BATCH_GROUP, BATCH_START, BATCH_STOP
+from spark_pulsar.wire.columns.kernels.memory import byte_at, copy_bytes
 from spark_pulsar.wire.columns.kernels.varints import varint_size, write_varint
 
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
@@ -32,11 +32,11 @@ def encode_base64(data: Bytes, offsets: Ints, text_offsets: Ints, text: Bytes) -
         at, end, to = offsets[i], offsets[i + 1], text_offsets[i]
         while at < end:
             have = min(3, end - at)
-            bits = (data[at] & 0xFF) << 16
+            bits = (byte_at(data, at)) << 16
             if have > 1:
-                bits |= (data[at + 1] & 0xFF) << 8
+                bits |= (byte_at(data, at + 1)) << 8
             if have > 2:
-                bits |= data[at + 2] & 0xFF
+                bits |= byte_at(data, at + 2)
             text[to] = _ALPHABET[bits >> 18]
             text[to + 1] = _ALPHABET[bits >> 12 & 63]
             text[to + 2] = _ALPHABET[bits >> 6 & 63] if have > 1 else _PADDING
@@ -127,35 +127,38 @@ def metadata_sizes(
         sizes[r] = size
 
 
-@kernel(READ_INTS, READ_INTS, READ_INTS, READ_INTS, READ_BYTES, INT, INT, WRITE_INTS, WRITE_TABLE)
+@kernel(READ_INTS, READ_INTS, READ_INTS, READ_INTS, READ_BYTES, READ_INTS, INT, INT, WRITE_INTS, WRITE_TABLE)
 def cut_batches(
     rows: Ints,
     group_offsets: Ints,
     first_ids: Ints,
     value_offsets: Ints,
     value_valid: Bytes,
+    sizes: Ints,
     most_messages: int,
     most_bytes: int,
-    sizes: Ints,
+    item_sizes: Ints,
     batches: Table,
 ) -> tuple[int, int]:
     """Cuts each group's rows, in order, into batches within both limits; returns (batches, bytes of all).
 
-    Completes ``sizes`` by the sequence ids. A row above ``most_bytes`` becomes a batch of its own.
+    ``item_sizes[j]`` becomes the size of the metadata of ``rows[j]`` with its sequence id. A row above ``most_bytes``
+    becomes a batch of its own.
     """
-    b, at = 0, 0
+    b, at, first, start = 0, 0, 0, 0
     for g in range(len(group_offsets) - 1):
         open_batch = False
         for j in range(group_offsets[g], group_offsets[g + 1]):
             r = rows[j]
-            sizes[r] += 1 + varint_size(first_ids[g] + j - group_offsets[g])
-            item = 4 + sizes[r]
+            item_sizes[j] = sizes[r] + 1 + varint_size(first_ids[g] + j - group_offsets[g])
+            item = 4 + item_sizes[j]
             if is_valid(value_valid, r):
                 item += value_offsets[r + 1] - value_offsets[r]
-            full = open_batch and (j - batches[BATCH_FIRST, b] >= most_messages or at + item - batches[BATCH_START, b] > most_bytes)
-            if full:
+            if open_batch and (j - first >= most_messages or at + item - start > most_bytes):
                 b += 1
-            if full or not open_batch:
+                open_batch = False
+            if not open_batch:
+                first, start = j, at
                 batches[BATCH_GROUP, b] = g
                 batches[BATCH_FIRST, b] = j
                 batches[BATCH_START, b] = at
@@ -218,7 +221,7 @@ def write_batches(
     rows: Ints,
     group_offsets: Ints,
     first_ids: Ints,
-    sizes: Ints,
+    item_sizes: Ints,
     values: Bytes,
     value_offsets: Ints,
     value_valid: Bytes,
@@ -244,11 +247,18 @@ def write_batches(
             r = rows[j]
             valid = is_valid(value_valid, r)
             length = value_offsets[r + 1] - value_offsets[r] if valid else 0
-            at = write_uint32(target, at, sizes[r])
+            at = write_uint32(target, at, item_sizes[j])
             if len(property_offsets) > 0:
                 at = write_properties(
-                    target, at, r, property_offsets, property_keys, property_key_offsets, property_values, property_value_offsets
-                )
+                    target,
+                    at,
+                    r,
+                    property_offsets,
+                    property_keys,
+                    property_key_offsets,
+                    property_values,
+                    property_value_offsets,
+                )  # fmt: skip
             has_key = len(key_offsets) > 0 and is_valid(key_valid, r)
             if has_key:
                 at = write_delimited(target, at, 0x12, keys, key_offsets[r], key_offsets[r + 1] - key_offsets[r])

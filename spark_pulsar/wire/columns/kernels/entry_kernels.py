@@ -22,7 +22,6 @@ from spark_pulsar.wire.columns.kernels.layout import (
     COUNT,
     ENCRYPTION_KEYS,
     ENTRY_FIELDS,
-    EVENT_TIME,
     HEAD_START,
     KEY_LENGTH,
     KIND,
@@ -48,6 +47,7 @@ from spark_pulsar.wire.columns.kernels.layout import (
     UNCOMPRESSED_SIZE,
     UUID_LENGTH,
 )
+from spark_pulsar.wire.columns.kernels.memory import byte_at
 from spark_pulsar.wire.columns.kernels.varints import as_int32, read_field, read_uint32
 
 _PROPERTIES_TAG = 0x22
@@ -60,13 +60,13 @@ _CHECKSUM_MAGIC = 0x01
 @inlined
 def read_headers(data: Bytes, at: int, end: int, table: Table, i: int) -> int:
     """Fills the places of metadata and payload of entry ``i``; returns 0 or a negative code."""
-    if end - at >= 6 and data[at] == 0x0E and data[at + 1] == _BROKER_METADATA_MAGIC:
+    if end - at >= 6 and byte_at(data, at) == 0x0E and byte_at(data, at + 1) == _BROKER_METADATA_MAGIC:
         size = read_uint32(data, at + 2)
         if size > end - at - 6:
             return TRUNCATED
         at += 6 + size
     table[CHECKSUM, i] = ABSENT
-    if end - at >= 6 and data[at] == 0x0E and data[at + 1] == _CHECKSUM_MAGIC:
+    if end - at >= 6 and byte_at(data, at) == 0x0E and byte_at(data, at + 1) == _CHECKSUM_MAGIC:
         table[CHECKSUM, i] = read_uint32(data, at + 2)
         at += 6
     if end - at < 4:

@@ -2,6 +2,7 @@
 
 from spark_pulsar.wire.columns.kernels.column_kernels import utf8_sequence_size
 from spark_pulsar.wire.columns.kernels.compiler import READ_BYTES, READ_INTS, WRITE_INTS, Bytes, Ints, inlined, kernel
+from spark_pulsar.wire.columns.kernels.memory import byte_at
 
 _MASK_32 = 0xFFFFFFFF
 _MASK_31 = 0x7FFFFFFF
@@ -14,10 +15,10 @@ _C2 = 0x1B873593
 def code_point(data: Bytes, at: int, size: int) -> int:
     """The character of a valid UTF-8 sequence."""
     if size == 1:
-        return data[at] & 0x7F
-    point = data[at] & (0xFF >> (size + 1))
+        return byte_at(data, at) & 0x7F
+    point = byte_at(data, at) & (0xFF >> (size + 1))
     for i in range(1, size):
-        point = point << 6 | data[at + i] & 0x3F
+        point = point << 6 | byte_at(data, at + i) & 0x3F
     return point
 
 
@@ -60,12 +61,13 @@ def murmur3_32(data: Bytes, at: int, length: int) -> int:
     value = 0
     tail = at + (length & ~3)
     while at < tail:
-        word = data[at] & 0xFF | (data[at + 1] & 0xFF) << 8 | (data[at + 2] & 0xFF) << 16 | (data[at + 3] & 0xFF) << 24
+        low = byte_at(data, at) | byte_at(data, at + 1) << 8
+        word = low | byte_at(data, at + 2) << 16 | byte_at(data, at + 3) << 24
         value = (rotate_left(value ^ scramble(word), 13) * 5 + 0xE6546B64) & _MASK_32
         at += 4
     word = 0
     for i in range(length & 3):
-        word |= (data[tail + i] & 0xFF) << 8 * i
+        word |= (byte_at(data, tail + i)) << 8 * i
     value ^= scramble(word)  # scramble(0) is 0: nothing changes without a tail
     value ^= length & _MASK_32
     value = (value ^ value >> 16) * 0x85EBCA6B & _MASK_32

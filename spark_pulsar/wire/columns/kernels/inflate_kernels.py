@@ -2,6 +2,7 @@
 
 from spark_pulsar.wire.columns.kernels.compiler import READ_BYTES, Bytes, inlined, kernel
 from spark_pulsar.wire.columns.kernels.layout import BAD_LENGTH, TRUNCATED
+from spark_pulsar.wire.columns.kernels.memory import byte_at
 
 _RUN = 15
 _SHORTEST_MATCH = 4
@@ -16,7 +17,7 @@ def read_run(data: Bytes, at: int, nibble: int) -> tuple[int, int]:
         while byte == 0xFF:
             if at >= len(data):
                 return 0, TRUNCATED
-            byte = data[at] & 0xFF
+            byte = byte_at(data, at)
             length += byte
             at += 1
     return length, at
@@ -27,7 +28,7 @@ def lz4_block_size(data: Bytes) -> int:
     """Bytes that a raw LZ4 block unpacks to, or a negative code. Offsets of matches are not looked at."""
     at, size = 0, 0
     while at < len(data):
-        token = data[at] & 0xFF
+        token = byte_at(data, at)
         literals, at = read_run(data, at + 1, token >> 4)
         if at < 0:
             return at

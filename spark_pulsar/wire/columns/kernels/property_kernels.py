@@ -1,7 +1,18 @@
 """Properties of messages: found again in their metadata, listed flat, the last of equal keys kept."""
 
-from spark_pulsar.wire.columns.kernels.compiler import READ_BYTES, READ_INTS, WRITE_OFFSETS, WRITE_TABLE, Bytes, Ints, Table, inlined, kernel
+from spark_pulsar.wire.columns.kernels.compiler import (
+    READ_BYTES,
+    READ_INTS,
+    WRITE_OFFSETS,
+    WRITE_TABLE,
+    Bytes,
+    Ints,
+    Table,
+    inlined,
+    kernel,
+)
 from spark_pulsar.wire.columns.kernels.layout import MISSING_FIELD
+from spark_pulsar.wire.columns.kernels.memory import byte_at
 from spark_pulsar.wire.columns.kernels.varints import read_field
 
 # Row of the property table.
@@ -47,8 +58,8 @@ def same_key(data: Bytes, table: Table, p: int, q: int) -> bool:
     if length != table[PROPERTY_KEY_LENGTH, q]:
         return False
     left, right = table[PROPERTY_KEY_START, p], table[PROPERTY_KEY_START, q]
-    for i in range(length):
-        if data[left + i] != data[right + i]:
+    for i in range(length):  # noqa: SIM110 - kernels cannot close over names
+        if byte_at(data, left + i) != byte_at(data, right + i):
             return False
     return True
 

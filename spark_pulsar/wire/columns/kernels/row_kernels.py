@@ -77,8 +77,15 @@ _NULL_KEY_FLAG = 4
 
 
 @inlined
-def set_flag(flags: int, flag: int, value: int) -> int:
-    """The flag as the last occurrence of its field says."""
+def with_flag(flags: int, tag: int, value: int) -> int:
+    """The flags after a boolean field: its last occurrence counts. Other fields change nothing."""
+    flag = 0
+    if tag == _COMPACTED_OUT:
+        flag = _COMPACTED_OUT_FLAG
+    elif tag == _NULL_VALUE:
+        flag = _NULL_VALUE_FLAG
+    elif tag == _NULL_KEY:
+        flag = _NULL_KEY_FLAG
     return flags | flag if value != 0 else flags & ~flag
 
 
@@ -113,12 +120,8 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
         elif tag == _ORDERING_KEY:
             rows[ROW_ORDERING_START, r] = start
             rows[ROW_ORDERING_LENGTH, r] = value
-        elif tag == _COMPACTED_OUT:
-            flags = set_flag(flags, _COMPACTED_OUT_FLAG, value)
-        elif tag == _NULL_VALUE:
-            flags = set_flag(flags, _NULL_VALUE_FLAG, value)
-        elif tag == _NULL_KEY:
-            flags = set_flag(flags, _NULL_KEY_FLAG, value)
+        else:
+            flags = with_flag(flags, tag, value)
     rows[ROW_KEY_IS_BASE64, r] = key_is_base64
     rows[ROW_EVENT_TIME, r] = event_time
     rows[ROW_PROPERTY_COUNT, r] = properties
@@ -142,7 +145,7 @@ def walk_batch(
     rows: Table,
     r: int,
 ) -> int:
-    """Writes the wanted messages of batch entry ``i`` from row ``r`` on; returns the next free row or a negative code."""
+    """Writes the wanted messages of batch ``i`` from row ``r`` on; returns the next free row or a negative code."""
     at = entries[PAYLOAD_START, i]
     end = at + entries[PAYLOAD_LENGTH, i]
     for index in range(min(entries[COUNT, i], stop)):

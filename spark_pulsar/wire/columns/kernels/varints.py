@@ -7,6 +7,7 @@ protocol never used.
 
 from spark_pulsar.wire.columns.kernels.compiler import Bytes, inlined
 from spark_pulsar.wire.columns.kernels.layout import BAD_LENGTH, BAD_TAG, BAD_VARINT, MIN_INT64, TRUNCATED
+from spark_pulsar.wire.columns.kernels.memory import byte_at
 
 _LONGEST_32_BIT_VARINT = 5
 _LARGEST_UINT32 = 0xFFFFFFFF
@@ -17,14 +18,14 @@ def read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Reads one integer of up to 64 bits (as two's complement); returns it and the position behind it."""
     if at >= end:
         return 0, BAD_VARINT
-    byte = data[at] & 0xFF
+    byte = byte_at(data, at)
     at += 1
     value = byte & 0x7F
     shift = 7
     while byte >= 0x80:
         if at >= end or shift > 63:
             return 0, BAD_VARINT
-        byte = data[at] & 0xFF
+        byte = byte_at(data, at)
         at += 1
         if shift < 63:
             value |= (byte & 0x7F) << shift
@@ -39,7 +40,7 @@ def read_length(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Reads the length of a delimited field; returns it and the position of its first byte. It ends within ``end``."""
     if at >= end:
         return 0, BAD_VARINT
-    byte = data[at] & 0xFF
+    byte = byte_at(data, at)
     if byte < 0x80:
         if byte > end - at - 1:
             return 0, BAD_LENGTH
@@ -59,7 +60,7 @@ def read_field(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
     ``value`` is the number of a varint field or the length of a delimited one, whose bytes begin at ``start``;
     fields of fixed width are stepped over with value 0.
     """
-    tag, after = data[at] & 0xFF, at + 1
+    tag, after = byte_at(data, at), at + 1
     if tag >= 0x80:
         tag, after = read_varint(data, at, end)
         if after < 0:
@@ -88,7 +89,8 @@ def read_field(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
 @inlined
 def read_uint32(data: Bytes, at: int) -> int:
     """Reads four big-endian bytes, which must be there."""
-    return (data[at] & 0xFF) << 24 | (data[at + 1] & 0xFF) << 16 | (data[at + 2] & 0xFF) << 8 | (data[at + 3] & 0xFF)
+    high = byte_at(data, at) << 24 | byte_at(data, at + 1) << 16
+    return high | byte_at(data, at + 2) << 8 | byte_at(data, at + 3)
 
 
 @inlined

@@ -1,0 +1,242 @@
+"""Arrow → batch payloads: rows of each group, in order, cut into batches that are ready to be compressed and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from spark_pulsar.wire.columns.entries import ByteArray, IntArray
+from spark_pulsar.wire.columns.flat import (
+    NO_COLUMN,
+    NO_INTS,
+    NO_PROPERTIES,
+    FlatBytes,
+    FlatProperties,
+    event_times_ms,
+    flat_bytes,
+    flat_properties,
+)
+from spark_pulsar.wire.columns.hashes import RowGroups, TextKeys, one_group
+from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.kernels.encode_kernels import cut_batches, metadata_sizes, write_batches
+
+if TYPE_CHECKING:
+    from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+
+DEFAULT_MAX_MESSAGES: Final = 1000
+DEFAULT_MAX_BYTES: Final = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageColumns:
+    """The columns of messages to be sent, in the form kernels take."""
+
+    value: FlatBytes
+    keys: FlatBytes
+    keys_are_base64: bool
+    ordering_keys: FlatBytes
+    properties: FlatProperties
+    event_times_ms: IntArray
+    """0 = none; an empty array = none at all."""
+
+    def __len__(self) -> int:
+        return len(self.value.offsets) - 1
+
+    def describe(self, row: int, metadata: MessageMetadata) -> bytes:
+        """Sets what ``metadata`` says of one row that is sent alone, not in a batch; returns its payload.
+
+        This is for the rare row that is too large for a batch (chunks) or is to be delivered later.
+        """
+        self.describe_keys(row, metadata)
+        if len(self.properties.bounds):
+            first, end = self.properties.bounds[2 * row : 2 * row + 2].tolist()
+            for place in range(first, end):
+                key, value = self.properties.keys.item(place), self.properties.values.item(place)
+                metadata.properties.add(
+                    key=(key or b"").decode(errors="replace"), value=(value or b"").decode(errors="replace")
+                )
+        if len(self.event_times_ms) and self.event_times_ms[row]:
+            metadata.event_time = int(self.event_times_ms[row]) & 0xFFFFFFFFFFFFFFFF
+        payload = self.value.item(row)
+        if payload is None:
+            metadata.null_value = True
+        return payload or b""
+
+    def describe_keys(self, row: int, metadata: MessageMetadata) -> None:
+        """Sets key and ordering key of one row in ``metadata``."""
+        key = self.keys.item(row)
+        if key is not None:
+            metadata.partition_key = key.decode(errors="replace")
+            if self.keys_are_base64:
+                metadata.partition_key_b64_encoded = True
+        ordering_key = self.ordering_keys.item(row)
+        if ordering_key is not None:
+            metadata.ordering_key = ordering_key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedBatch:
+    """One batch payload and what its MessageMetadata must say."""
+
+    columns: MessageColumns
+    group: int
+    """Index of the group (partition) its rows belong to."""
+    rows: IntArray
+    """Row numbers in the columns, in the order of the messages."""
+    first_sequence_id: int
+    payload: memoryview
+    """The batch items, before compression."""
+
+    @property
+    def message_count(self) -> int:
+        """Number of messages, at least 1."""
+        return len(self.rows)
+
+    @property
+    def last_sequence_id(self) -> int:
+        """Sequence id of the last message."""
+        return self.first_sequence_id + len(self.rows) - 1
+
+    @property
+    def key(self) -> bytes | None:
+        """Key text of the first message, which is the batch's key for the broker; None without key."""
+        return self.columns.keys.item(int(self.rows[0]))
+
+    @property
+    def key_is_base64(self) -> bool:
+        """Whether ``key`` is base64 text."""
+        return self.columns.keys_are_base64
+
+    @property
+    def ordering_key(self) -> bytes | None:
+        """Ordering key of the first message; None without one."""
+        return self.columns.ordering_keys.item(int(self.rows[0]))
+
+    def describe(self, metadata: MessageMetadata) -> None:
+        """Sets the fields of ``metadata`` that depend on the batch: count, sequence ids, keys of the first message.
+
+        Left to the caller: producer_name, publish_time, compression, uncompressed_size (= len(payload)).
+        """
+        metadata.num_messages_in_batch = self.message_count
+        metadata.sequence_id = self.first_sequence_id
+        if self.message_count > 1:
+            metadata.highest_sequence_id = self.last_sequence_id
+        self.columns.describe_keys(int(self.rows[0]), metadata)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedBatches:
+    """All batches of some columns, group by group; iterating makes one small object per batch."""
+
+    columns: MessageColumns
+    groups: RowGroups
+    first_sequence_ids: IntArray
+    buffer: ByteArray
+    table: IntArray
+    """``[BATCH_FIELDS, n]``, rows as in ``kernels.layout``."""
+
+    def __len__(self) -> int:
+        return int(self.table.shape[1])
+
+    def __getitem__(self, i: int) -> EncodedBatch:
+        group, first, stop, start, end = self.table[:, i].tolist()
+        return EncodedBatch(
+            columns=self.columns,
+            group=group,
+            rows=self.groups.rows[first:stop],
+            first_sequence_id=int(self.first_sequence_ids[group] + first - self.groups.offsets[group]),
+            payload=self.buffer[start:end].data,
+        )
+
+    def __iter__(self) -> Iterator[EncodedBatch]:
+        return (self[i] for i in range(len(self)))
+
+
+def message_columns(
+    value: Any,
+    *,
+    keys: TextKeys | None = None,
+    ordering_keys: Any = None,
+    properties: Any = None,
+    event_times: Any = None,
+) -> MessageColumns:
+    """Takes Arrow columns of equal length.
+
+    :param value: strings or bytes (plain, large, view, dictionary, sliced, chunked); null = null_value
+    :param keys: from ``hashes.text_keys``
+    :param ordering_keys: bytes or strings; null = none
+    :param properties: map of strings to strings; null = none
+    :param event_times: timestamps, or integers in milliseconds; null or 0 = none
+    :raises TypeError: a column of another type
+    :raises ValueError: columns of different length; a property's value is null
+    """
+    columns = MessageColumns(
+        value=flat_bytes(value),
+        keys=NO_COLUMN if keys is None else keys.text,
+        keys_are_base64=keys is not None and keys.is_base64,
+        ordering_keys=NO_COLUMN if ordering_keys is None else flat_bytes(ordering_keys),
+        properties=NO_PROPERTIES if properties is None else flat_properties(properties),
+        event_times_ms=NO_INTS if event_times is None else event_times_ms(event_times),
+    )
+    lengths = {
+        "keys": None if keys is None else len(keys),
+        "ordering_keys": None if ordering_keys is None else len(ordering_keys),
+        "properties": None if properties is None else len(properties),
+        "event_times": None if event_times is None else len(event_times),
+    }
+    for name, length in lengths.items():
+        if length not in (None, len(columns)):
+            raise ValueError(f"{name} has {length} rows, value has {len(columns)}")
+    return columns
+
+
+def encode_batches(
+    columns: MessageColumns,
+    *,
+    groups: RowGroups | None = None,
+    first_sequence_ids: Sequence[int] = (),
+    max_messages: int = DEFAULT_MAX_MESSAGES,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> EncodedBatches:
+    """Encodes the rows of each group, in order, into batches.
+
+    :param groups: rows by partition (``hashes.group_rows``); default: all rows in one group. Rows may be left
+        out or repeated
+    :param first_sequence_ids: per group, the sequence id of its first row; the next rows count on. Default: 0
+    :param max_messages: messages of one batch at most
+    :param max_bytes: bytes of one batch payload at most; a single row above that becomes a batch of its own, which
+        the caller may send as chunks instead (``MessageColumns.describe``)
+    :raises ValueError: limits below 1, a row number that does not exist, or not one sequence id per group
+    """
+    groups = one_group(len(columns)) if groups is None else groups
+    if max_messages < 1 or max_bytes < 1:
+        raise ValueError("limits of a batch are 1 at least")
+    ids = np.array(first_sequence_ids if len(first_sequence_ids) else [0] * len(groups), np.int64)
+    rows, offsets = np.ascontiguousarray(groups.rows, np.int64), np.ascontiguousarray(groups.offsets, np.int64)
+    if len(ids) != len(groups):
+        raise ValueError(f"{len(groups)} groups need as many first sequence ids, not {len(ids)}")
+    if len(rows) and not (rows.min() >= 0 and rows.max() < len(columns)):
+        raise ValueError("a group names a row that does not exist")
+    if offsets[0] != 0 or offsets[-1] != len(rows) or (np.diff(offsets) < 0).any():
+        raise ValueError("the offsets of the groups do not divide their rows")
+    value, keys, ordering, properties = columns.value, columns.keys, columns.ordering_keys, columns.properties
+    base64 = int(columns.keys_are_base64)
+    sizes = np.empty(len(columns), np.int64)
+    metadata_sizes(
+        value.offsets, value.valid, keys.offsets, keys.valid, base64, ordering.offsets, ordering.valid,
+        properties.bounds, properties.keys.offsets, properties.values.offsets, columns.event_times_ms, sizes,
+    )  # fmt: skip
+    item_sizes, table = np.empty(len(rows), np.int64), np.empty((layout.BATCH_FIELDS, len(rows)), np.int64)
+    count, size = cut_batches(
+        rows, offsets, ids, value.offsets, value.valid, sizes, max_messages, max_bytes, item_sizes, table
+    )
+    buffer = np.empty(size, np.uint8)
+    write_batches(
+        rows, offsets, ids, item_sizes, value.data, value.offsets, value.valid, keys.data, keys.offsets, keys.valid,
+        base64, ordering.data, ordering.offsets, ordering.valid, properties.bounds, properties.keys.data,
+        properties.keys.offsets, properties.values.data, properties.values.offsets, columns.event_times_ms, buffer,
+    )  # fmt: skip
+    return EncodedBatches(columns, groups, ids, buffer, np.ascontiguousarray(table[:, :count]))
