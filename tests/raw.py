@@ -254,6 +254,11 @@ class RawConnection:
         self._fill_until(time.monotonic() + timeout_s, lambda: bool(self._frames))
         return self._frames.popleft() if self._frames else None
 
+    def serve(self) -> None:
+        """Read what has arrived, so that a PING of the broker is answered while the test waits elsewhere."""
+        while not self._closed_by_peer and self._readable(0):
+            self._read()
+
     def _take(self, wanted: Callable[[Frame], bool], name: str, timeout_s: float) -> Frame:
         seen = 0
 

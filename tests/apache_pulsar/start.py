@@ -202,7 +202,9 @@ def main() -> int:
     parser.add_argument("--data", required=True, type=Path, help="data directory, kept afterwards")
     parser.add_argument("--port", type=int, default=6650)
     parser.add_argument("--http-port", type=int, default=8080)
-    parser.add_argument("--set", action="append", default=[], metavar="key=value", help="any key of Pulsar's standalone.conf")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="key=value", help="any key of Pulsar's standalone.conf"
+    )
     args = parser.parse_args()
     conf = dict(setting.split("=", 1) for setting in args.set)
     server = ApachePulsar(args.data, args.port, args.http_port, free_ports(1)[0], conf)

@@ -42,7 +42,9 @@ def send_batched(client: pulsar.Client, topic: str, values: list[str], **setting
     return ids
 
 
-def receive(source: pulsar.Consumer | pulsar.Reader, count: int, timeout_ms: int = RECEIVE_TIMEOUT_MS) -> list[pulsar.Message]:
+def receive(
+    source: pulsar.Consumer | pulsar.Reader, count: int, timeout_ms: int = RECEIVE_TIMEOUT_MS
+) -> list[pulsar.Message]:
     """The next `count` messages of a consumer or reader, unacknowledged; fails with what came when one is missing."""
     take = source.read_next if isinstance(source, pulsar.Reader) else source.receive
     messages: list[pulsar.Message] = []

@@ -149,7 +149,9 @@ def test_an_ack_of_a_corrupt_message_counts(broker: Broker) -> None:
     _subscribe(raw, topic)
     messages = raw.expect_messages(2)
     ids = [_id(messages[0])]
-    answer = raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids, validation_error="ChecksumMismatch")
+    answer = raw.request(
+        "ACK", consumer_id=1, ack_type="Individual", message_id=ids, validation_error="ChecksumMismatch"
+    )
     assert answer.type == "ACK_RESPONSE"
     assert [message.payload for message in _redelivered(raw, topic, 1)] == [b"1"]
 

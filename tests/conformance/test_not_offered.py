@@ -81,7 +81,9 @@ def test_a_non_persistent_topic_is_refused(broker: Broker) -> None:
 
 
 @pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("path", ["/admin/v2/tenants", "/admin/v2/persistent/public/default/t/stats", "/admin/v2/clusters"])
+@pytest.mark.parametrize(
+    "path", ["/admin/v2/tenants", "/admin/v2/persistent/public/default/t/stats", "/admin/v2/clusters"]
+)
 def test_a_rest_call_that_is_not_offered_says_so(broker: Broker, path: str) -> None:
     status, answer = broker.rest("GET", path)
     assert status in (404, 405, 501)

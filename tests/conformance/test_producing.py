@@ -15,7 +15,12 @@ from tests.eventually import eventually
 from tests.raw import batch_payload
 
 EARLIEST = pulsar.InitialPosition.Earliest
-CODECS = [pulsar.CompressionType.LZ4, pulsar.CompressionType.ZLib, pulsar.CompressionType.ZSTD, pulsar.CompressionType.SNAPPY]
+CODECS = [
+    pulsar.CompressionType.LZ4,
+    pulsar.CompressionType.ZLib,
+    pulsar.CompressionType.ZSTD,
+    pulsar.CompressionType.SNAPPY,
+]
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 
 
@@ -216,7 +221,9 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_stored(broker: Broker) -> No
     receipts = [raw.expect("SEND_RECEIPT") for _ in range(3)]
     assert [receipt["sequence_id"] for receipt in receipts] == [0, 2, 3]
     assert [receipt.position[1] for receipt in receipts] == [0, 1, 2]
-    raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Exclusive", consumer_id=1, initialPosition="Earliest")
+    raw.request(
+        "SUBSCRIBE", topic=topic, subscription="s", subType="Exclusive", consumer_id=1, initialPosition="Earliest"
+    )
     raw.send("FLOW", consumer_id=1, messagePermits=10)
     messages = raw.expect_messages(3)
     assert [message.payload for message in messages] == [b"good", b"none", b"good"]
