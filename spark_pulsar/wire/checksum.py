@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import google_crc32c
 
 
@@ -15,3 +17,9 @@ def crc32c_of(buffer: bytes, start: int, end: int) -> int:
     """The checksum of a part of `buffer`. The part is copied: the library takes no views."""
     checksum: int = google_crc32c.value(buffer[start:end])
     return checksum
+
+
+def topics_hash(topics: Iterable[str]) -> str:
+    """The hash of a list of topic names that GET_TOPICS_OF_NAMESPACE and watchers compare (wire-protocol 5.13)."""
+    checksum = crc32c(",".join(sorted(topics)).encode())
+    return checksum.to_bytes(4, "little").hex()
