@@ -1,7 +1,7 @@
 """Fixtures of the whole suite: which broker, and one that a test may kill.
 
-`pytest --broker=ours` (default) starts our broker once for the session; `--broker=apache-pulsar` a real Apache Pulsar. With
-`APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session takes one that is running already.
+`pytest --broker=ours` (default) starts our broker once for the session; `--broker=apache-pulsar` a real Apache Pulsar.
+With `APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session takes one that is running already.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ def eventually(condition: Callable[[], Value], timeout_s: float = 10.0, every_s:
     """Return the first true value of `condition()`, asked again and again until `timeout_s` seconds are over.
 
     Raises:
-        AssertionError: The condition was still false (the message names it and its last value), or raised AssertionError
-            to the end (that error is raised then). Any other error of the condition is raised at once.
+        AssertionError: The condition was still false (the message names it and its last value), or raised
+            AssertionError to the end (that error is raised then). Any other error of the condition is raised at once.
     """
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()

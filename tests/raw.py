@@ -1,7 +1,8 @@
 """Pulsar's protocol frame by frame, for what an official client cannot be made to send or does not show.
 
-Commands and metadata are plain dicts under Pulsar's own field names, as in the recorded transcripts: only present fields, enums by
-name, bytes as hex text. Framing and checksum are done here a second time on purpose: our own codec is under test as well.
+Commands and metadata are plain dicts under Pulsar's own field names, as in the recorded transcripts: only present
+fields, enums by name, bytes as hex text. Framing and checksum are done here a second time on purpose: our own codec is
+under test as well.
 """
 
 from __future__ import annotations

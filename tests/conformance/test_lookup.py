@@ -183,7 +183,7 @@ def test_a_list_of_topics_is_one_subscription(broker: Broker) -> None:
 
 
 def test_a_pattern_finds_every_topic_that_matches(broker: Broker) -> None:
-    # covers MT-2, C12. Joining later matches is left out: this client polls every 60 s, whatever the period option says.
+    # covers MT-2, C12. Joining later matches is left out: this client polls every 60 s, whatever its option says.
     stem = broker.topic("pattern")
     client = broker.client()
     for name in ("-a", "-b", "other"):

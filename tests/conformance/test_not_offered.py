@@ -1,4 +1,4 @@
-"""What our broker does not offer yet is said, not passed over: an answer to the request id, on a connection that stays open.
+"""What our broker does not offer yet is said, not passed over: an answer, on a connection that stays open.
 
 The list here only shrinks: a feature that gets built leaves `NOT_OFFERED`, and its own tests come in.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pulsar
@@ -203,7 +204,7 @@ def test_shared_consumers_split_the_messages(broker: Broker) -> None:
                 share.append(consumer.receive(timeout_millis=100).data().decode())
             except pulsar.Timeout:
                 continue
-    assert sorted(sum(shares, []), key=int) == [str(number) for number in range(90)]
+    assert sorted(itertools.chain(*shares), key=int) == [str(number) for number in range(90)]
     assert all(len(share) >= 20 for share in shares)
     assert all(share == sorted(share, key=int) for share in shares)
 

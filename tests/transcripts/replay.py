@@ -1,7 +1,8 @@
 """Play the client's side of a recording, and compare the broker's side field by field.
 
-What the broker sends is ordered within a *lane* (one producer, one consumer, one request) and free across lanes: an expected frame is
-compared with the next unread frame of its lane, whatever else came before it. Ledger ids are mapped at their first appearance.
+What the broker sends is ordered within a *lane* (one producer, one consumer, one request) and free across lanes: an
+expected frame is compared with the next unread frame of its lane, whatever else came before it. Ledger and transaction
+ids are mapped at their first appearance.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 from tests.raw import Frame, RawConnection, command_bytes, entry_bytes, frame_bytes
 
 NO_REQUEST = 2**64 - 1
-_NOT_MAPPED = {2**64 - 1, 2**63 - 1}
+_MAPPED = ("ledgerId", "txnid_least_bits")
+_NOT_MAPPED = (2**64 - 1, 2**63 - 1)
+_UNKNOWN_TRANSACTION = 9999
 _ABSENT_HIGHEST = (0, 2**64 - 1)
 _QUIET_S = 0.25
 _TURN_S = 0.02
@@ -31,7 +34,7 @@ _ANY_VALUE = {
     "ACK_RESPONSE": {"message"},
     "GET_SCHEMA_RESPONSE": {"error_message"},
     "GET_OR_CREATE_SCHEMA_RESPONSE": {"error_message"},
-    "END_TXN_RESPONSE": {"message", "txnid_least_bits"},
+    "END_TXN_RESPONSE": {"message"},
     "CONSUMER_STATS_RESPONSE": {"address", "connectedSince"},
 }
 # Told more than once, at times (wire 5.12, TN-13).
@@ -114,7 +117,7 @@ class Replay:
     timeout_s: float = 10.0
     _connections: dict[str, RawConnection] = field(default_factory=dict)
     _unread: dict[str, list[Frame]] = field(default_factory=dict)
-    _ledgers: dict[int, int] = field(default_factory=dict)
+    _ids: dict[tuple[str, int], int] = field(default_factory=dict)
     _with_highest: set[tuple[str, int, int]] = field(default_factory=set)
     _permits: dict[tuple[str, int], int] = field(default_factory=dict)
     _split: list[Line] = field(default_factory=list)
@@ -154,25 +157,25 @@ class Replay:
                 self._with_highest.add((line.connection, fields["producer_id"], fields["sequence_id"]))
             assert frame.metadata is not None
             assert frame.payload is not None
-            rest = entry_bytes(frame.metadata, frame.payload, frame.checksum or "ok")
+            rest = entry_bytes(self._own_ids(line, frame.metadata), frame.payload, frame.checksum or "ok")
         connection.send_bytes(frame_bytes(command_bytes(frame.type, fields), rest))
 
     def _own_ids(self, line: Line, value: Any) -> Any:
-        """The client's fields with recorded ledger ids replaced by this run's."""
+        """Recorded fields with recorded ids replaced by this run's."""
         if isinstance(value, Mapping):
             return {
-                name: self._own_id(line, each) if name == "ledgerId" else self._own_ids(line, each)
+                name: self._own_id(line, name, each) if name in _MAPPED else self._own_ids(line, each)
                 for name, each in value.items()
             }
         if isinstance(value, list):
             return [self._own_ids(line, each) for each in value]
         return value
 
-    def _own_id(self, line: Line, recorded: int) -> int:
-        if recorded in _NOT_MAPPED:
-            return recorded
-        assert recorded in self._ledgers, f"{self._at(line)}: ledger {recorded} was never seen"
-        return self._ledgers[recorded]
+    def _own_id(self, line: Line, name: str, recorded: int) -> int:
+        if recorded in _NOT_MAPPED or name == "txnid_least_bits":
+            return self._ids.get((name, recorded), recorded)
+        assert (name, recorded) in self._ids, f"{self._at(line)}: {name} {recorded} was never seen"
+        return self._ids[name, recorded]
 
     def _expect(self, line: Line) -> None:
         wanted = lane(line.frame)
@@ -180,7 +183,7 @@ class Replay:
         while True:
             unread = self._unread[line.connection]
             for index, frame in enumerate(unread):
-                if frame.type != "CLOSED" and lane(frame) == wanted or frame.type == line.frame.type == "CLOSED":
+                if lane(frame) == wanted:
                     if self._is_repeat(frame, line):
                         continue
                     del unread[index]
@@ -214,7 +217,7 @@ class Replay:
             if name not in _ANY_VALUE.get(want.type, ()):
                 self._compare_value(line, f"{want.type}.{name}", want.fields[name], got.fields[name])
         for part in ("metadata", "payload", "checksum"):
-            wanted, found = getattr(want, part), getattr(got, part)
+            wanted, found = self._own_ids(line, getattr(want, part)), getattr(got, part)
             assert found == wanted, f"{where}: {part} of {want.type} is {found!r}, not {wanted!r}"
 
     def _compare_value(self, line: Line, name: str, want: Any, got: Any) -> None:
@@ -227,12 +230,12 @@ class Replay:
         if name == "CONNECTED.feature_flags":
             want = {flag: value for flag, value in want.items() if flag not in self.optional_flags}
             got = {flag: value for flag, value in got.items() if value}
-        if name.endswith(".ledgerId") and want not in _NOT_MAPPED:
-            mapped = self._ledgers.setdefault(want, got)
-            assert got == mapped, f"{where} is {got}; ledger {want} was {mapped} before"
-            assert list(self._ledgers.values()).count(got) == 1, (
-                f"{where}: {got} stands for two ledgers: {self._ledgers}"
-            )
+        field_name = name.rpartition(".")[2]
+        if field_name in _MAPPED and want not in _NOT_MAPPED and want != _UNKNOWN_TRANSACTION:
+            mapped = self._ids.setdefault((field_name, want), got)
+            assert got == mapped, f"{where} is {got}; {want} was {mapped} before"
+            same = [key for key, value in self._ids.items() if key[0] == field_name and value == got]
+            assert len(same) == 1, f"{where}: {got} stands for two of the recording: {same}"
         elif isinstance(want, Mapping):
             assert isinstance(got, Mapping), where
             assert set(got) == set(want), f"{where} is {got}, not {want}"
