@@ -1,0 +1,201 @@
+"""Acknowledgement and redelivery requests (section 9 of the rules; wire-protocol 5.7, 5.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.ledger.cursor_records import CursorAcked, CursorMarkDeleted
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.ids import Position, signed
+from spark_pulsar.wire import ack_sets, commands
+from spark_pulsar.wire.pulsar_api_pb2 import (
+    CommandAck,
+    CommandRedeliverUnacknowledgedMessages,
+    CommandSubscribe,
+)
+
+from . import sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_pulsar.ledger.cursor_records import BatchSet, EntryRange
+    from spark_pulsar.ledger.managed import ManagedLedger
+    from spark_pulsar.ledger.records import Record
+
+    from .consumers import Consumer
+    from .core import Core
+    from .events import AcksReceived
+    from .sessions import Session
+
+
+def on_acks(core: Core, event: AcksReceived) -> None:
+    """An ACK of whole entries. Of an unknown consumer: ignored without an answer (ACK-4)."""
+    session = core.sessions.get(event.session_id)
+    if session is None:
+        return
+    sessions.heard_from(session)
+    ack = event.ack
+    consumer = session.consumers.get(ack.consumer_id)
+    if consumer is None:
+        return
+    wants_receipt = ack.request_id is not None
+    if ack.is_cumulative:
+        if len(ack.ranges) == 1 and ack.ranges[0][2] - ack.ranges[0][1] == 1:
+            ledger_id, entry_id, _ = ack.ranges[0]
+            _ack_through(core, consumer, Position(ledger_id, entry_id), None, wants_receipt=wants_receipt)
+    else:
+        _ack_each(core, consumer, ack.ranges, (), wants_receipt=wants_receipt)
+    _answer(core, consumer, ack.request_id)
+
+
+def on_ack(core: Core, session: Session, command: CommandAck) -> None:
+    """An ACK with bit sets, properties, or anything else that is rare."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    request_id = command.request_id if command.HasField("request_id") else None
+    if command.HasField("txnid_least_bits") or command.HasField("txnid_most_bits"):
+        if request_id is not None:
+            refusal = NotAllowed("Transactions are not enabled.")
+            core.send(session, commands.ack_response(consumer.consumer_id, request_id, refusal))
+        return
+    wants_receipt = request_id is not None
+    whole: list[EntryRange] = []
+    partial: list[BatchSet] = []
+    for message_id in command.message_id:
+        ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
+        if message_id.ack_set:
+            partial.append((ledger_id, entry_id, ack_sets.mask(message_id.ack_set)))
+        else:
+            whole.append((ledger_id, entry_id, entry_id + 1))
+    if command.ack_type == CommandAck.Individual:
+        _ack_each(core, consumer, whole, partial, wants_receipt=wants_receipt)
+    elif len(whole) + len(partial) == 1:  # ACK-3: exactly one id, else ignored
+        if whole:
+            position, bits = Position(*whole[0][:2]), None
+        else:
+            position, bits = Position(*partial[0][:2]), partial[0][2]
+        _ack_through(core, consumer, position, bits, wants_receipt=wants_receipt)
+    _answer(core, consumer, request_id)
+
+
+def _answer(core: Core, consumer: Consumer, request_id: int | None) -> None:
+    """ACK_RESPONSE when one was asked for: after the ack is on disk (ACK-4, better than Apache Pulsar)."""
+    if request_id is not None:
+        session, consumer_id = consumer.session, consumer.consumer_id
+        core.when_durable(lambda: core.send(session, commands.ack_response(consumer_id, request_id)))
+
+
+def _ack_each(
+    core: Core,
+    consumer: Consumer,
+    ranges: Sequence[EntryRange],
+    partial: Sequence[BatchSet],
+    *,
+    wants_receipt: bool,
+) -> None:
+    """Individual acks, whoever holds the entries (ACK-1)."""
+    subscription = consumer.subscription
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
+    whole = _existing(ledger, ranges)
+    sets = _usable_sets(core, ledger, partial)
+    if not whole and not sets:
+        return
+    if cursor.is_durable:
+        _record(core, CursorAcked(cursor.cursor_id, whole, sets), wants_receipt=wants_receipt)
+    else:
+        cursor.acknowledge(whole)
+        for batch_set in sets:
+            cursor.acknowledge_batch(*batch_set)
+    consumer.last_acked_ms = core.now_ms
+    consumer.messages_acked += sum(end - first for _, first, end in whole)
+    for ledger_id, entry_id, _ in sets:
+        left = cursor.batch_set(ledger_id, entry_id)
+        if left is None:
+            whole.append((ledger_id, entry_id, entry_id + 1))
+        else:
+            subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
+    subscription.dispatcher.acked(consumer, whole)
+
+
+def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int | None, *, wants_receipt: bool) -> None:
+    """A cumulative ack: up to and including the position, or up to it and part of its batch (ACK-2, ACK-3)."""
+    subscription = consumer.subscription
+    if subscription.type == CommandSubscribe.Shared:
+        return
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
+    info = ledger.ledgers.get(position.ledger_id)
+    if info is None or position.entry_id >= info.entries:
+        return
+    sets: list[BatchSet] = []
+    if bits is not None:
+        sets = _usable_sets(core, ledger, [(*position, bits)])
+        position = ledger.previous_position(position)
+    if cursor.is_durable:
+        if position > cursor.mark_delete:
+            _record(core, CursorMarkDeleted(cursor.cursor_id, *position), wants_receipt=wants_receipt)
+        if sets:
+            _record(core, CursorAcked(cursor.cursor_id, (), sets), wants_receipt=wants_receipt)
+    else:
+        cursor.advance_mark_delete(position)
+        for batch_set in sets:
+            cursor.acknowledge_batch(*batch_set)
+    consumer.last_acked_ms = core.now_ms
+
+
+def _record(core: Core, record: Record, *, wants_receipt: bool) -> None:
+    if wants_receipt:
+        core.append(record)
+    else:
+        core.append_lazily(record)
+
+
+def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> list[EntryRange]:
+    """The parts of ranges that the topic really has; acks of anything else are no-ops (ACK-1)."""
+    found: list[EntryRange] = []
+    for ledger_id, first, end in ranges:
+        info = ledger.ledgers.get(ledger_id)
+        if info is not None:
+            end = min(end, info.entries)
+            if 0 <= first < end:
+                found.append((ledger_id, first, end))
+    return found
+
+
+def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet]) -> list[BatchSet]:
+    """The bit sets that mean something: none when the broker's switch is off, none for an entry that is known to be
+    no batch (ACK-9; wire-protocol 5.7)."""
+    if not core.config.batch_index_acks:
+        return []
+    usable: list[BatchSet] = []
+    for ledger_id, entry_id, bits in partial:
+        info = ledger.ledgers.get(ledger_id)
+        if info is None or not 0 <= entry_id < info.entries:
+            continue
+        run = core.cache.lookup(ledger_id, entry_id)
+        if bits and run is not None:
+            counts = run.message_counts
+            if counts is None or counts[entry_id - run.first_entry_id] == 1:
+                continue
+            bits &= ack_sets.full(counts[entry_id - run.first_entry_id])
+        usable.append((ledger_id, entry_id, bits))
+    return usable
+
+
+def on_redeliver(core: Core, session: Session, command: CommandRedeliverUnacknowledgedMessages) -> None:
+    """REDELIVER_UNACKNOWLEDGED_MESSAGES: some entries, or all that the consumer holds; no answer."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
+    ranges: list[EntryRange] | None = None
+    if command.message_ids:
+        positions = sorted({(signed(each.ledgerId), signed(each.entryId)) for each in command.message_ids})
+        ranges = []
+        for ledger_id, entry_id in positions:
+            if ranges and ranges[-1][0] == ledger_id and ranges[-1][2] == entry_id:
+                ranges[-1] = (ledger_id, ranges[-1][1], entry_id + 1)
+            else:
+                ranges.append((ledger_id, entry_id, entry_id + 1))
+    consumer.subscription.dispatcher.redeliver(consumer, ranges, epoch)

@@ -1,0 +1,164 @@
+"""The door: events in, effects out.
+
+    broker.handle(events, now_ms) -> effects
+
+`handle` is the only thing that changes the broker. It reads no clock and does no I/O: the same events at the same times
+always give the same effects. `next_deadline` says when it wants to be called even if nothing happened.
+
+Order inside one turn: the events, then the timers that are due, then every subscription that something happened to
+sends what it may, then the records of the turn leave as one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.ledger.cache import EntryCache
+from spark_pulsar.ledger.records import CounterSet, NamespaceSet
+from spark_pulsar.model.errors import NotAllowed, PulsarError, TopicNotFound
+from spark_pulsar.wire.commands import FIELD_OF
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.replies import refusal
+
+from . import acks, events, last_id, lookup, producers, seek, sessions, stats, subscriptions
+from .core import Core
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.state import DurableState
+
+    from .config import BrokerConfig
+    from .effects import Effect
+    from .events import Event
+    from .sessions import Session
+
+_INSTANCE_COUNTER: Final = "broker.starts"
+
+CommandHandler = Callable[[Core, "Session", Any], None]
+
+COMMANDS: Final[Mapping[int, CommandHandler]] = {
+    BaseCommand.CONNECT: sessions.on_connect,
+    BaseCommand.PING: sessions.on_ping,
+    BaseCommand.PONG: sessions.on_pong,
+    BaseCommand.AUTH_RESPONSE: sessions.on_auth_response,
+    BaseCommand.LOOKUP: lookup.on_lookup,
+    BaseCommand.PARTITIONED_METADATA: lookup.on_partition_metadata,
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: lookup.on_topics_of_namespace,
+    BaseCommand.PRODUCER: producers.on_producer,
+    BaseCommand.CLOSE_PRODUCER: producers.on_close_producer,
+    BaseCommand.SUBSCRIBE: subscriptions.on_subscribe,
+    BaseCommand.FLOW: subscriptions.on_flow,
+    BaseCommand.UNSUBSCRIBE: subscriptions.on_unsubscribe,
+    BaseCommand.CLOSE_CONSUMER: subscriptions.on_close_consumer,
+    BaseCommand.ACK: acks.on_ack,
+    BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: acks.on_redeliver,
+    BaseCommand.SEEK: seek.on_seek,
+    BaseCommand.GET_LAST_MESSAGE_ID: last_id.on_last_message_id,
+    BaseCommand.CONSUMER_STATS: stats.on_consumer_stats,
+}
+"""What is built. SENDs and plain ACKs come as events of their own."""
+
+_NO_TRANSACTIONS: Final = NotAllowed("Transactions are not enabled.")
+_NO_WATCHING: Final = NotAllowed("Watching topic lists is not built yet: ask for the topics of the namespace")
+
+REFUSALS: Final[Mapping[int, PulsarError]] = {
+    BaseCommand.GET_SCHEMA: TopicNotFound("Topic not found or no-schema: schemas are not built yet"),
+    BaseCommand.GET_OR_CREATE_SCHEMA: NotAllowed("Schemas are not built yet"),
+    BaseCommand.TC_CLIENT_CONNECT_REQUEST: _NO_TRANSACTIONS,
+    BaseCommand.NEW_TXN: _NO_TRANSACTIONS,
+    BaseCommand.ADD_PARTITION_TO_TXN: _NO_TRANSACTIONS,
+    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: _NO_TRANSACTIONS,
+    BaseCommand.END_TXN: _NO_TRANSACTIONS,
+    BaseCommand.END_TXN_ON_PARTITION: _NO_TRANSACTIONS,
+    BaseCommand.END_TXN_ON_SUBSCRIPTION: _NO_TRANSACTIONS,
+    BaseCommand.WATCH_TOPIC_LIST: _NO_WATCHING,
+    BaseCommand.WATCH_TOPIC_LIST_CLOSE: _NO_WATCHING,
+}
+"""What is not built: the answer to its request id. Any other command is a broker's, and ends the connection."""
+
+_BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG})
+
+
+class Broker:
+    """One broker: durable state, and everything that is connected to it."""
+
+    def __init__(self, state: DurableState, config: BrokerConfig, now_ms: int) -> None:
+        instance = state.counters.get(_INSTANCE_COUNTER, 0)
+        self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
+        self.core.now_ms = self.core.started_ms = now_ms
+        self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
+        for namespace in config.namespaces:
+            if namespace not in state.namespaces:
+                self.core.append(NamespaceSet(namespace, "{}"))
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            events.SendsReceived: self._bound(producers.on_sends),
+            events.AcksReceived: self._bound(acks.on_acks),
+            events.CommandReceived: self._on_command_received,
+            events.UnknownCommandReceived: self._on_unknown_command_received,
+            events.RecordsDurable: lambda event: self.core.on_durable(event.group),
+            events.EntriesRead: lambda event: self.core.on_read(event.token, event.runs),
+            events.ReadFailed: lambda event: self.core.on_read(event.token, None),
+            events.SessionOpened: self._bound(sessions.on_opened),
+            events.SessionClosed: self._bound(sessions.on_closed),
+            events.WritingPaused: self._bound(sessions.on_writing_paused),
+            events.WritingResumed: self._bound(sessions.on_writing_resumed),
+            events.Requested: lambda event: event.request(self.core),
+        }
+
+    def _bound(self, handler: Callable[[Core, Any], None]) -> Callable[[Any], None]:
+        core = self.core
+        return lambda event: handler(core, event)
+
+    def handle(self, happened: Sequence[Event], now_ms: int) -> list[Effect]:
+        """What to do about what happened; `now_ms` is wall-clock milliseconds that never go back."""
+        core = self.core
+        core.now_ms = max(now_ms, core.now_ms)
+        handlers = self._handlers
+        for event in happened:
+            handlers[type(event)](event)
+        core.run_timers()
+        core.dispatch()
+        core.finish_group()
+        effects, core.effects = core.effects, []
+        return effects
+
+    def next_deadline(self) -> int | None:
+        """When `handle` should be called again at the latest; None = when something happens."""
+        return self.core.next_deadline()
+
+    def _on_command_received(self, event: events.CommandReceived) -> None:
+        core = self.core
+        session = core.sessions.get(event.session_id)
+        if session is None:
+            return
+        sessions.heard_from(session)
+        command = event.command
+        kind = command.type
+        if not session.connected and kind not in _BEFORE_CONNECT:
+            sessions.end(core, session, "a command before CONNECT")
+            return
+        handler = COMMANDS.get(kind)
+        if handler is None:
+            error = REFUSALS.get(kind)
+            if error is None:
+                sessions.end(core, session, f"a {BaseCommand.Type.Name(kind)} command from a client")
+            else:
+                self._refuse(session, command, error)
+            return
+        try:
+            handler(core, session, getattr(command, FIELD_OF[kind]))
+        except PulsarError as error:
+            self._refuse(session, command, error)
+
+    def _refuse(self, session: Session, command: BaseCommand, error: PulsarError) -> None:
+        answer = refusal(command, error)
+        if answer is not None:
+            self.core.send(session, answer)
+        if error.closes == "session":
+            sessions.end(self.core, session, error.message)
+
+    def _on_unknown_command_received(self, event: events.UnknownCommandReceived) -> None:
+        """A command type from another protocol version: the real broker closes the connection (wire-protocol 2)."""
+        session = self.core.sessions.get(event.session_id)
+        if session is not None:
+            sessions.end(self.core, session, f"command type {event.command_type} is unknown")

@@ -1,0 +1,129 @@
+"""Consumers: permits, and what one of them holds unacked (sections 7 and 9 of the rules).
+
+No object per entry: what was delivered and is not acked is a set of ranges. Only entries of more than one message have
+an item of their own, their messages still unacked, because unacked limits count messages (SH-6).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.model.ranges import RangeSet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .sessions import Session
+    from .subscriptions import Subscription
+
+
+class Consumer:
+    """One consumer of a subscription, held by a session."""
+
+    __slots__ = (
+        "batch_messages",
+        "blocked",
+        "bytes_out",
+        "connected_ms",
+        "consumer_id",
+        "epoch",
+        "last_acked_ms",
+        "last_sent_ms",
+        "messages_acked",
+        "messages_out",
+        "messages_redelivered",
+        "name",
+        "pending",
+        "permits",
+        "permits_granted",
+        "priority",
+        "properties",
+        "ready",
+        "session",
+        "subscription",
+        "unacked",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        subscription: Subscription,
+        consumer_id: int,
+        name: str,
+        priority: int,
+        epoch: int | None,
+        properties: dict[str, str],
+        connected_ms: int,
+    ) -> None:
+        self.session = session
+        self.subscription = subscription
+        self.consumer_id = consumer_id
+        self.name = name
+        self.priority = priority
+        self.epoch = epoch
+        """Echoed in MESSAGE once the client sent one; Exclusive and Failover only (wire-protocol 5.8)."""
+        self.properties = properties
+        self.connected_ms = connected_ms
+        self.ready = False
+        """Whether SUCCESS went out; nothing may be sent before."""
+        self.permits = 0
+        """Messages it may still get; below zero after a batch that was larger than what was left (SUB-4)."""
+        self.permits_granted = 0
+        """All permits ever granted: `permits` plus all messages ever sent."""
+        self.pending = RangeSet()
+        """Entries sent and not acked; kept by Shared subscriptions only."""
+        self.batch_messages: dict[int, dict[int, int]] = {}
+        """Ledger id → entry id → messages not acked, of pending entries with more than one."""
+        self.unacked = 0
+        """Messages in `pending` that are not acked."""
+        self.blocked = False
+        """Whether it reached the unacked limit and is parked until half of it is acked (SH-6)."""
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_redelivered = 0
+        self.messages_acked = 0
+        self.last_sent_ms = 0
+        self.last_acked_ms = 0
+
+    @property
+    def can_receive(self) -> bool:
+        """Whether something may be sent to it now."""
+        return self.permits > 0 and self.ready and not self.blocked and self.session.writable and self.session.open
+
+    def hold(self, ledger_id: int, first: int, counts: Sequence[int] | None, entries: int, messages: int) -> None:
+        """Entries were sent: hold them until they are acked. `counts` are messages per entry, None = one each."""
+        self.pending.add(ledger_id, first, first + entries)
+        self.unacked += messages
+        if counts is not None and messages != entries:
+            batches = self.batch_messages.setdefault(ledger_id, {})
+            batches.update(zip(range(first, first + entries), counts, strict=True))
+
+    def let_go(self, ledger_id: int, first: int, end: int) -> int:
+        """Hold these entries no more, as far as it did; returns how many it held."""
+        entries = self.pending.remove(ledger_id, first, end)
+        if not entries:
+            return 0
+        messages = entries
+        batches = self.batch_messages.get(ledger_id)
+        if batches:
+            for entry_id in range(first, end) if end - first < len(batches) else list(batches):
+                if first <= entry_id < end and entry_id in batches:
+                    messages += batches.pop(entry_id) - 1
+            if not batches:
+                del self.batch_messages[ledger_id]
+        self.unacked -= messages
+        return entries
+
+    def let_go_of_all(self) -> None:
+        """Hold nothing."""
+        self.pending.clear()
+        self.batch_messages.clear()
+        self.unacked = 0
+
+    def keep_of_batch(self, ledger_id: int, entry_id: int, messages_left: int) -> None:
+        """A part of a batch was acked: so many of its messages are still held, if it holds any."""
+        batches = self.batch_messages.get(ledger_id)
+        if batches is not None and entry_id in batches:
+            left = max(1, min(messages_left, batches[entry_id]))
+            self.unacked -= batches[entry_id] - left
+            batches[entry_id] = left

@@ -1,0 +1,211 @@
+"""The core's shared ground: state, sessions, topics, timers, records being gathered, effects being ordered.
+
+The rooms around it (`producers`, `subscriptions`, `acks`, ...) hold the rules and are given the core as their first
+argument; it holds none itself. `broker.Broker` opens the only door.
+
+Durability: `append` applies a record at once, so that memory runs ahead of the disk, and puts it into the group of this
+turn. What may be told to anybody only when it is on disk is handed to `when_durable` and runs when the shell reports
+the group, in the order it was handed over.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from spark_pulsar.wire import commands
+
+from .effects import AppendRecords, CloseSession, Effect, ReadEntries, SendCommand
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.cache import EntryCache
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.ledger.records import Record
+    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.model.errors import PulsarError
+    from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+    from .config import BrokerConfig
+    from .sessions import Session
+    from .subscriptions import Subscription
+    from .topics import Topic
+
+Due = Callable[[], None]
+ReadDone = Callable[["list[EntryRun] | None"], None]
+"""Takes the runs that were read, or None when the read failed."""
+
+
+class Timer:
+    """A call that happens at a time, unless it is cancelled before."""
+
+    __slots__ = ("call", "when_ms")
+
+    def __init__(self, when_ms: int, call: Due) -> None:
+        self.when_ms = when_ms
+        self.call: Due | None = call
+
+    def cancel(self) -> None:
+        """Never make the call."""
+        self.call = None
+
+
+class Core:
+    """What every room of the broker may use."""
+
+    def __init__(self, state: DurableState, config: BrokerConfig, cache: EntryCache, instance: int) -> None:
+        self.state = state
+        self.config = config
+        self.cache = cache
+        self.instance = instance
+        """A number that no earlier start of this broker had; part of generated producer names."""
+        self.now_ms = 0
+        self.started_ms = 0
+        self.sessions: dict[int, Session] = {}
+        self.topics: dict[str, Topic] = {}
+        """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
+        self.effects: list[Effect] = []
+        self.producer_names_given = 0
+        self.pending_publish_bytes = 0
+        self.readers_with_windows = 0
+        """Subscriptions that hold entries read from storage; they share one bound of memory."""
+        self.paused_sessions: set[int] = set()
+        """Sessions that are not read because of back-pressure (PR-15)."""
+        self._records: list[Record] = []
+        self._lazy_since_ms: int | None = None
+        self._dues: list[Due] = []
+        self._group = 0
+        self._in_flight: deque[tuple[int, list[Due]]] = deque()
+        self._reads: dict[int, ReadDone] = {}
+        self._last_read = 0
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._timers_made = 0
+        self._awake: dict[Subscription, None] = {}
+
+    # Telling
+
+    def send(self, session: Session, command: BaseCommand) -> None:
+        """Send a command to a session, if it is still there."""
+        if session.open:
+            self.effects.append(SendCommand(session.session_id, command))
+
+    def succeed(self, session: Session, request_id: int) -> None:
+        """Answer SUCCESS."""
+        self.send(session, commands.success(request_id))
+
+    def fail(self, session: Session, request_id: int, error: PulsarError) -> None:
+        """Answer ERROR."""
+        self.send(session, commands.error(request_id, error))
+
+    def close_session(self, session: Session, reason: str) -> None:
+        """Order the end of a connection. What it holds is released when the shell reports SessionClosed."""
+        if session.open:
+            session.open = False
+            self.effects.append(CloseSession(session.session_id, reason))
+
+    # Durability
+
+    def append(self, record: Record) -> None:
+        """Apply a record now and write it with the group of this turn."""
+        self.state.apply(record)
+        self._records.append(record)
+        self._lazy_since_ms = None
+
+    def append_lazily(self, record: Record) -> None:
+        """Apply a record now and write it with the next group, in at most `lazy_record_delay_ms`."""
+        self.state.apply(record)
+        if not self._records:
+            self._lazy_since_ms = self.now_ms
+        self._records.append(record)
+
+    def when_durable(self, due: Due) -> None:
+        """Call `due` when all that was appended up to now is on disk; at once when it is already."""
+        if self._records:
+            self._lazy_since_ms = None
+            self._dues.append(due)
+        elif self._in_flight:
+            self._in_flight[-1][1].append(due)
+        else:
+            due()
+
+    def finish_group(self) -> None:
+        """End of a turn: order the write of what was appended, unless it is all lazy and may wait."""
+        if not self._records:
+            return
+        if self._lazy_since_ms is not None:
+            if self.now_ms < self._lazy_since_ms + self.config.lazy_record_delay_ms:
+                return
+            self._lazy_since_ms = None
+        self._group += 1
+        self._in_flight.append((self._group, self._dues))
+        self.effects.append(AppendRecords(self._group, self._records))
+        self._records, self._dues = [], []
+
+    def on_durable(self, group: int) -> None:
+        """The shell reports that groups up to this one are on disk."""
+        in_flight = self._in_flight
+        while in_flight and in_flight[0][0] <= group:
+            _, dues = in_flight.popleft()
+            for due in dues:
+                due()
+
+    def force_lazy_records(self) -> None:
+        """Write lazy records with this turn (shutdown)."""
+        self._lazy_since_ms = None
+
+    @property
+    def all_durable(self) -> bool:
+        """Whether nothing waits for the disk."""
+        return not self._records and not self._in_flight
+
+    # Reading
+
+    def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int, done: ReadDone) -> None:
+        """Order entries from storage; `done` gets them, or None, in a later turn."""
+        self._last_read += 1
+        self._reads[self._last_read] = done
+        self.effects.append(ReadEntries(self._last_read, ledger_id, entry_id, max_entries, max_bytes))
+
+    def on_read(self, token: int, runs: list[EntryRun] | None) -> None:
+        """The shell answers a read."""
+        self._reads.pop(token)(runs)
+
+    # Time
+
+    def at(self, when_ms: int, call: Due) -> Timer:
+        """Call at a time, in a turn of its own or the first one after it."""
+        timer = Timer(when_ms, call)
+        self._timers_made += 1
+        heapq.heappush(self._timers, (when_ms, self._timers_made, timer))
+        return timer
+
+    def run_timers(self) -> None:
+        """Make the calls whose time has come."""
+        timers = self._timers
+        while timers and timers[0][0] <= self.now_ms:
+            call = heapq.heappop(timers)[2].call
+            if call is not None:
+                call()
+
+    def next_deadline(self) -> int | None:
+        """When the core wants to be called even if nothing happens, in its own milliseconds; None = never."""
+        if self._awake:
+            return self.now_ms
+        deadlines = [self._timers[0][0]] if self._timers else []
+        if self._lazy_since_ms is not None and self._records:
+            deadlines.append(self._lazy_since_ms + self.config.lazy_record_delay_ms)
+        return min(deadlines, default=None)
+
+    # Dispatching
+
+    def wake(self, subscription: Subscription) -> None:
+        """Let a subscription send what it may at the end of this turn."""
+        self._awake[subscription] = None
+
+    def dispatch(self) -> None:
+        """Let every subscription that was woken send; those that have more to send stay awake for the next turn."""
+        awake, self._awake = self._awake, {}
+        for subscription in awake:
+            if subscription.dispatcher.dispatch():
+                self._awake[subscription] = None

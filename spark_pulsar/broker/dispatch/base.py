@@ -1,0 +1,144 @@
+"""What all dispatchers have in common: the door to their subscription, and sending part of a run to a consumer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_pulsar.broker.effects import SendMessages
+from spark_pulsar.model.ids import Position
+
+from .reading import EntryReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.ledger.entries import EntryRun
+
+    EntryRange = tuple[int, int, int]
+
+
+Default = TypeVar("Default")
+
+
+class Dispatcher(ABC):
+    """Sends a subscription's entries to its consumers."""
+
+    def __init__(self, core: Core, subscription: Subscription) -> None:
+        self.core = core
+        self.subscription = subscription
+        self.position = Position(-1, -1)
+        """The next entry to send for the first time; `rewind` sets it (RP)."""
+        self.reader = EntryReader(core, subscription.topic, self._wake)
+        self.rewind()
+
+    def _wake(self) -> None:
+        self.core.wake(self.subscription)
+
+    def rewind(self) -> None:
+        """Go back to the first entry that is not acked as a prefix (EX-4)."""
+        mark_delete = self.subscription.cursor.mark_delete
+        self.position = Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
+        self.reader.reset()
+
+    @abstractmethod
+    def attach(self, consumer: Consumer) -> None:
+        """A consumer joined."""
+
+    @abstractmethod
+    def detach(self, consumer: Consumer) -> None:
+        """A consumer left; it is not in `subscription.consumers` any more."""
+
+    @abstractmethod
+    def dispatch(self) -> bool:
+        """Send what may be sent now. True when more could be sent at once in the next turn."""
+
+    @abstractmethod
+    def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
+        """A consumer wants entries again, or all that it holds (None) (NACK-2, NACK-3)."""
+
+    @abstractmethod
+    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
+        """Whole entries were acked by a consumer; the cursor knows already."""
+
+    @abstractmethod
+    def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
+        """A part of a batch was acked by a consumer; that many of its messages are not."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Assert what must hold between turns; see `invariants`."""
+
+    # For the dispatchers
+
+    def visible_through(self) -> Position:
+        """The last entry that may be sent (ML-5)."""
+        return self.subscription.topic.confirmed
+
+    def is_more_after(self, ranges: list[EntryRange], asked: int, through: Position) -> bool:
+        """Called when all of `ranges`, the next `asked` entries at most, were sent: whether there are more. If not,
+        the read position moves behind what is acked already."""
+        if sum(end - first for _, first, end in ranges) >= asked:
+            return True
+        self.position = Position(through.ledger_id, through.entry_id + 1)
+        return False
+
+    def send_part(self, consumer: Consumer, run: EntryRun, low: int, high: int, *, with_counts: bool) -> int:
+        """Send entries `low … high - 1` of a run; returns their number of messages, which cost as many permits."""
+        starts, ends = run.starts[low:high], run.ends[low:high]
+        counts = run.message_counts
+        messages = high - low if counts is None else sum(counts[low:high])
+        first = run.first_entry_id + low
+        cursor = self.subscription.cursor
+        redelivered = cursor.redelivered.get(run.ledger_id) if with_counts else None
+        batch_sets = cursor.batch_sets.get(run.ledger_id)
+        entry_ids = range(first, first + high - low)
+        epoch = consumer.epoch
+        self.core.effects.append(
+            SendMessages(
+                consumer.session.session_id,
+                consumer.consumer_id,
+                run.ledger_id,
+                first,
+                self.subscription.topic.partition,
+                run.buffer,
+                starts,
+                ends,
+                _values(redelivered, entry_ids, 0),
+                _values(batch_sets, entry_ids, None),
+                epoch if not with_counts else None,
+            )
+        )
+        consumer.permits -= messages
+        consumer.messages_out += messages
+        consumer.bytes_out += ends[-1] - starts[0]
+        consumer.last_sent_ms = self.core.now_ms
+        return messages
+
+
+def _values(table: dict[int, int] | None, entry_ids: range, default: Default) -> list[int | Default] | None:
+    """What a per-entry table says of consecutive entries, None when it says nothing about any of them."""
+    if not table:
+        return None
+    values = [table.get(entry_id, default) for entry_id in entry_ids]
+    return values if any(value != default for value in values) else None
+
+
+def fit(counts: Sequence[int] | None, ends: Sequence[int], low: int, high: int, messages: int, limit_at: int) -> int:
+    """How far entries `low … high - 1` may be sent: while messages are left, up to the offset `limit_at`; at least one.
+
+    The entry that exceeds `messages` still goes: permits may drop below zero (SUB-4).
+    """
+    if high - low > messages:
+        high = low + messages
+    if counts is not None and sum(counts[low:high]) > messages:
+        sums = list(accumulate(counts[low:high]))
+        high = low + bisect_right(sums, messages - 1) + 1
+    if ends[high - 1] > limit_at:
+        high = max(low + 1, bisect_right(ends, limit_at, low, high))
+    return high

@@ -1,0 +1,79 @@
+"""One consumer gets everything, in storage order (7.2; EX-1 ... EX-4). Serves readers too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.model.ids import Position
+
+from .base import Dispatcher, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_pulsar.broker.consumers import Consumer
+
+    from .base import EntryRange
+
+_MAX_ENTRIES_A_TURN = 4_096
+
+
+class ExclusiveDispatcher(Dispatcher):
+    """Sends from the read position on; going back to mark-delete is its only way to redeliver."""
+
+    def attach(self, consumer: Consumer) -> None:
+        self.rewind()
+
+    def detach(self, consumer: Consumer) -> None:
+        self.reader.reset()
+
+    def dispatch(self) -> bool:
+        consumers = self.subscription.consumers
+        if not consumers or self.subscription.fenced:
+            return False
+        consumer = consumers[0]
+        if not consumer.can_receive:
+            return False
+        through = self.visible_through()
+        if self.position > through:
+            return False
+        budget = self.core.config.max_dispatch_bytes
+        wanted = min(consumer.permits, _MAX_ENTRIES_A_TURN)
+        ranges = self.subscription.cursor.unacked(self.position, through, wanted)
+        for ledger_id, first, end in ranges:
+            while first < end:
+                run = self.reader.find(ledger_id, first)
+                if run is None:
+                    self.position = Position(ledger_id, first)
+                    return False
+                low = first - run.first_entry_id
+                high = min(len(run.starts), end - run.first_entry_id)
+                high = fit(run.message_counts, run.ends, low, high, consumer.permits, run.starts[low] + budget)
+                self.send_part(consumer, run, low, high, with_counts=False)
+                budget -= run.ends[high - 1] - run.starts[low]
+                first = run.first_entry_id + high
+                self.position = Position(ledger_id, first)
+                if consumer.permits <= 0:
+                    return False
+                if budget <= 0:
+                    return True
+        return self.is_more_after(ranges, wanted, through)
+
+    def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
+        """Single entries cannot be redelivered: everything unacked comes again (NACK-2)."""
+        if epoch is not None:
+            consumer.epoch = epoch if consumer.epoch is None else max(consumer.epoch, epoch)
+        self.rewind()
+        self.core.wake(self.subscription)
+
+    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
+        """The cursor is all there is to know."""
+
+    def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
+        """The cursor is all there is to know."""
+
+    def check(self) -> None:
+        assert len(self.subscription.consumers) <= 1, "an Exclusive subscription has one consumer"
+        assert all(not consumer.pending for consumer in self.subscription.consumers), (
+            "only Shared keeps pending entries"
+        )

@@ -1,0 +1,94 @@
+"""Entries for one reader: from the cache near the tail, else from storage, a window ahead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.model.ids import Position
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.ledger.entries import EntryRun
+
+_RETRY_MS: Final = 1_000
+"""Pause after a read that failed."""
+
+_MIN_READ_BYTES: Final = 64 * 1024
+_ALL_WINDOWS_BYTES: Final = 128 * 1024 * 1024
+"""What all readers together may hold; shared out among those that read from storage at the moment."""
+
+
+class EntryReader:
+    """Finds runs for one subscription. Holds the runs read from storage that lie ahead; at most one read is out."""
+
+    __slots__ = ("_core", "_order_id", "_retry_at_ms", "_topic", "_wake", "_windows")
+
+    def __init__(self, core: Core, topic: Topic, wake: _Wake) -> None:
+        self._core = core
+        self._topic = topic
+        self._wake = wake
+        self._windows: list[EntryRun] = []
+        self._order_id: object | None = None
+        self._retry_at_ms = 0
+
+    def find(self, ledger_id: int, entry_id: int) -> EntryRun | None:
+        """The run that holds the entry; None when it must be read first: the subscription is woken when it is here."""
+        run = self._core.cache.lookup(ledger_id, entry_id)
+        if run is not None:
+            return run
+        windows = self._windows
+        for index, run in enumerate(windows):
+            if run.ledger_id == ledger_id and run.first_entry_id <= entry_id < run.end_entry_id:
+                if index:
+                    del windows[:index]
+                if len(windows) == 1:
+                    self._read_ahead(run)
+                return run
+        self._order(Position(ledger_id, entry_id), keep=False)
+        return None
+
+    def reset(self) -> None:
+        """Forget what was read and what is under way: the reader moves elsewhere."""
+        if self._windows:
+            self._core.readers_with_windows -= 1
+        self._windows = []
+        self._order_id = None
+        self._retry_at_ms = 0
+
+    def _read_ahead(self, run: EntryRun) -> None:
+        following = self._topic.ledger.at_or_after(Position(run.ledger_id, run.end_entry_id))
+        if following <= self._topic.confirmed and self._core.cache.lookup(*following) is None:
+            self._order(following, keep=True)
+
+    def _order(self, position: Position, *, keep: bool) -> None:
+        core = self._core
+        if self._order_id is not None or core.now_ms < self._retry_at_ms:
+            return
+        if not keep and self._windows:
+            self._windows = []
+            core.readers_with_windows -= 1
+        order_id = self._order_id = object()
+        share = _ALL_WINDOWS_BYTES // (2 * max(1, core.readers_with_windows))
+        max_bytes = min(core.config.max_read_bytes, max(_MIN_READ_BYTES, share))
+
+        def done(runs: list[EntryRun] | None) -> None:
+            if self._order_id is not order_id:
+                return  # the reader moved meanwhile
+            self._order_id = None
+            if not runs:
+                self._retry_at_ms = core.now_ms + _RETRY_MS
+                core.at(self._retry_at_ms, self._wake)
+                return
+            if not self._windows:
+                core.readers_with_windows += 1
+            self._windows.extend(runs)
+            self._wake()
+
+        core.read(*position, core.config.max_read_entries, max_bytes, done)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Wake = Callable[[], None]

@@ -1,0 +1,219 @@
+"""Entries are dealt out in turns, each consumer holds its own until they are acked (7.4; SH-1 ... SH-9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.ledger.cursor_records import CursorRedelivered
+from spark_pulsar.model.ids import Position
+from spark_pulsar.model.ranges import RangeSet
+
+from .base import Dispatcher, fit
+from .reading import EntryReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
+
+    from .base import EntryRange
+
+_MAX_ENTRIES_A_TURN = 4_096
+_UNBOUNDED = 1 << 62
+
+
+class SharedDispatcher(Dispatcher):
+    """Round robin over consumers with permits; entries to be redelivered go first (SH-3)."""
+
+    def __init__(self, core: Core, subscription: Subscription) -> None:
+        self.replay = RangeSet()
+        """Entries sent before that must be sent again: negatively acked, or left behind by a consumer."""
+        self.replay_reader = EntryReader(core, subscription.topic, self._wake)
+        self._turn = 0
+        super().__init__(core, subscription)
+
+    def rewind(self) -> None:
+        super().rewind()
+        self.replay.clear()
+        self.replay_reader.reset()
+
+    def attach(self, consumer: Consumer) -> None:
+        consumers = self.subscription.consumers
+        consumers.sort(key=lambda each: each.priority)  # stable: order of arrival inside a level (SH-2)
+        if len(consumers) == 1:
+            self.rewind()
+
+    def detach(self, consumer: Consumer) -> None:
+        if self.subscription.consumers:
+            for ledger_id, first, end in consumer.pending:
+                self.replay.add(ledger_id, first, end)
+            consumer.let_go_of_all()
+        else:
+            consumer.let_go_of_all()
+            self.rewind()  # the next first consumer begins at mark-delete + 1 (SH-4)
+
+    # Sending
+
+    def dispatch(self) -> bool:
+        if self.subscription.fenced:
+            return False
+        self._budget = self.core.config.max_dispatch_bytes
+        while self.replay:
+            ledger_id, first = self.replay.first() or (0, 0)
+            following = self.replay.next_range(ledger_id, first)
+            assert following is not None, "the set is not empty"
+            sent_through = self._deal(self.replay_reader, ledger_id, first, following[1])
+            self.replay.remove(ledger_id, first, sent_through)
+            if sent_through < following[1]:
+                return self._budget <= 0
+        return self._deal_new_entries()
+
+    def _deal_new_entries(self) -> bool:
+        through = self.visible_through()
+        if self.position > through or self._is_blocked():
+            return False
+        ranges = self.subscription.cursor.unacked(self.position, through, _MAX_ENTRIES_A_TURN)
+        for ledger_id, first, end in ranges:
+            sent_through = self._deal(self.reader, ledger_id, first, end, check_limit=True)
+            self.position = Position(ledger_id, sent_through)
+            if sent_through < end:
+                return self._budget <= 0
+        return self.is_more_after(ranges, _MAX_ENTRIES_A_TURN, through)
+
+    def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, check_limit: bool = False) -> int:
+        """Send entries of one ledger in turns; returns where it had to stop."""
+        limit = self._consumer_limit()
+        while first < end:
+            if self._budget <= 0 or (check_limit and self._is_blocked()):
+                break
+            consumer = self._next_consumer()
+            if consumer is None:
+                break
+            run = reader.find(ledger_id, first)
+            if run is None:
+                break
+            messages = consumer.permits
+            if limit:
+                messages = min(messages, limit - consumer.unacked)
+            if len(self.subscription.consumers) > 1:
+                messages = min(messages, self.core.config.round_robin_batch)
+            low = first - run.first_entry_id
+            high = min(len(run.starts), end - run.first_entry_id)
+            high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + self._budget)
+            self._hand_over(consumer, run.ledger_id, first, high - low, run.message_counts, low)
+            self.send_part(consumer, run, low, high, with_counts=True)
+            self._budget -= run.ends[high - 1] - run.starts[low]
+            if limit and consumer.unacked >= limit:
+                consumer.blocked = True
+            first = run.first_entry_id + high
+        return first
+
+    def _hand_over(
+        self, consumer: Consumer, ledger_id: int, first: int, entries: int, counts: object, low: int
+    ) -> None:
+        """The consumer holds these entries from now on; of batches what is left of them."""
+        left = None if counts is None else list(counts[low : low + entries])  # type: ignore[index]
+        sets = self.subscription.cursor.batch_sets.get(ledger_id)
+        if sets and left is not None:
+            for index in range(entries):
+                bits = sets.get(first + index)
+                if bits is not None:
+                    left[index] = max(1, min(left[index], bits.bit_count()))
+        messages = entries if left is None else sum(left)
+        consumer.hold(ledger_id, first, left, entries, messages)
+
+    def _next_consumer(self) -> Consumer | None:
+        """Whose turn it is: round robin among those who can receive, of the best level that has one (SH-1, SH-2)."""
+        consumers = self.subscription.consumers
+        count = len(consumers)
+        if count == 1:
+            return consumers[0] if consumers[0].can_receive else None
+        best: Consumer | None = None
+        for step in range(count):
+            index = (self._turn + step) % count
+            consumer = consumers[index]
+            if (best is None or consumer.priority < best.priority) and consumer.can_receive:
+                best, turn = consumer, index + 1
+                if consumer.priority == consumers[0].priority:
+                    break
+        if best is not None:
+            self._turn = turn
+        return best
+
+    def _consumer_limit(self) -> int:
+        """Unacked messages that one consumer may hold; 0 = no limit (SH-6)."""
+        return self.core.config.max_unacked_per_consumer if self.subscription.is_durable else 0
+
+    def _is_blocked(self) -> bool:
+        """Whether too much is unacked for new entries to be sent (SH-7)."""
+        limit = self.core.config.max_unacked_per_subscription
+        if not limit or not self.subscription.is_durable:
+            return False
+        unacked = sum(consumer.unacked for consumer in self.subscription.consumers)
+        if self._blocked_by_limit:
+            self._blocked_by_limit = unacked >= limit // 2
+        else:
+            self._blocked_by_limit = unacked >= limit
+        return self._blocked_by_limit
+
+    _blocked_by_limit = False
+    _budget = 0
+
+    # Coming back
+
+    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
+        consumers = self.subscription.consumers
+        for ledger_id, first, end in ranges:
+            gone = consumer.let_go(ledger_id, first, end)
+            if gone < end - first and len(consumers) > 1:  # anybody may ack what another holds (ACK-1)
+                for other in consumers:
+                    if other is not consumer:
+                        other.let_go(ledger_id, first, end)
+                        self._unblock(other)
+            if self.replay:
+                self.replay.remove(ledger_id, first, end)
+        self._unblock(consumer)
+        if self._blocked_by_limit:
+            self.core.wake(self.subscription)
+
+    def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
+        for holder in self.subscription.consumers:
+            holder.keep_of_batch(ledger_id, entry_id, messages_left)
+            self._unblock(holder)
+
+    def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
+        """Only what the consumer really holds is sent again, and counted (NACK-3, RC-1)."""
+        held: list[EntryRange] = []
+        if ranges is None:
+            held = list(consumer.pending)
+        else:
+            for ledger_id, first, end in ranges:
+                held += [(ledger_id, low, high) for low, high in consumer.pending.pieces_in(ledger_id, first, end)]
+        if not held:
+            return
+        for ledger_id, first, end in held:
+            consumer.messages_redelivered += consumer.let_go(ledger_id, first, end)
+            self.replay.add(ledger_id, first, end)
+        cursor = self.subscription.cursor
+        if cursor.is_durable:
+            self.core.append_lazily(CursorRedelivered(cursor.cursor_id, held))
+        else:
+            cursor.redeliver(held)
+        self._unblock(consumer)
+        self.core.wake(self.subscription)
+
+    def _unblock(self, consumer: Consumer) -> None:
+        if consumer.blocked and consumer.unacked <= self._consumer_limit() // 2:
+            consumer.blocked = False
+            self.core.wake(self.subscription)
+
+    def check(self) -> None:
+        for consumer in self.subscription.consumers:
+            batches = consumer.batch_messages
+            extra = sum(left - 1 for entries in batches.values() for left in entries.values())
+            assert consumer.unacked == consumer.pending.count() + extra, f"unacked of {consumer.name}"
+            for ledger_id, first, end in consumer.pending:
+                assert not self.replay.intersects(ledger_id, first, end), "pending and to be replayed at once"
+                assert Position(ledger_id, end) <= self.position, "sent, yet ahead of the read position"

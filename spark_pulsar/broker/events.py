@@ -1,0 +1,134 @@
+"""Events: past facts that the shell reports to the core. `Broker.handle` takes them in the order they happened.
+
+One event may stand for a thousand entries (`SendsReceived`) or a thousand acks (`AcksReceived`): the shell recognises
+those by their leading bytes. Everything else arrives as the parsed command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.wire.messages import PlainAck
+    from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+    from spark_pulsar.wire.sends import SendRun
+
+    from .core import Core
+
+
+@dataclass(slots=True)
+class SessionOpened:
+    """A connection was accepted. `session_id` is never used again."""
+
+    session_id: int
+    peer: str
+    """Address of the client, `/host:port` as Pulsar writes it in stats."""
+    local: str
+    """`host:port` that the client connected to, as this host sees it; lookups answer with it (A4)."""
+
+
+@dataclass(slots=True)
+class SessionClosed:
+    """The connection is gone, whoever ended it."""
+
+    session_id: int
+
+
+@dataclass(slots=True)
+class CommandReceived:
+    """A command other than the hot ones below, whole and with its required fields."""
+
+    session_id: int
+    command: BaseCommand
+
+
+@dataclass(slots=True)
+class UnknownCommandReceived:
+    """A well-formed frame with a command type of another protocol version (A14)."""
+
+    session_id: int
+    command_type: int
+
+
+Flaw = Literal["checksum", "metadata", "transaction", "marker"]
+"""What is wrong with a SEND: its CRC32C, its metadata's size, or that it belongs to something clients may not send."""
+
+
+@dataclass(slots=True)
+class SendsReceived:
+    """Consecutive SENDs of one producer, as `wire.sends` found them. A run with a flaw has one entry."""
+
+    session_id: int
+    run: SendRun
+    flaw: Flaw | None = None
+
+
+@dataclass(slots=True)
+class AcksReceived:
+    """An ACK of whole entries, as `wire.messages` read it."""
+
+    session_id: int
+    ack: PlainAck
+
+
+@dataclass(slots=True)
+class WritingPaused:
+    """The connection's write buffer is above its high-water mark: the peer reads more slowly than we send."""
+
+    session_id: int
+
+
+@dataclass(slots=True)
+class WritingResumed:
+    """The connection's write buffer has drained."""
+
+    session_id: int
+
+
+@dataclass(slots=True)
+class RecordsDurable:
+    """The group of records of this number, and all before it, are on disk."""
+
+    group: int
+
+
+@dataclass(slots=True)
+class EntriesRead:
+    """Answer to ReadEntries: runs in rising order, at least one entry, from the entry that was asked for on."""
+
+    token: int
+    runs: list[EntryRun]
+
+
+@dataclass(slots=True)
+class ReadFailed:
+    """ReadEntries could not be served: the entries are gone or unreadable."""
+
+    token: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Requested:
+    """The admin API asks for a change of state; `request` runs inside the core, at its place in the order."""
+
+    request: Callable[[Core], None]
+
+
+Event = (
+    SessionOpened
+    | SessionClosed
+    | CommandReceived
+    | UnknownCommandReceived
+    | SendsReceived
+    | AcksReceived
+    | WritingPaused
+    | WritingResumed
+    | RecordsDurable
+    | EntriesRead
+    | ReadFailed
+    | Requested
+)

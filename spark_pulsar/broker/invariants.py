@@ -1,0 +1,60 @@
+"""What must hold between any two turns. Checked after tests, and after every turn when the shell is told to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .broker import Broker
+    from .consumers import Consumer
+    from .core import Core
+    from .sessions import Session
+    from .topics import Topic
+
+
+def check(broker: Broker) -> None:
+    """AssertionError when the broker's state contradicts itself."""
+    core = broker.core
+    for session in core.sessions.values():
+        _check_session(core, session)
+    for topic in core.topics.values():
+        _check_topic(core, topic)
+    pending = sum(session.pending_publish_bytes for session in core.sessions.values())
+    assert pending <= core.pending_publish_bytes, "bytes of sessions that wait for receipts, and of all"
+    for session_id in core.paused_sessions:
+        assert core.sessions[session_id].reading_paused, f"session {session_id} is listed as paused and is not"
+
+
+def _check_session(core: Core, session: Session) -> None:
+    assert session.pending_publishes >= 0
+    assert session.pending_publish_bytes >= 0
+    for producer_id, producer in session.producers.items():
+        assert producer.producer_id == producer_id
+        assert producer.topic.producers.get(producer.name) is producer, f"producer {producer.name} lost its name (PR-2)"
+        assert producer.entries_pending >= 0
+    for consumer_id, consumer in session.consumers.items():
+        assert consumer.consumer_id == consumer_id
+        assert consumer in consumer.subscription.consumers, f"consumer {consumer.name} is in no subscription"
+
+
+def _check_topic(core: Core, topic: Topic) -> None:
+    for name, producer in topic.producers.items():
+        assert producer.name == name
+        assert producer.session.session_id in core.sessions, f"producer {name} of a closed session (A6)"
+    assert topic.confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
+    for subscription in topic.subscriptions.values():
+        assert (subscription.type is None) == (not subscription.consumers), "consumers fix the type (SUB-1)"
+        assert subscription.is_durable == (topic.state.cursors.get(subscription.name) is subscription.cursor)
+        for consumer in subscription.consumers:
+            assert consumer.session.session_id in core.sessions, "consumer of a closed session (A6)"
+            _check_consumer(consumer)
+        if subscription.consumers:
+            subscription.dispatcher.check()
+
+
+def _check_consumer(consumer: Consumer) -> None:
+    granted = consumer.permits_granted
+    assert granted == consumer.permits + consumer.messages_out, (
+        f"permits of {consumer.name}: granted = sent + left (SUB-4)"
+    )
+    assert consumer.unacked >= 0

@@ -1,0 +1,48 @@
+"""The last message of a topic (RD-2, RD-3; wire-protocol 5.11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.model.errors import CorruptMessage, MetadataError
+from spark_pulsar.model.ids import MessageId
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageId
+
+from . import single_entries
+
+if TYPE_CHECKING:
+    from .core import Core
+    from .sessions import Session
+
+
+def on_last_message_id(core: Core, session: Session, command: CommandGetLastMessageId) -> None:
+    """GET_LAST_MESSAGE_ID: the last entry on disk, -1:-1 when none is left, and where the cursor stands (C13)."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        raise MetadataError("Consumer not found")
+    topic, cursor = consumer.subscription.topic, consumer.subscription.cursor
+
+    def answer(last: MessageId) -> None:
+        core.send(session, commands.last_message_id(command.request_id, last, cursor.mark_delete))
+
+    last_position = topic.confirmed
+
+    def found(entry: bytes | None) -> None:
+        batch_index = -1 if entry is None else _last_index(entry)
+        answer(MessageId(*last_position, topic.partition, batch_index))
+
+    if topic.ledger.contains(last_position):
+        single_entries.fetch(core, last_position, found)
+    else:
+        answer(MessageId(-1, -1, topic.partition))
+
+
+def _last_index(entry: bytes) -> int:
+    """Index of the last message of a batch, -1 for an entry that is none: presence decides (wire-protocol 4.1)."""
+    try:
+        metadata = metadata_of(entry, 0, len(entry))
+    except CorruptMessage:
+        return -1
+    return metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1

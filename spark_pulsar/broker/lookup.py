@@ -1,0 +1,103 @@
+"""Finding topics: lookup, partition metadata, topics of a namespace (wire-protocol 5.2, 5.3, 5.13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.model.errors import ServiceNotReady, TopicNotFound
+from spark_pulsar.model.names import TopicName, split_namespace
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.wire.pulsar_api_pb2 import (
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopic,
+    CommandPartitionedTopicMetadata,
+)
+
+from . import topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .core import Core
+    from .sessions import Session
+
+
+def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None:
+    """LOOKUP: every topic of an existing namespace is served here, whether it exists or not.
+
+    `proxy_through_service_url` is true as from a standalone: a client that came by another address (a name, a mapped
+    port) goes on using that one, and one that came by this very address keeps its connection (A4).
+    """
+    name = TopicName.parse(command.topic)
+    topics.check_namespace(core, name)
+    listener = command.advertised_listener_name
+    if listener:
+        raise ServiceNotReady(f"the broker do not have {listener} listener")
+    core.send(
+        session,
+        commands.lookup_connect(command.request_id, service_url(core, session), proxy_through_service_url=True),
+    )
+
+
+def service_url(core: Core, session: Session) -> str:
+    """The address of this broker as the client of the session can reach it."""
+    advertised = core.config.advertised_address
+    if not advertised:
+        return f"pulsar://{session.local}"
+    if ":" in advertised.rpartition("]")[2]:
+        return f"pulsar://{advertised}"
+    return f"pulsar://{advertised}:{session.local.rpartition(':')[2]}"
+
+
+def on_partition_metadata(core: Core, session: Session, command: CommandPartitionedTopicMetadata) -> None:
+    """PARTITIONED_METADATA: the number of partitions, 0 for a topic without; creates a partitioned topic if that is
+    what auto-creation makes (TN-7)."""
+    name = TopicName.parse(command.topic)
+    topics.check_namespace(core, name)
+    count = _partitions(core, name, may_create=command.metadata_auto_creation_enabled)
+    core.when_durable(lambda: core.send(session, commands.partition_metadata(command.request_id, count)))
+
+
+def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:
+    count = topics.partition_count(core, name)
+    if count is not None:
+        return count
+    if name.partition >= 0:
+        siblings = topics.partition_count(core, name.base)
+        if siblings is not None and siblings > 0:
+            if name.partition >= siblings:
+                raise TopicNotFound(f"{name} has only {siblings} partitions")
+            return 0
+    if topics.exists(core, name):
+        return 0
+    if name.tenant == "pulsar":
+        return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)
+    if not may_create or not core.config.allow_auto_topic_creation or name.is_system:
+        raise TopicNotFound(f"Topic {name} not found")
+    if core.config.auto_topic_creation_partitioned and name.partition < 0:
+        topics.create_partitioned(core, name, core.config.default_num_partitions, {})
+        return core.config.default_num_partitions
+    return 0
+
+
+def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopicsOfNamespace) -> None:
+    """GET_TOPICS_OF_NAMESPACE: full names, each partition by itself, system topics hidden; clients filter."""
+    tenant, namespace = split_namespace(command.namespace)
+    names = topics.names_in(core, tenant, namespace)
+    if command.mode == CommandGetTopicsOfNamespace.PERSISTENT:
+        names = [name for name in names if name.is_persistent]
+    elif command.mode == CommandGetTopicsOfNamespace.NON_PERSISTENT:
+        names = [name for name in names if not name.is_persistent]
+    listed = [name.full for name in names if not name.is_hidden]
+    fingerprint = topics_hash(listed)
+    changed = command.topics_hash != fingerprint
+    core.send(
+        session,
+        commands.topics_of_namespace(command.request_id, listed if changed else (), fingerprint, changed=changed),
+    )
+
+
+def topics_hash(names: Iterable[str]) -> str:
+    """Fingerprint of a list of topics: CRC32C of the sorted names, as little-endian hex (wire-protocol 5.13)."""
+    return crc32c(",".join(sorted(names)).encode()).to_bytes(4, "little").hex()

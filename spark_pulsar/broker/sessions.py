@@ -1,0 +1,236 @@
+"""Sessions: one per connection. Handshake, keep-alive, is a silent peer still there (wire-protocol 5.1, 5.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from spark_pulsar.model.errors import AuthenticationError, PulsarError
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect, FeatureFlags
+
+from .effects import ResumeReading
+
+if TYPE_CHECKING:
+    from .consumers import Consumer
+    from .core import Core
+    from .events import SessionClosed, SessionOpened, WritingPaused, WritingResumed
+    from .producers import Producer
+
+SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
+"""What CONNECTED says: the Pulsar version whose behaviour we keep, and who we are."""
+
+FEATURES = FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+"""Only what works. supports_topic_watchers would make Java clients use WATCH_TOPIC_LIST (J2)."""
+
+
+class Session:
+    """One connection and what it owns."""
+
+    __slots__ = (
+        "alive_waiters",
+        "client_version",
+        "connected",
+        "connected_ms",
+        "consumers",
+        "dropped_producers",
+        "heard",
+        "local",
+        "open",
+        "peer",
+        "pending_publish_bytes",
+        "pending_publishes",
+        "producers",
+        "protocol_version",
+        "reading_paused",
+        "session_id",
+        "writable",
+    )
+
+    def __init__(self, session_id: int, peer: str, local: str, now_ms: int) -> None:
+        self.session_id = session_id
+        self.peer = peer
+        self.local = local
+        self.connected_ms = now_ms
+        self.open = True
+        """False once its end was ordered; nothing is sent any more."""
+        self.connected = False
+        """Whether the handshake is done."""
+        self.protocol_version = 0
+        self.client_version = ""
+        self.writable = True
+        self.reading_paused = False
+        self.heard = True
+        """Whether anything arrived since the last PING we sent."""
+        self.producers: dict[int, Producer] = {}
+        self.dropped_producers: set[int] = set()
+        """Ids that we closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
+        self.consumers: dict[int, Consumer] = {}
+        self.pending_publishes = 0
+        """Entries received whose receipt was not sent yet (PR-15)."""
+        self.pending_publish_bytes = 0
+        self.alive_waiters: list[Callable[[bool], None]] = []
+        """Who waits to hear whether the peer still answers."""
+
+
+def on_opened(core: Core, event: SessionOpened) -> None:
+    """A connection was accepted; the clock of its handshake starts."""
+    session = Session(event.session_id, event.peer, event.local, core.now_ms)
+    core.sessions[event.session_id] = session
+    core.at(core.now_ms + core.config.handshake_timeout_ms, lambda: _expect_handshake(core, session))
+
+
+def on_closed(core: Core, event: SessionClosed) -> None:
+    """The connection is gone: its producers and consumers go at once (A6)."""
+    session = core.sessions.get(event.session_id)
+    if session is not None:
+        session.open = False
+        release(core, session)
+
+
+def end(core: Core, session: Session, reason: str) -> None:
+    """Close a connection from our side and release what it owns."""
+    core.close_session(session, reason)
+    release(core, session)
+
+
+def release(core: Core, session: Session) -> None:
+    """Forget a session with its producers and consumers. Receipts still under way are dropped when they are due."""
+    if core.sessions.pop(session.session_id, None) is None:
+        return
+    core.paused_sessions.discard(session.session_id)
+    for producer in list(session.producers.values()):
+        producer.leave()
+    for consumer in list(session.consumers.values()):
+        consumer.subscription.remove(consumer)
+    session.producers.clear()
+    session.consumers.clear()
+    _tell_waiters(session, alive=False)
+
+
+def on_writing_paused(core: Core, event: WritingPaused) -> None:
+    """The peer reads slowly: its consumers get nothing more for now (SH-9)."""
+    session = core.sessions.get(event.session_id)
+    if session is not None:
+        session.writable = False
+
+
+def on_writing_resumed(core: Core, event: WritingResumed) -> None:
+    """The peer caught up: its consumers may have more."""
+    session = core.sessions.get(event.session_id)
+    if session is not None:
+        session.writable = True
+        for consumer in session.consumers.values():
+            core.wake(consumer.subscription)
+
+
+# ---- commands ---------------------------------------------------------------------------------------------------
+
+
+def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
+    """CONNECT: no authentication yet, so that every client is welcome; a second one ends the connection."""
+    if session.connected:
+        end(core, session, "a second CONNECT")
+        return
+    session.connected = True
+    session.protocol_version = command.protocol_version
+    session.client_version = command.client_version
+    core.send(
+        session,
+        commands.connected(
+            command.protocol_version, SERVER_VERSION, core.config.max_message_size_bytes, features=FEATURES
+        ),
+    )
+    core.at(core.now_ms + core.config.keep_alive_interval_ms, lambda: _keep_alive(core, session))
+
+
+def on_ping(core: Core, session: Session, _command: object) -> None:
+    """PING is answered at once (A3)."""
+    core.send(session, commands.pong())
+
+
+def on_pong(core: Core, session: Session, _command: object) -> None:
+    """PONG: that it arrived is all it says."""
+
+
+def on_auth_response(core: Core, session: Session, _command: CommandAuthResponse) -> None:
+    """AUTH_RESPONSE without a challenge: refused, then the connection ends (wire-protocol 5.1)."""
+    core.fail(session, commands.NO_REQUEST, AuthenticationError("No challenge was sent"))
+    end(core, session, "AUTH_RESPONSE without a challenge")
+
+
+# ---- who is there -----------------------------------------------------------------------------------------------
+
+
+def heard_from(session: Session) -> None:
+    """Something arrived."""
+    session.heard = True
+    if session.alive_waiters:
+        _tell_waiters(session, alive=True)
+
+
+def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) -> None:
+    """Find out whether the peer of an old connection still answers (PR-2, EX-1).
+
+    `answer` is called with the result, in a later turn unless it is known now. A connection that stays silent is ended
+    first, so that what it held is free when `answer` hears False.
+    """
+    if not session.open or session.session_id not in core.sessions:
+        answer(False)
+        return
+    if session.reading_paused:
+        answer(True)  # we ourselves do not listen to it at the moment (PR-15)
+        return
+    session.alive_waiters.append(answer)
+    if len(session.alive_waiters) > 1:
+        return
+    core.send(session, commands.ping())
+
+    def give_up() -> None:
+        if session.alive_waiters:
+            waiters, session.alive_waiters = session.alive_waiters, []
+            end(core, session, "no answer to a liveness check")
+            for waiter in waiters:
+                waiter(False)
+
+    core.at(core.now_ms + core.config.liveness_check_timeout_ms, give_up)
+
+
+def _tell_waiters(session: Session, *, alive: bool) -> None:
+    waiters, session.alive_waiters = session.alive_waiters, []
+    for waiter in waiters:
+        waiter(alive)
+
+
+def _expect_handshake(core: Core, session: Session) -> None:
+    if not session.connected and session.open:
+        end(core, session, "no CONNECT in time")
+
+
+def _keep_alive(core: Core, session: Session) -> None:
+    if session.session_id not in core.sessions:
+        return
+    if not session.heard and not session.reading_paused:
+        end(core, session, "nothing heard since the last PING")
+        return
+    session.heard = False
+    core.send(session, commands.ping())
+    core.at(core.now_ms + core.config.keep_alive_interval_ms, lambda: _keep_alive(core, session))
+
+
+# ---- back-pressure ----------------------------------------------------------------------------------------------
+
+
+def resume_reading(core: Core, session: Session) -> None:
+    """Read again from a session that was paused (PR-15)."""
+    session.reading_paused = False
+    session.heard = True
+    core.paused_sessions.discard(session.session_id)
+    core.effects.append(ResumeReading(session.session_id))
+
+
+def refuse(core: Core, session: Session, answer: PulsarError, request_id: int) -> None:
+    """Answer ERROR; end the connection when the error says so."""
+    core.fail(session, request_id, answer)
+    if answer.closes == "session":
+        end(core, session, answer.message)

@@ -1,0 +1,43 @@
+"""One entry's bytes, for those who must look into it: last message id, seek by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.model.ids import Position
+
+    from .core import Core
+
+EntryRead = Callable[["bytes | None"], None]
+"""Takes the bytes of an entry; None when it cannot be read."""
+
+
+def cached(core: Core, position: Position) -> bytes | None:
+    """The entry if it is in memory."""
+    run = core.cache.lookup(*position)
+    return None if run is None else run.entry(position.entry_id)
+
+
+def read(core: Core, position: Position, done: EntryRead) -> None:
+    """The entry from storage, in a later turn; the next one of its ledger if it was consumed by all and dropped."""
+
+    def take(runs: list[EntryRun] | None) -> None:
+        if not runs:
+            done(None)
+        else:
+            run = runs[0]
+            done(run.entry(max(position.entry_id, run.first_entry_id)))
+
+    core.read(*position, 1, 1, take)
+
+
+def fetch(core: Core, position: Position, done: EntryRead) -> None:
+    """The entry, at once when it is in memory, else in a later turn."""
+    entry = cached(core, position)
+    if entry is None:
+        read(core, position, done)
+    else:
+        done(entry)

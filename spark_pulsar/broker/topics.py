@@ -1,0 +1,261 @@
+"""Topics: which exist, which come into being when used, partitions, deletion (section 1 and 12 of the rules).
+
+A `Topic` is a topic in use: its durable part from the state, and who is connected to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from spark_pulsar.ledger.cursor_records import CursorCreated
+from spark_pulsar.ledger.managed import ManagedLedger, RollLimits
+from spark_pulsar.ledger.records import LedgersTrimmed, PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
+from spark_pulsar.model.errors import NotAllowed, TopicNotFound
+from spark_pulsar.model.ids import Position
+from spark_pulsar.model.names import TopicName
+
+from . import producers
+from .subscriptions import Subscription, check_subscription_name, disconnect
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.ledger.state import TopicState
+
+    from .core import Core
+    from .producers import Producer
+
+SYSTEM_NAMESPACE = "pulsar/system"
+"""Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
+
+
+class Topic:
+    """A topic, or one partition of one, that somebody used since the start."""
+
+    __slots__ = (
+        "confirmed",
+        "full_name",
+        "ledger",
+        "name",
+        "partition",
+        "producers",
+        "roll_limits",
+        "state",
+        "subscriptions",
+    )
+
+    def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
+        config = core.config
+        self.name = name
+        self.full_name = name.full
+        self.partition = name.partition
+        """Index of the partition, -1 for a topic without."""
+        self.state = state
+        self.ledger: ManagedLedger = state.ledger
+        self.roll_limits = RollLimits(
+            config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
+        )
+        self.confirmed = confirmed
+        """The last entry that is on disk (LAC): what may be delivered ends here (ML-5)."""
+        self.producers: dict[str, Producer] = {}
+        """By name."""
+        self.subscriptions: dict[str, Subscription] = {}
+        """By name, durable or not."""
+
+    @property
+    def consumer_count(self) -> int:
+        """Connected consumers of all subscriptions."""
+        return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
+
+    def confirm(self, core: Core, run: EntryRun) -> None:
+        """A run is on disk: readers may have it."""
+        self.confirmed = Position(run.ledger_id, run.first_entry_id + len(run.starts) - 1)
+        for subscription in self.subscriptions.values():
+            core.wake(subscription)
+
+
+# ---- questions --------------------------------------------------------------------------------------------------
+
+
+def check_namespace(core: Core, name: TopicName) -> None:
+    """TopicNotFound unless the topic's namespace exists (TN-7)."""
+    if name.namespace_name not in core.state.namespaces and name.namespace_name != SYSTEM_NAMESPACE:
+        raise TopicNotFound("Namespace not found")
+    if not name.is_persistent:
+        raise NotAllowed("Non-persistent topics are not built yet")
+
+
+def exists(core: Core, name: TopicName) -> bool:
+    """Whether the topic (not: partitioned topic) exists."""
+    return name.full in core.state.topics_by_name
+
+
+def partition_count(core: Core, name: TopicName) -> int | None:
+    """Partitions of a partitioned topic, None when the name is not that of one."""
+    known = core.state.partitioned.get(name.full)
+    return None if known is None else known.partitions
+
+
+def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
+    """All topics and partitions of a namespace, sorted by name."""
+    prefix = f"persistent://{tenant}/{namespace}/"
+    return [TopicName.parse(full) for full in sorted(core.state.topics_by_name) if full.startswith(prefix)]
+
+
+def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
+    """All partitioned topics of a namespace, sorted by name."""
+    prefix = f"persistent://{tenant}/{namespace}/"
+    return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefix)]
+
+
+def find(core: Core, name: TopicName) -> Topic | None:
+    """The topic if it exists; brings it into use."""
+    full = name.full
+    topic = core.topics.get(full)
+    if topic is None:
+        state = core.state.topics_by_name.get(full)
+        if state is not None:
+            topic = _take_into_use(core, name, state)
+    return topic
+
+
+def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
+    """The topic, made if it is missing and may be (TN-6, TN-7).
+
+    Raises TopicNotFound when it may not be or no partition can have this name, NotAllowed for system topics and the
+    base name of a partitioned topic.
+    """
+    check_namespace(core, name)
+    topic = find(core, name)
+    if topic is not None:
+        return topic
+    if name.is_system:
+        raise NotAllowed(f"{name} is a system topic of the broker")
+    if partition_count(core, name) is not None:
+        raise NotAllowed(f"{name} is a partitioned topic: use its partitions")
+    siblings = partition_count(core, name.base) if name.partition >= 0 else None
+    if siblings is not None and name.partition >= siblings:
+        raise TopicNotFound(f"{name} has only {siblings} partitions")
+    if siblings is None and not (may_create and core.config.allow_auto_topic_creation):
+        raise TopicNotFound(f"Topic {name} not found")
+    return create(core, name)
+
+
+# ---- coming and going -------------------------------------------------------------------------------------------
+
+
+def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
+    """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10)."""
+    limit = core.config.max_topics_per_namespace
+    if limit and len(names_in(core, name.tenant, name.namespace)) >= limit:
+        raise NotAllowed("Exceed maximum number of topics in namespace.")
+    core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
+    topic = _take_into_use(core, name, core.state.topics_by_name[name.full])
+    open_ledger(core, topic)
+    return topic
+
+
+def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+    """Make a partitioned topic with all its partitions, or more partitions of one; subscriptions of partition 0 are
+    created on new partitions at their beginning (PT-7)."""
+    core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
+    first = find(core, name.at_partition(0))
+    durable = [] if first is None else list(first.state.cursors.values())
+    for index in range(partitions):
+        if exists(core, name.at_partition(index)):
+            continue
+        topic = create(core, name.at_partition(index))
+        for cursor in durable:
+            create_subscription(core, topic, cursor.name, before_first(topic), cursor.properties)
+
+
+def open_ledger(core: Core, topic: Topic) -> None:
+    """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
+    for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
+        core.append(record)
+    trim(core, topic)
+
+
+def trim(core: Core, topic: Topic) -> None:
+    """Let go of closed ledgers that every durable subscription has consumed. Without one, nothing goes: there is no
+    retention policy yet that would say how long readers may count on the data."""
+    slowest = topic.state.slowest_mark_delete()
+    if slowest is None:
+        return
+    gone = topic.ledger.trimmable(slowest)
+    if gone:
+        core.append(LedgersTrimmed(topic.state.topic_id, gone))
+        for ledger_id in gone:
+            core.cache.drop_ledger(ledger_id)
+
+
+def delete(core: Core, topic: Topic) -> None:
+    """Delete a topic with its subscriptions; connected clients are closed first."""
+    for producer in list(topic.producers.values()):
+        producers.disconnect(core, producer)
+    for subscription in list(topic.subscriptions.values()):
+        disconnect(core, subscription)
+    for ledger_id in topic.ledger.ledger_ids():
+        core.cache.drop_ledger(ledger_id)
+    for record in core.state.records_to_delete_topic(topic.state.topic_id):
+        core.append(record)
+    core.topics.pop(topic.full_name, None)
+
+
+def delete_partitioned(core: Core, name: TopicName) -> None:
+    """Delete a partitioned topic with all its partitions."""
+    for index in range(partition_count(core, name) or 0):
+        topic = find(core, name.at_partition(index))
+        if topic is not None:
+            delete(core, topic)
+    core.append(PartitionedTopicDeleted(name.full))
+
+
+# ---- subscriptions of a topic -----------------------------------------------------------------------------------
+
+
+def before_first(topic: Topic) -> Position:
+    """The mark-delete position before the oldest stored entry (CUR-9 Earliest)."""
+    return topic.ledger.previous_position(topic.ledger.first_position)
+
+
+def at_end(topic: Topic) -> Position:
+    """The mark-delete position behind everything taken so far (CUR-9 Latest)."""
+    return topic.ledger.previous_position(topic.ledger.end_position)
+
+
+def create_subscription(
+    core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
+) -> Subscription:
+    """Create a durable subscription that does not exist. NotAllowed above the limit (CUR-18)."""
+    limit = core.config.max_subscriptions_per_topic
+    if limit and len(topic.subscriptions) >= limit:
+        raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
+    core.append(
+        CursorCreated(
+            core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete, core.now_ms, dict(properties)
+        )
+    )
+    subscription = Subscription(core, topic, topic.state.cursors[name])
+    topic.subscriptions[name] = subscription
+    return subscription
+
+
+def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
+    """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
+    if name in topic.subscriptions:
+        return
+    if not core.config.allow_auto_subscription_creation:
+        raise NotAllowed(
+            "Could not create the initial subscription due to the auto subscription creation is not allowed."
+        )
+    check_subscription_name(name)
+    create_subscription(core, topic, name, before_first(topic), {})
+
+
+def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
+    topic = Topic(core, name, state, confirmed=state.ledger.last_position)
+    for cursor in state.cursors.values():
+        topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
+    core.topics[topic.full_name] = topic
+    return topic
