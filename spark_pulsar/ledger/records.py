@@ -257,7 +257,7 @@ class LedgersTrimmed(DeclaredRecord):
 
 @dataclass(frozen=True, slots=True)
 class EntriesDropped(DeclaredRecord):
-    """Entries of the ledger below `first_entry_id` are not readable any more: consumed by all, not copied on settling."""
+    """Entries of the ledger below `first_entry_id` cannot be read any more: consumed by all, not copied on settling."""
 
     topic_id: int
     ledger_id: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -100,7 +100,7 @@ def take_dirty_rows(state: DurableState) -> list[Row]:
     return rows + cursor_rows
 
 
-def load_rows(tables: dict[str, Iterable[tuple[Any, ...]]]) -> DurableState:
+def load_rows(tables: Mapping[str, Iterable[tuple[Any, ...]]]) -> DurableState:
     """The state whose rows these are, by table, each a whole row; nothing of it is dirty. RecordDamaged when a row has
     not the promised form."""
     state = DurableState()
@@ -119,7 +119,12 @@ def load_rows(tables: dict[str, Iterable[tuple[Any, ...]]]) -> DurableState:
         for row in sorted(tables.get("ledgers", ())):
             info = LedgerInfo(*row)
             state.add_ledger(info)
-            state.topics[info.topic_id].ledger.drop_before(info.ledger_id, info.first_entry_id)
+            ledger = state.topics[info.topic_id].ledger
+            ledger.drop_before(info.ledger_id, info.first_entry_id)
+            # A topic's row is written when ledgers leave it; what its ledgers say is newer.
+            ledger.total_entries = max(ledger.total_entries, info.base + info.entries)
+            if info.entries:
+                ledger.last_position = max(ledger.last_position, Position(info.ledger_id, info.entries - 1))
         for row in tables.get("cursors", ()):
             _load_cursor(state, *row)
         for cursor_id, ledger_id, ranges in tables.get("cursor_ranges", ()):

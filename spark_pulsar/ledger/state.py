@@ -184,7 +184,6 @@ class DurableState:
         ledger.total_entries += count
         ledger.last_position = Position(ledger_id, info.entries - 1)
         self.dirty["ledgers"].add(ledger_id)
-        self.dirty["topics"].add(ledger.topic_id)
 
     def _counter_set(self, record: r.CounterSet) -> None:
         self.counters[record.name] = record.value
@@ -293,6 +292,7 @@ class DurableState:
         for ledger_id in ledger.remove(ledger_ids):
             del self._ledgers[ledger_id]
             self.dirty["ledgers"].add(ledger_id)
+            self.dirty["topics"].add(ledger.topic_id)
 
     def _entries_dropped(self, record: r.EntriesDropped) -> None:
         ledger = self._topic(record.topic_id).ledger

@@ -4,8 +4,8 @@ One storage belongs to one `DurableState`. The order of things in a running brok
 
 1. the core creates records, applies them to the state, and the shell submits them, in the same order;
 2. one `submit` is atomic; submits become durable in order, several of them in one group;
-3. `on_durable(group)` is called once per submit, in order, from a thread of the storage, when the submit's records
-   survive kill -9 and (unless syncing is off) power loss;
+3. `on_durable(group)` is called once per submit, in order, from a thread of the storage (perhaps before `submit`
+   returned), when the submit's records survive kill -9 and (unless syncing is off) power loss;
 4. now and then the shell calls `checkpoint(state)`; what was applied by then must have been submitted.
 
 Opening gives back a state that equals the live one after some whole number of submits, including every durable one.
@@ -56,10 +56,6 @@ class StorageDamaged(StorageError):
         self.text = text
 
 
-class EntriesMissing(StorageError):
-    """The ledger is unknown to the storage: trimmed, or never there."""
-
-
 @dataclass(slots=True)
 class RecoveryReport:
     """What opening found and did.
@@ -104,9 +100,9 @@ class Storage(Protocol):
         """The stored entries of one ledger from `entry_id` on, as consecutive runs; any thread may call, it blocks.
 
         Gives at least one entry, however large, and no more than either limit after that. When `entry_id` itself was
-        consumed by all and dropped, it begins at the next one that is stored. Empty when nothing is stored at or after
-        it. Only durable entries are seen. EntriesMissing when the ledger is unknown, StorageDamaged when bytes fail
-        their checksum.
+        consumed by all and dropped, it begins at the next one that is stored. Empty when the ledger holds nothing at or
+        after it (consumed, trimmed, never there). Only durable entries are seen. StorageDamaged when bytes fail their
+        checksum.
         """
 
     def needs_checkpoint(self) -> bool:

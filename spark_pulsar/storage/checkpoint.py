@@ -1,0 +1,158 @@
+"""The checkpoint: the state's rows, the extents of ledger files and the journal position, in one SQLite database.
+
+Every transaction moves it from the state at one journal group to the state at a later one. Column values are plain;
+`spark_pulsar.ledger.snapshot` gives them their meaning.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_pulsar.ledger.record_codec import RecordDamaged
+from spark_pulsar.ledger.snapshot import TABLES, Row, load_rows
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.storage import StorageDamaged
+
+from .layout import Layout
+from .ledger_files import Extent
+
+_OWN_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS journal (one INTEGER PRIMARY KEY, last_group INTEGER, first_segment INTEGER, "
+    "row_crc INTEGER)",
+    "CREATE TABLE IF NOT EXISTS ledger_files (ledger_id INTEGER PRIMARY KEY, first_entry_id INTEGER, "
+    "end_entry_id INTEGER, size_bytes INTEGER, sealed INTEGER, row_crc INTEGER)",
+)
+_BATCH: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class JournalMark:
+    """`last_group`: the group that the rows stand at. `first_segment`: the first that is still needed."""
+
+    last_group: int
+    first_segment: int
+
+
+class Checkpoint:
+    """The database of one data directory. Used by one thread at a time."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._name = layout.relative(layout.checkpoint)
+        try:
+            self._db = sqlite3.connect(layout.checkpoint, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA busy_timeout=2000")
+        except sqlite3.DatabaseError as error:
+            raise StorageDamaged(self._name, 0, f"SQLite says: {error}") from error
+
+    def create(self) -> None:
+        """Make the tables and the mark of an empty journal."""
+        self._db.execute("BEGIN IMMEDIATE")
+        for sql in _OWN_TABLES:
+            self._db.execute(sql)
+        for table in TABLES:
+            key = ", ".join(column.split()[0] for column in table.columns[: table.keys])
+            self._db.execute(
+                f"CREATE TABLE IF NOT EXISTS {table.name} ({', '.join(table.columns)}, row_crc INTEGER, "
+                f"PRIMARY KEY ({key})) WITHOUT ROWID"
+            )
+        self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (_crc((0, 1)),))
+        self._db.execute("COMMIT")
+
+    def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
+        """What is stored. StorageDamaged when SQLite finds damage, or a row fails its checksum or form."""
+        try:
+            tables = {table.name: self._rows(table.name) for table in TABLES}
+            marks = [row[1:] for row in self._db.execute("SELECT * FROM journal")]
+            if len(marks) != 1 or _crc(marks[0][:-1]) != marks[0][-1]:
+                raise StorageDamaged(self._name, 0, "the journal's position is missing or fails its checksum")
+            extents = {row[0]: Extent(row[1], row[2], row[3], bool(row[4])) for row in self._rows("ledger_files")}
+            return load_rows(tables), JournalMark(*marks[0][:-1]), extents
+        except sqlite3.DatabaseError as error:
+            raise StorageDamaged(self._name, 0, f"SQLite says: {error}") from error
+        except RecordDamaged as error:
+            raise StorageDamaged(self._name, 0, str(error)) from error
+
+    def _rows(self, table: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for row in self._db.execute(f"SELECT * FROM {table}"):
+            if _crc(row[:-1]) != row[-1]:
+                raise StorageDamaged(self._name, 0, f"a row of table {table} fails its checksum: {str(row)[:200]}")
+            rows.append(row[:-1])
+        return rows
+
+    def commit(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
+        """Store rows and extents (None deletes) and the mark, all or nothing, durable on return."""
+        begun = False
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            begun = True
+            for sql, batch in _batches(rows):
+                self._db.executemany(sql, batch)
+            for ledger_id, extent in extents.items():
+                if extent is None:
+                    self._db.execute("DELETE FROM ledger_files WHERE ledger_id = ?", (ledger_id,))
+                else:
+                    row = (ledger_id, extent.first, extent.end, extent.size, int(extent.sealed))
+                    self._db.execute("INSERT OR REPLACE INTO ledger_files VALUES (?, ?, ?, ?, ?, ?)", (*row, _crc(row)))
+            position = (mark.last_group, mark.first_segment)
+            self._db.execute(
+                "UPDATE journal SET last_group = ?, first_segment = ?, row_crc = ?", (*position, _crc(position))
+            )
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if begun and self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise OSError(f"{self._name}: SQLite says: {error}") from error
+
+    def integrity(self) -> list[str]:
+        """What SQLite itself finds wrong; empty when all is well."""
+        try:
+            answers = [str(row[0]) for row in self._db.execute("PRAGMA integrity_check")]
+        except sqlite3.DatabaseError as error:
+            return [str(error)]
+        return [] if answers == ["ok"] else answers
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+
+def _crc(values: tuple[Any, ...]) -> int:
+    """A checksum of a row's values as they come back from SQLite."""
+    return zlib.crc32(repr(values).encode())
+
+
+_SQL: Final = {
+    table.name: (
+        f"INSERT OR REPLACE INTO {table.name} VALUES ({', '.join('?' * (len(table.columns) + 1))})",
+        f"DELETE FROM {table.name} WHERE "
+        + " AND ".join(f"{column.split()[0]} = ?" for column in table.columns[: table.keys]),
+    )
+    for table in TABLES
+}
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+    """Consecutive rows that need the same statement, a few at a time."""
+    current = ""
+    batch: list[tuple[Any, ...]] = []
+    for row in rows:
+        insert, delete = _SQL[row.table]
+        if row.values is None:
+            sql, values = delete, row.key
+        else:
+            whole = row.key + row.values
+            sql, values = insert, (*whole, _crc(whole))
+        if sql != current or len(batch) >= _BATCH:
+            if batch:
+                yield current, batch
+            current, batch = sql, []
+        batch.append(values)
+    if batch:
+        yield current, batch

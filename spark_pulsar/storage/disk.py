@@ -1,0 +1,95 @@
+"""The operations on files that durability rests on, in one place, so that tests can put a failing disk underneath."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_MAX_BUFFERS: Final = 512
+_FILL_BYTES: Final = 1 << 20
+_ZEROS: Final = bytes(_FILL_BYTES)
+
+Buffer = bytes | memoryview
+
+
+class Disk:
+    """The real disk. Every method raises OSError as the system reports it; none retries a failed write or sync."""
+
+    def open(self, path: Path, flags: int) -> int:
+        """A file descriptor, closed on exec."""
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`; fewer at the end of the file."""
+        data = os.pread(fd, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size and (data := os.pread(fd, size - got, offset + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def write(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write all buffers one after the other at `offset`, not yet durable; returns the offset after them."""
+        return self._write(fd, buffers, offset, 0)
+
+    def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        """Like `write`, and on return the bytes survive power loss.
+
+        Write and fdatasync are one system call (RWF_DSYNC): that is one hand-over of the interpreter lock less, on
+        the path that every receipt waits for.
+        """
+        return self._write(fd, buffers, offset, os.RWF_DSYNC)
+
+    def _write(self, fd: int, buffers: Sequence[Buffer], offset: int, flags: int) -> int:
+        at = 0
+        while at < len(buffers):
+            some = buffers[at : at + _MAX_BUFFERS]
+            wanted = sum(map(len, some))
+            written = os.pwritev(fd, some, offset, flags)
+            if written < wanted:
+                rest = memoryview(b"".join(some))[written:]
+                while rest:
+                    offset += written
+                    written = os.pwritev(fd, [rest], offset, flags)
+                    rest = rest[written:]
+            offset += written
+            at += _MAX_BUFFERS
+        return offset
+
+    def sync(self, fd: int) -> None:
+        """Make the data of a file, and what is needed to find it, durable."""
+        os.fdatasync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        """Make names created, renamed or removed in a directory durable (DUR-9)."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def preallocate(self, fd: int, size: int) -> None:
+        """Reserve the space of a file of `size` bytes, so that later writes inside cannot fail for lack of it."""
+        os.posix_fallocate(fd, 0, size)
+
+    def fill_zeros(self, fd: int, start: int, end: int) -> None:
+        """Write zeros over a range, so that later writes there change no metadata."""
+        while start < end:
+            start += os.pwrite(fd, _ZEROS[: end - start], start)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut or extend a file."""
+        os.ftruncate(fd, size)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name, replacing what has it."""
+        os.rename(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; not an error when it is gone."""
+        path.unlink(missing_ok=True)

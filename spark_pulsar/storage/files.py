@@ -1,0 +1,382 @@
+"""The storage promise kept with files: opening, and the parts behind each method."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.records import EntriesDropped, LedgersTrimmed, Record
+from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageDamaged, StorageError, StorageFailed
+
+from .background import Background
+from .checkpoint import Checkpoint, JournalMark
+from .disk import Disk
+from .journal import Journal
+from .layout import Layout, take_lock
+from .ledger_files import Extent, LedgerFiles
+from .recovery import Replay, replay
+from .run_index import RunIndex
+from .segments import SEGMENT_BYTES, Segment, SegmentFiles
+from .settle import LedgerPlan, SettlePlan, Settler, SettlingStopped, read_run
+
+TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
+"""Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
+
+_RETRY_S: Final = 5.0
+
+
+class FileStorage:
+    """One open data directory. See `spark_pulsar.ledger.storage.Storage` for what each method promises."""
+
+    def __init__(
+        self, layout: Layout, disk: Disk, lock_fd: int, on_failed: Callable[[StorageFailed], None] | None
+    ) -> None:
+        self._layout = layout
+        self._disk = disk
+        self._lock_fd = lock_fd
+        self._on_failed = on_failed
+        self._lock = threading.Lock()
+        self._index = RunIndex()
+        self._files = LedgerFiles(disk, layout)
+        self._checkpoint: Checkpoint
+        self._journal: Journal
+        self._segments: SegmentFiles
+        self._mark = JournalMark(0, 1)
+        self._report = RecoveryReport()
+        self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
+        self._running = False
+        self._closing = False
+        self._trimmed = False
+        self._not_before = 0.0
+        self.settle_error: StorageError | OSError | None = None
+        """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
+
+    @classmethod
+    def open(
+        cls,
+        data_dir: str | os.PathLike[str],
+        *,
+        on_failed: Callable[[StorageFailed], None] | None = None,
+        sync_data: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+        disk: Disk | None = None,
+    ) -> tuple[Self, DurableState]:
+        """Open a data directory, making it if it does not exist, and recover its state.
+
+        `on_failed` is told once when writing fails. With `sync_data=False` (Pulsar's journalSyncData) records count as
+        durable when the system has them: kill -9 loses nothing, power loss loses the newest. Raises StorageLocked,
+        StorageVersionUnknown, StorageDamaged, or StorageError when the directory cannot be used.
+        """
+        layout = Layout(Path(data_dir))
+        disk = disk or Disk()
+        try:
+            layout.create()
+        except OSError as error:
+            raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
+        lock_fd = take_lock(layout)
+        try:
+            storage = cls(layout, disk, lock_fd, on_failed)
+            state = storage._recover(sync_data, segment_bytes)
+        except OSError as error:
+            os.close(lock_fd)
+            raise StorageError(f"{layout.root}: the data directory cannot be opened: {error}") from error
+        except BaseException:
+            os.close(lock_fd)
+            raise
+        return storage, state
+
+    def _recover(self, sync_data: bool, segment_bytes: int) -> DurableState:
+        layout, disk = self._layout, self._disk
+        is_new = not layout.read_version()
+        self._checkpoint = Checkpoint(layout)
+        try:
+            if is_new:
+                self._checkpoint.create()
+                layout.write_version(disk)
+            state, self._mark, self._files.extents = self._checkpoint.load()
+            replayed = replay(layout, self._mark, state, self._index, self._report)
+            self._check_ledger_files(state)
+        except BaseException:
+            self._checkpoint.close()
+            raise
+        self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
+        current = self._adopt(replayed)
+        self._background = Background()
+        self._journal = Journal(
+            disk, self._segments, self._index, self._lock, replayed.last_group, current, self._fail, self._tend
+        )
+        return state
+
+    def _adopt(self, replayed: Replay) -> Segment | None:
+        """Open what replay found; the segment to go on writing to, None when a new one must be begun."""
+        layout, files = self._layout, self._segments
+        old = {number: path for number, path in layout.segments().items() if number < self._mark.first_segment}
+        numbers = [*layout.segments()]
+        spares = dict(layout.spares())
+        for path in [*old.values(), *replayed.unusable]:
+            spare = layout.spare(int(path.stem))
+            self._disk.rename(path, spare)
+            spares[int(path.stem)] = spare
+        for replayed_segment in replayed.segments:
+            path, header = replayed_segment.path, replayed_segment.header
+            fd = self._disk.open(path, os.O_RDWR)
+            segment = Segment(path, fd, header.size, header.number, header.salt, replayed_segment.end)
+            segment.write_at = replayed_segment.end
+            segment.group_offsets.extend(replayed_segment.group_offsets)
+            files.live[header.number] = segment
+        files.adopt(spares, numbers)
+        if not replayed.segments or replayed.cut:
+            return None
+        last = replayed.segments[-1].header
+        return files.live[last.number] if last.synced == files.synced else None
+
+    def _check_ledger_files(self, state: DurableState) -> None:
+        """Every extent has its file; a file without an extent was left by a crash and goes."""
+        known = state.ledger_ids()
+        paths = self._layout.ledger_files()
+        for ledger_id, extent in self._files.extents.items():
+            path = self._layout.ledger(ledger_id)
+            size = path.stat().st_size if ledger_id in paths else 0
+            if size < extent.size:
+                text = f"{extent.size} bytes of settled entries were durable, {size} are there"
+                raise StorageDamaged(self._layout.relative(path), size, text)
+            # The next checkpoint removes the files of ledgers trimmed since the last one.
+            self._trimmed |= ledger_id not in known
+        for ledger_id, path in paths.items():
+            if ledger_id not in self._files.extents:
+                self._disk.remove(path)
+                self._report.notes.append(f"{self._layout.relative(path)}: removed, its settling was never finished")
+
+    @property
+    def report(self) -> RecoveryReport:
+        """What opening found."""
+        return self._report
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes submitted and not yet durable."""
+        return self._journal.unwritten_bytes
+
+    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
+        """See `Storage.submit`."""
+        for record in records:
+            if type(record) is LedgersTrimmed:
+                self._trimmed = True
+        self._journal.submit(records, on_durable)
+
+    def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """See `Storage.read`."""
+        runs: list[EntryRun] = []
+        while max_entries > 0 and (max_bytes > 0 or not runs):
+            run = self._read_one(ledger_id, entry_id)
+            if run is None:
+                break
+            if runs and (run.first_entry_id != entry_id or run.ends[0] - run.starts[0] > max_bytes):
+                break
+            run = run.limited(max_entries, max_bytes)
+            runs.append(run)
+            entry_id = run.end_entry_id
+            max_entries -= len(run)
+            max_bytes -= run.size_bytes
+        return runs
+
+    def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:
+        """The stored run at or after the entry, cut to begin with it."""
+        with self._lock:
+            extent = self._files.extents.get(ledger_id)
+        if extent is not None and entry_id < extent.end:
+            try:
+                run = self._files.read(ledger_id, extent, entry_id)
+            except FileNotFoundError:
+                return None
+            if run is not None:
+                return run
+        with self._lock:
+            runs = self._index.ledgers.get(ledger_id)
+            if runs is None:
+                extent_now = self._files.extents.get(ledger_id)
+                if extent_now == extent:
+                    return None
+                place = None
+            else:
+                index = runs.index_of(entry_id)
+                if index == len(runs.firsts):
+                    return None
+                place = runs.place(index)
+                segment = self._segments.live[place.segment]
+                segment.readers += 1
+        if place is None:
+            # Settled between the two looks.
+            return self._read_one(ledger_id, entry_id)
+        try:
+            run = read_run(self._disk, self._layout, segment, ledger_id, place)
+        finally:
+            self._release(segment)
+        return run.slice(entry_id, run.end_entry_id)
+
+    def _release(self, segment: Segment) -> None:
+        with self._lock:
+            segment.readers -= 1
+            free = segment.retired and segment.readers == 0
+        if free:
+            self._background.put(lambda: self._recycle(segment))
+
+    def needs_checkpoint(self) -> bool:
+        """See `Storage.needs_checkpoint`."""
+        if self._running or self._journal.failure is not None:
+            return False
+        if self._trimmed or self._journal.current_number > self._mark.first_segment:
+            return time.monotonic() >= self._not_before
+        return False
+
+    def checkpoint(self, state: DurableState) -> None:
+        """See `Storage.checkpoint`."""
+        if self._running or self._closing or self._journal.failure is not None:
+            return
+        self._running = True
+        self._trimmed = False
+        first_segment = max(self._journal.current_number, self._mark.first_segment)
+        ledgers = self._plan_ledgers(state, first_segment)
+        dropped: list[Record] = []
+        for ledger_id, ledger_plan in ledgers.items():
+            runs, needed_from = ledger_plan.runs, ledger_plan.needed_from
+            if runs is not None and needed_from > runs.firsts[0]:
+                managed = state.managed_ledger_of(ledger_id)
+                assert managed is not None, "only existing ledgers are planned"
+                end = min(needed_from, runs.end)
+                if end > managed.ledgers[ledger_id].first_entry_id:
+                    dropped.append(EntriesDropped(managed.topic_id, ledger_id, end))
+        if dropped:
+            for record in dropped:
+                state.apply(record)
+            self._journal.submit(dropped, None)
+        self._note_rows(take_dirty_rows(state))
+        plan = SettlePlan(list(self._rows.values()), first_segment, ledgers)
+        self._journal.barrier(lambda group: self._settle_later(plan, group))
+
+    def _plan_ledgers(self, state: DurableState, first_segment: int) -> dict[int, LedgerPlan]:
+        plans: dict[int, LedgerPlan] = {}
+        with self._lock:
+            full = {
+                ledger_id: runs.first_runs(count)
+                for ledger_id, runs in self._index.ledgers.items()
+                if (count := runs.count_before_segment(first_segment))
+            }
+            unsealed = [ledger_id for ledger_id, extent in self._files.extents.items() if not extent.sealed]
+        for ledger_id in {*full, *unsealed}:
+            needed_from = state.first_needed_entry(ledger_id)
+            if needed_from is None:
+                continue
+            managed = state.managed_ledger_of(ledger_id)
+            assert managed is not None, "a ledger with a needed entry exists"
+            info = managed.ledgers[ledger_id]
+            settling = full.get(ledger_id)
+            settled_to = self._files.extents[ledger_id].end if settling is None else settling.end
+            seal = info.sealed_ms is not None and settled_to == info.entries
+            if settling is not None or seal:
+                plans[ledger_id] = LedgerPlan(settling, needed_from, seal)
+        return plans
+
+    def _note_rows(self, rows: Sequence[Row]) -> None:
+        # Rows of a checkpoint that failed stay here and go with the next one.
+        for row in rows:
+            self._rows[row.table, row.key] = row
+
+    def _settle_later(self, plan: SettlePlan, group: int) -> None:
+        plan.last_group = group
+        self._background.put(lambda: self._settle(plan))
+
+    def _settle(self, plan: SettlePlan) -> None:
+        """In the background: copy, commit, switch readers over, recycle."""
+        settler = Settler(self._disk, self._layout, self._segments.live, lambda: self._closing)
+        try:
+            extents = settler.settle(plan.ledgers, self._files.extents)
+            self._commit(plan, extents)
+            self.settle_error = None
+        except SettlingStopped:
+            pass
+        except (OSError, StorageError) as error:
+            self.settle_error = error
+            self._not_before = time.monotonic() + _RETRY_S
+        finally:
+            self._running = False
+
+    def _commit(self, plan: SettlePlan, extents: dict[int, Extent]) -> None:
+        if not self._segments.synced:
+            # The checkpoint must not be ahead of the journal after power loss.
+            for segment in list(self._segments.live.values()):
+                self._disk.sync(segment.fd)
+        gone = [row.key[0] for row in plan.rows if row.table == "ledgers" and row.values is None]
+        removed: dict[int, Extent | None] = {ledger_id: None for ledger_id in gone if ledger_id in self._files.extents}
+        mark = JournalMark(plan.last_group, plan.first_segment)
+        self._checkpoint.commit(plan.rows, mark, {**extents, **removed})
+        with self._lock:
+            self._mark = mark
+            self._files.extents.update(extents)
+            for ledger_id in plan.ledgers:
+                self._index.drop_before_segment(ledger_id, plan.first_segment)
+            for ledger_id in gone:
+                self._index.drop_ledger(ledger_id)
+                self._files.extents.pop(ledger_id, None)
+            retired = [segment for segment in list(self._segments.live.values()) if segment.number < plan.first_segment]
+            for segment in retired:
+                segment.retired = True
+            free = [segment for segment in retired if segment.readers == 0]
+            for row in plan.rows:
+                if self._rows.get((row.table, row.key)) is row:
+                    del self._rows[row.table, row.key]
+        if removed:
+            self._not_before = time.monotonic() + TRIM_CHECKPOINT_INTERVAL_S
+        for ledger_id in removed:
+            self._files.forget(ledger_id)
+            self._disk.remove(self._layout.ledger(ledger_id))
+        for segment in free:
+            self._recycle(segment)
+
+    def _recycle(self, segment: Segment) -> None:
+        with self._lock:
+            known = self._segments.live.get(segment.number) is segment
+        if known:
+            self._segments.recycle(segment)
+
+    def _tend(self, segment: Segment) -> None:
+        """Called by the journal: zeros ahead of the writer, the next segment in time."""
+
+        def work() -> None:
+            if self._closing:
+                return
+            segment.fill_ahead(self._disk)
+            if segment.write_at > segment.size // 2:
+                self._segments.prepare_spare()
+
+        self._background.put(work)
+
+    def _fail(self, error: StorageFailed) -> None:
+        if self._on_failed is not None:
+            self._on_failed(error)
+
+    def close(self, state: DurableState | None = None) -> None:
+        """See `Storage.close`."""
+        self._closing = True
+        failed = self._journal.failure is not None
+        final: list[int] = []
+        if state is not None and not failed:
+            self._journal.barrier(final.append)
+        self._journal.close()
+        self._background.close()
+        try:
+            if state is not None and final:
+                self._note_rows(take_dirty_rows(state))
+                plan = SettlePlan(list(self._rows.values()), self._mark.first_segment, last_group=final[0])
+                self._commit(plan, {})
+        finally:
+            self._segments.close()
+            self._checkpoint.close()
+            os.close(self._lock_fd)

@@ -1,0 +1,246 @@
+"""The journal: group commit by one thread.
+
+`submit` encodes records and queues them; the thread takes all that is queued as one group, writes it with one durable
+write, and calls back. While it writes, the next group gathers. A lone submit waits for nothing but the hand-over and
+the disk. After the first failed write nothing is written any more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from spark_pulsar.ledger.records import EntriesAppended, Record
+from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, OnDurable, StorageFailed
+
+from .disk import Disk
+from .groups import GROUP_HEADER_BYTES, RECORD, RECORD_HEADER_BYTES, group_header_bytes
+from .run_index import RunIndex
+from .segments import Segment, SegmentFiles, fits
+
+GROUP_TARGET_BYTES: Final = 8 * 1024 * 1024
+"""A group takes no further submit once it is this large."""
+
+_LARGE_BYTES: Final = 16 * 1024
+
+RunMark = tuple[int, int, int, int, int]
+"""(ledger id, first entry, end entry, offset of the body in the submit, length of the body)"""
+
+
+class Submission:
+    """The encoded records of one submit."""
+
+    __slots__ = ("count", "on_durable", "parts", "runs", "size")
+
+    def __init__(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
+        parts: list[bytes] = []
+        small: list[bytes] = []
+        runs: list[RunMark] = []
+        at = 0
+        pack = RECORD.pack
+        for record in records:
+            if type(record) is EntriesAppended:
+                head, region = record.encode_parts()
+                length = len(head) + len(region)
+                run = record.run
+                runs.append((run.ledger_id, run.first_entry_id, run.end_entry_id, at + RECORD_HEADER_BYTES, length))
+                small += (pack(record.TYPE, record.VERSION, length), head)
+                if len(region) < _LARGE_BYTES:
+                    small.append(region)
+                else:
+                    parts += (b"".join(small), region)
+                    small.clear()
+            else:
+                body = record.encode()
+                length = len(body)
+                small += (pack(record.TYPE, record.VERSION, length), body)
+            at += RECORD_HEADER_BYTES + length
+        if small:
+            parts.append(b"".join(small))
+        if at > MAX_SUBMIT_BYTES:
+            raise ValueError(f"{at} bytes of records in one submit; the limit is {MAX_SUBMIT_BYTES}")
+        self.parts = parts
+        self.runs = runs
+        self.size = at
+        self.count = len(records)
+        self.on_durable = on_durable
+
+
+class Barrier:
+    """A place between two submits: `reached(group)` is called by the journal thread when everything before is durable
+    and nothing after is written; `group` is the number of the last group before."""
+
+    __slots__ = ("reached",)
+
+    def __init__(self, reached: Callable[[int], None]) -> None:
+        self.reached = reached
+
+
+_Item = Submission | Barrier | None
+
+
+class Journal:
+    """Writes groups to segments. `submit`, `barrier` and `close` are called by one thread; `on_full` and the callbacks
+    run in the journal's thread."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: SegmentFiles,
+        index: RunIndex,
+        lock: threading.Lock,
+        last_group: int,
+        current: Segment | None,
+        on_failed: Callable[[StorageFailed], None],
+        on_wants_work: Callable[[Segment], None],
+    ) -> None:
+        self._disk = disk
+        self._files = files
+        self._index = index
+        self._lock = lock
+        self._last_group = last_group
+        self._current = current
+        self._on_failed = on_failed
+        self._on_wants_work = on_wants_work
+        self._write = disk.write_durably if files.synced else disk.write
+        self._queue: SimpleQueue[_Item] = SimpleQueue()
+        self._submitted_bytes = 0
+        self._written_bytes = 0
+        self.failure: StorageFailed | None = None
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes submitted and not yet durable."""
+        return self._submitted_bytes - self._written_bytes
+
+    @property
+    def current_number(self) -> int:
+        """The number of the segment that is written to; segments with lower numbers are full. 0 before the first."""
+        current = self._current
+        return 0 if current is None else current.number
+
+    def submit(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
+        """See `Storage.submit`."""
+        if self.failure is not None:
+            raise self.failure
+        submission = Submission(records, on_durable)
+        self._submitted_bytes += submission.size
+        self._queue.put(submission)
+
+    def barrier(self, reached: Callable[[int], None]) -> None:
+        """See `Barrier`. Never reached when a write before it fails."""
+        self._queue.put(Barrier(reached))
+
+    def close(self) -> None:
+        """Write what was submitted and end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        get, get_nowait = self._queue.get, self._queue.get_nowait
+        item: _Item = get()
+        while True:
+            if isinstance(item, Submission):
+                group, item = self._gather(item, get_nowait)
+                try:
+                    self._commit(group)
+                except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing may be written after it
+                    self._fail(error)
+                    return
+                if item is None:
+                    item = get()
+            elif isinstance(item, Barrier):
+                item.reached(self._last_group)
+                item = get()
+            else:
+                return
+
+    def _gather(self, first: Submission, get_nowait: Callable[[], _Item]) -> tuple[list[Submission], _Item]:
+        """All submissions that are queued now, up to the size of a group or a barrier; and the item after them."""
+        group = [first]
+        size = first.size
+        while size < GROUP_TARGET_BYTES:
+            try:
+                item = get_nowait()
+            except Empty:
+                return group, None
+            if not isinstance(item, Submission):
+                if item is None:
+                    # The end: put it back, it is the last item there is.
+                    self._queue.put(None)
+                return group, item
+            group.append(item)
+            size += item.size
+        return group, None
+
+    def _commit(self, group: list[Submission]) -> None:
+        payload, size = _joined(group)
+        records = sum([submission.count for submission in group])
+        number = self._last_group + 1
+        segment = self._current
+        header = b""
+        if segment is None or not fits(segment, size):
+            if segment is not None and not self._files.synced:
+                # A segment that has a successor is complete, also when groups are not synced one by one.
+                self._disk.sync(segment.fd)
+            segment, header = self._files.begin(number, GROUP_HEADER_BYTES + size)
+            self._current = segment
+        at = segment.write_at
+        buffers = [group_header_bytes(segment.number, segment.salt, number, records, payload), *payload]
+        if header:
+            buffers.insert(0, header)
+        end = at + GROUP_HEADER_BYTES + size
+        segment.claim(end)
+        self._write(segment.fd, buffers, at - len(header))
+        self._note(segment, group, at)
+        segment.write_at = end
+        self._last_group = number
+        for submission in group:
+            self._written_bytes += submission.size
+            if submission.on_durable is not None:
+                submission.on_durable(number)
+        if segment.wants_work():
+            self._on_wants_work(segment)
+
+    def _note(self, segment: Segment, group: list[Submission], at: int) -> None:
+        """Index the runs of a group that is durable now."""
+        number = segment.number
+        base = at + GROUP_HEADER_BYTES
+        add = self._index.add
+        with self._lock:
+            segment.group_offsets.append(at)
+            for submission in group:
+                for ledger_id, first, end, offset, length in submission.runs:
+                    add(ledger_id, first, end, number, base + offset, length)
+                base += submission.size
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = StorageFailed(f"writing the journal failed: {error}")
+        self.failure.__cause__ = error
+        self._on_failed(self.failure)
+
+
+def _joined(group: list[Submission]) -> tuple[list[bytes], int]:
+    """The buffers of a group and their size: small ones joined, large ones as they are."""
+    if len(group) == 1:
+        return group[0].parts, group[0].size
+    buffers: list[bytes] = []
+    small: list[bytes] = []
+    size = 0
+    for submission in group:
+        size += submission.size
+        for part in submission.parts:
+            if len(part) < _LARGE_BYTES:
+                small.append(part)
+            else:
+                if small:
+                    buffers.append(b"".join(small))
+                    small = []
+                buffers.append(part)
+    if small:
+        buffers.append(b"".join(small))
+    return buffers, size

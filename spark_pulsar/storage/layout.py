@@ -1,0 +1,123 @@
+"""The data directory: names, version, and the lock that keeps a second broker out.
+
+VERSION                  one line, written last when the directory is made
+LOCK                     locked (flock) while a broker runs; holds its process id for people
+checkpoint.sqlite        the checkpoint (with SQLite's own -wal and -shm beside it)
+journal/N.journal        live segments, by rising number
+journal/spare-N.journal  segments whose content is of no use any more, to be recycled
+ledgers/N.ledger         settled entries of ledger N
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLocked, StorageVersionUnknown
+
+from .disk import Disk
+
+VERSION_TEXT: Final = "spark-pulsar data directory, layout 1\n"
+JOURNAL_SUFFIX: Final = ".journal"
+LEDGER_SUFFIX: Final = ".ledger"
+SPARE_PREFIX: Final = "spare-"
+
+
+class Layout:
+    """Paths inside one data directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.version = root / "VERSION"
+        self.lock = root / "LOCK"
+        self.checkpoint = root / "checkpoint.sqlite"
+        self.journal = root / "journal"
+        self.ledgers = root / "ledgers"
+
+    def segment(self, number: int) -> Path:
+        """The file of a live segment."""
+        return self.journal / f"{number:012d}{JOURNAL_SUFFIX}"
+
+    def spare(self, number: int) -> Path:
+        """The file of a spare segment; the number only keeps names apart."""
+        return self.journal / f"{SPARE_PREFIX}{number:012d}{JOURNAL_SUFFIX}"
+
+    def ledger(self, ledger_id: int) -> Path:
+        """The file of a ledger's settled entries."""
+        return self.ledgers / f"{ledger_id:012d}{LEDGER_SUFFIX}"
+
+    def segments(self) -> dict[int, Path]:
+        """Live segment files by number, rising."""
+        return _numbered(self.journal, "", JOURNAL_SUFFIX)
+
+    def spares(self) -> dict[int, Path]:
+        """Spare segment files by number, rising."""
+        return _numbered(self.journal, SPARE_PREFIX, JOURNAL_SUFFIX)
+
+    def ledger_files(self) -> dict[int, Path]:
+        """Ledger files by ledger id, rising."""
+        return _numbered(self.ledgers, "", LEDGER_SUFFIX)
+
+    def relative(self, path: Path) -> str:
+        """The path as messages show it."""
+        return str(path.relative_to(self.root))
+
+    def read_version(self) -> bool:
+        """Whether this is a data directory; False when it is new (missing, empty, or its making was interrupted).
+        StorageVersionUnknown or StorageDamaged when it is something else."""
+        try:
+            text = self.version.read_text()
+        except FileNotFoundError:
+            if self.journal.is_dir() and self.segments():
+                raise StorageDamaged("VERSION", 0, "the file is missing, but there is a journal") from None
+            return False
+        if text != VERSION_TEXT:
+            raise StorageVersionUnknown(f"{self.version}: {text[:80]!r} is no layout that this program knows")
+        return True
+
+    def create(self) -> None:
+        """Make the directories."""
+        for path in (self.root, self.journal, self.ledgers):
+            path.mkdir(parents=True, exist_ok=True)
+
+    def write_version(self, disk: Disk) -> None:
+        """Mark the directory as complete and durable."""
+        temporary = self.version.with_suffix(".new")
+        fd = disk.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        try:
+            disk.write_durably(fd, [VERSION_TEXT.encode()], 0)
+        finally:
+            os.close(fd)
+        disk.rename(temporary, self.version)
+        for path in (self.journal, self.ledgers, self.root, self.root.absolute().parent):
+            disk.sync_directory(path)
+
+
+def take_lock(layout: Layout) -> int:
+    """Lock the data directory for this process; returns the descriptor that holds the lock. StorageLocked when another
+    has it, StorageError when the directory cannot be written."""
+    try:
+        fd = os.open(layout.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageError(f"{layout.root}: the data directory cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(fd)
+        raise StorageLocked(f"{layout.root}: another broker (process {owner}) uses this data directory") from error
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd
+
+
+def _numbered(directory: Path, prefix: str, suffix: str) -> dict[int, Path]:
+    found: dict[int, Path] = {}
+    for entry in os.scandir(directory):
+        name = entry.name
+        digits = name[len(prefix) : -len(suffix)]
+        if name.startswith(prefix) and name.endswith(suffix) and digits.isascii() and digits.isdigit():
+            found[int(digits)] = directory / name
+    return dict(sorted(found.items()))

@@ -1,0 +1,315 @@
+"""Ledger files: the settled entries of one ledger, in blocks, found through a table of blocks.
+
+    block   magic "SPLB", version u16, flags u16 (1: every entry holds one message), ledger id u64, first entry u64,
+            entries u32, data length u32, crc32c u32 (of all this and what follows); lengths u32 each; message counts
+            u32 each unless flagged; the entries, one after the other
+    footer  of a sealed ledger: per block first entry u64, end entry u64 and offset u64; then blocks u32, crc32c u32,
+            magic "SPLF" (so that it is read from the end of the file)
+
+Blocks rise; entries missing between them were consumed before they were settled. What lies behind the length that the
+checkpoint names was never finished: it is ignored, and overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from itertools import accumulate
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.record_codec import i64s_from, i64s_packed, u32s, u32s_from
+from spark_pulsar.ledger.storage import StorageDamaged
+
+from .disk import Disk
+from .layout import Layout
+
+BLOCK_MAGIC: Final = b"SPLB"
+FOOTER_MAGIC: Final = b"SPLF"
+FORMAT_VERSION: Final = 1
+BLOCK_DATA_BYTES: Final = 256 * 1024
+BLOCK_MAX_ENTRIES: Final = 4096
+
+_ALL_SINGLE: Final = 1
+_BLOCK: Final = Struct("<4sHHQQIII")
+_BLOCK_CRC_AT: Final = _BLOCK.size - 4
+BLOCK_HEADER_BYTES: Final = _BLOCK.size
+_TAIL: Final = Struct("<II4s")
+_CACHED_BLOCKS: Final = 16
+_CACHED_TABLES: Final = 256
+
+
+class Extent(NamedTuple):
+    """How far a ledger's file goes: its entries, its bytes without the footer, and whether the footer is written."""
+
+    first: int
+    end: int
+    size: int
+    sealed: bool
+
+
+class BlockTable:
+    """First entries, end entries and offsets of a file's blocks, rising."""
+
+    __slots__ = ("ends", "firsts", "offsets")
+
+    def __init__(self) -> None:
+        self.firsts = array("q")
+        self.ends = array("q")
+        self.offsets = array("q")
+
+    def add(self, first: int, end: int, offset: int) -> None:
+        """Append a block."""
+        self.firsts.append(first)
+        self.ends.append(end)
+        self.offsets.append(offset)
+
+
+class BlockHead(NamedTuple):
+    """What a block's header says; `size` is the size of the whole block."""
+
+    ledger_id: int
+    first: int
+    end: int
+    size: int
+
+
+def block_bytes(ledger_id: int, first: int, entries: list[bytes], message_counts: list[int] | None) -> bytes:
+    """One block."""
+    data = b"".join(entries)
+    arrays = u32s([len(entry) for entry in entries])
+    flags = _ALL_SINGLE
+    if message_counts is not None and message_counts.count(1) != len(message_counts):
+        flags = 0
+        arrays += u32s(message_counts)
+    head = _BLOCK.pack(BLOCK_MAGIC, FORMAT_VERSION, flags, ledger_id, first, len(entries), len(data), 0)
+    head = head[:_BLOCK_CRC_AT]
+    crc = google_crc32c.extend(google_crc32c.extend(google_crc32c.extend(0, head), arrays), data)
+    return b"".join((head, crc.to_bytes(4, "little"), arrays, data))
+
+
+def parse_block_head(data: bytes) -> BlockHead | None:
+    """The header at the start of `data`, None when none stands there. The checksum is not looked at."""
+    if len(data) < BLOCK_HEADER_BYTES:
+        return None
+    magic, version, flags, ledger_id, first, count, length, _ = _BLOCK.unpack_from(data)
+    if magic != BLOCK_MAGIC or version != FORMAT_VERSION or flags & ~_ALL_SINGLE or not count:
+        return None
+    arrays = 4 * count * (1 if flags & _ALL_SINGLE else 2)
+    return BlockHead(ledger_id, first, first + count, BLOCK_HEADER_BYTES + arrays + length)
+
+
+def parse_block(data: bytes, ledger_id: int) -> EntryRun | None:
+    """The run of a whole block, None when its checksum or form is wrong."""
+    head = parse_block_head(data)
+    if head is None or head.ledger_id != ledger_id or head.size != len(data):
+        return None
+    crc = google_crc32c.extend(0, data[:_BLOCK_CRC_AT])
+    if google_crc32c.extend(crc, data[BLOCK_HEADER_BYTES:]) != int.from_bytes(
+        data[_BLOCK_CRC_AT:BLOCK_HEADER_BYTES], "little"
+    ):
+        return None
+    _, _, flags, _, first, count, length, _ = _BLOCK.unpack_from(data)
+    at = BLOCK_HEADER_BYTES + 4 * count
+    lengths = u32s_from(data[BLOCK_HEADER_BYTES:at])
+    counts = None
+    if not flags & _ALL_SINGLE:
+        counts = u32s_from(data[at : at + 4 * count])
+        at += 4 * count
+    bounds = list(accumulate(lengths, initial=at))
+    if bounds[-1] != at + length:
+        return None
+    return EntryRun(ledger_id, first, data, bounds[:-1], bounds[1:], counts)
+
+
+def footer_bytes(table: BlockTable) -> bytes:
+    """The footer that lists these blocks."""
+    body = i64s_packed([*table.firsts, *table.ends, *table.offsets])
+    count = len(table.firsts).to_bytes(4, "little")
+    crc = google_crc32c.extend(google_crc32c.extend(0, body), count)
+    return body + _TAIL.pack(len(table.firsts), crc, FOOTER_MAGIC)
+
+
+def parse_footer(data: bytes) -> BlockTable | None:
+    """The table in a footer, None when it is damaged."""
+    if len(data) < _TAIL.size:
+        return None
+    count, crc, magic = _TAIL.unpack_from(data, len(data) - _TAIL.size)
+    body = data[: -_TAIL.size]
+    if magic != FOOTER_MAGIC or len(body) != 24 * count:
+        return None
+    if google_crc32c.extend(google_crc32c.extend(0, body), count.to_bytes(4, "little")) != crc:
+        return None
+    numbers = i64s_from(body)
+    table = BlockTable()
+    table.firsts, table.ends, table.offsets = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    return table
+
+
+class LedgerFiles:
+    """Reads entries from ledger files. Extents are what the checkpoint says; they are changed under the storage's
+    lock, by recovery and by settling. Reading needs no lock: what an extent covers never changes."""
+
+    def __init__(self, disk: Disk, layout: Layout) -> None:
+        self._disk = disk
+        self._layout = layout
+        self.extents: dict[int, Extent] = {}
+        self._tables: OrderedDict[tuple[int, int], BlockTable] = OrderedDict()
+        self._blocks: OrderedDict[tuple[int, int], EntryRun] = OrderedDict()
+        self._cache_lock = threading.Lock()
+
+    def read(self, ledger_id: int, extent: Extent, entry_id: int) -> EntryRun | None:
+        """The rest of the block that holds the entry, from the entry on, or the first block after it. None when the
+        extent has nothing there. StorageDamaged when a checksum fails; FileNotFoundError when the ledger was trimmed
+        meanwhile."""
+        path = self._layout.ledger(ledger_id)
+        table = self.table(ledger_id, extent)
+        index = bisect_right(table.ends, entry_id)
+        if index == len(table.firsts):
+            return None
+        offset = table.offsets[index]
+        run = self._cached_block(ledger_id, offset)
+        if run is None:
+            end = table.offsets[index + 1] if index + 1 < len(table.offsets) else extent.size
+            fd = self._disk.open(path, os.O_RDONLY)
+            try:
+                run = parse_block(self._disk.read(fd, end - offset, offset), ledger_id)
+            finally:
+                os.close(fd)
+            if run is None or run.first_entry_id != table.firsts[index] or run.end_entry_id != table.ends[index]:
+                raise StorageDamaged(self._layout.relative(path), offset, "a block of entries fails its checksum")
+            with self._cache_lock:
+                self._blocks[ledger_id, offset] = run
+                if len(self._blocks) > _CACHED_BLOCKS:
+                    self._blocks.popitem(last=False)
+        return run.slice(entry_id, run.end_entry_id)
+
+    def table(self, ledger_id: int, extent: Extent) -> BlockTable:
+        """The blocks of a ledger's file, from its footer or, without one, from the blocks' headers."""
+        key = (ledger_id, extent.size)
+        with self._cache_lock:
+            known = self._tables.get(key)
+            if known is not None:
+                self._tables.move_to_end(key)
+                return known
+        table = load_table(self._disk, self._layout, ledger_id, extent)
+        with self._cache_lock:
+            self._tables[key] = table
+            if len(self._tables) > _CACHED_TABLES:
+                self._tables.popitem(last=False)
+        return table
+
+    def forget(self, ledger_id: int) -> None:
+        """Drop what is cached of a ledger that is gone."""
+        with self._cache_lock:
+            for cache in (self._tables, self._blocks):
+                for key in [known for known in cache if known[0] == ledger_id]:
+                    del cache[key]
+
+    def _cached_block(self, ledger_id: int, offset: int) -> EntryRun | None:
+        with self._cache_lock:
+            run = self._blocks.get((ledger_id, offset))
+            if run is not None:
+                self._blocks.move_to_end((ledger_id, offset))
+            return run
+
+
+def load_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> BlockTable:
+    """Read the table of a ledger's file. StorageDamaged when footer or headers do not fit the extent."""
+    path = layout.ledger(ledger_id)
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        if extent.sealed:
+            size = os.fstat(fd).st_size - extent.size
+            table = parse_footer(disk.read(fd, size, extent.size)) if size > 0 else None
+            if table is None or not _fits(table, extent):
+                raise StorageDamaged(layout.relative(path), extent.size, "the footer fails its checksum")
+            return table
+        return _scan(disk, fd, layout.relative(path), ledger_id, extent)
+    finally:
+        os.close(fd)
+
+
+def _fits(table: BlockTable, extent: Extent) -> bool:
+    return bool(table.firsts) and table.firsts[0] >= extent.first and table.ends[-1] <= extent.end
+
+
+def _scan(disk: Disk, fd: int, name: str, ledger_id: int, extent: Extent) -> BlockTable:
+    table = BlockTable()
+    offset = 0
+    end = extent.first
+    while offset < extent.size:
+        head = parse_block_head(disk.read(fd, BLOCK_HEADER_BYTES, offset))
+        if head is None or head.ledger_id != ledger_id or head.first < end or offset + head.size > extent.size:
+            raise StorageDamaged(name, offset, "no block of this ledger stands here")
+        table.add(head.first, head.end, offset)
+        offset += head.size
+        end = head.end
+    return table
+
+
+class LedgerAppender:
+    """Appends runs to one ledger's file, in blocks. Nothing counts until the checkpoint names the new extent."""
+
+    def __init__(self, disk: Disk, path: Path, ledger_id: int, extent: Extent | None) -> None:
+        self._disk = disk
+        self.created = not path.exists()
+        self._fd = disk.open(path, os.O_CREAT | os.O_RDWR)
+        self._ledger_id = ledger_id
+        self._extent = extent
+        self._at = 0 if extent is None else extent.size
+        if os.fstat(self._fd).st_size > self._at:
+            disk.truncate(self._fd, self._at)
+        self._first = -1
+        self._entries: list[bytes] = []
+        self._counts: list[int] = []
+        self._bytes = 0
+        self._end = 0 if extent is None else extent.end
+        self._start = -1 if extent is None else extent.first
+
+    def append(self, run: EntryRun) -> None:
+        """Add a run, or a part of one of at most BLOCK_MAX_ENTRIES entries, after everything before."""
+        if self._entries and run.first_entry_id != self._end:
+            self.flush()
+        if not self._entries:
+            self._first = run.first_entry_id
+        if self._start < 0:
+            self._start = run.first_entry_id
+        buffer = run.buffer
+        self._entries += [buffer[start:end] for start, end in zip(run.starts, run.ends, strict=True)]
+        self._counts += [1] * len(run) if run.message_counts is None else run.message_counts
+        self._bytes += run.size_bytes
+        self._end = run.end_entry_id
+        if self._bytes >= BLOCK_DATA_BYTES or len(self._entries) >= BLOCK_MAX_ENTRIES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is gathered as a block."""
+        if self._entries:
+            block = block_bytes(self._ledger_id, self._first, self._entries, self._counts)
+            self._at = self._disk.write(self._fd, [block], self._at)
+            self._entries, self._counts, self._bytes = [], [], 0
+
+    def finish(self, table: BlockTable | None) -> Extent:
+        """Flush, write the footer if a table is given, and make everything durable. Returns the new extent."""
+        self.flush()
+        if table is not None:
+            self._disk.write(self._fd, [footer_bytes(table)], self._at)
+        self._disk.sync(self._fd)
+        return Extent(max(0, self._start), self._end, self._at, table is not None)
+
+    @property
+    def pending_extent(self) -> Extent:
+        """What `finish` without a footer would return, for reading the table before the footer is written."""
+        return Extent(max(0, self._start), self._end, self._at, False)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)

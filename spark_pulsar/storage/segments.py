@@ -1,0 +1,187 @@
+"""Segment files of the journal: preallocated, filled with zeros ahead of the writer, recycled when settled."""
+
+from __future__ import annotations
+
+import os
+import threading
+from array import array
+from pathlib import Path
+from typing import Final
+
+from .disk import Disk
+from .groups import GROUP_HEADER_BYTES, SALT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_header_bytes
+from .layout import Layout
+
+SEGMENT_BYTES: Final = 64 * 1024 * 1024
+MAX_SPARES: Final = 2
+FILL_AHEAD_BYTES: Final = 8 * 1024 * 1024
+_FILL_STEP_BYTES: Final = 1024 * 1024
+
+
+class Segment:
+    """A live segment file.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `number`, `salt` | its identity; both stand in every group header |
+    | `write_at` | where the next group goes; everything before is written |
+    | `group_offsets` | where each of its groups begins (for verifying before settling) |
+    | `filled_to` | up to here the file was written once, so that writing again changes no metadata |
+    | `spare_at` | when the writer passes it, the next segment should be prepared |
+    | `readers`, `retired` | reads in flight; whether it waits for them to be recycled |
+    """
+
+    def __init__(self, path: Path, fd: int, size: int, number: int, salt: bytes, filled_to: int) -> None:
+        self.path = path
+        self.fd = fd
+        self.size = size
+        self.number = number
+        self.salt = salt
+        self.write_at = SEGMENT_HEADER_BYTES
+        self.group_offsets = array("I")
+        self.filled_to = filled_to
+        self.fill_lock = threading.Lock()
+        self.spare_at = size // 2
+        self.readers = 0
+        self.retired = False
+
+    def claim(self, end: int) -> None:
+        """Before writing up to `end`: make sure that zeros are never written over it."""
+        if end > self.filled_to:
+            with self.fill_lock:
+                self.filled_to = max(self.filled_to, end)
+
+    def wants_work(self) -> bool:
+        """Whether zeros should be written further ahead, or the next segment prepared (said once)."""
+        if self.write_at > self.spare_at:
+            self.spare_at = self.size
+            return True
+        return self.filled_to < min(self.size, self.write_at + FILL_AHEAD_BYTES // 2)
+
+    def fill_ahead(self, disk: Disk) -> None:
+        """Write and sync zeros up to FILL_AHEAD_BYTES after the writer."""
+        while True:
+            with self.fill_lock:
+                start = self.filled_to
+                end = min(start + _FILL_STEP_BYTES, self.size, self.write_at + FILL_AHEAD_BYTES)
+                if end <= start:
+                    return
+                disk.fill_zeros(self.fd, start, end)
+                disk.sync(self.fd)
+                self.filled_to = end
+
+
+class SegmentFiles:
+    """The segment files of one journal: which are live, which are spare, which number comes next."""
+
+    def __init__(self, disk: Disk, layout: Layout, segment_bytes: int, synced: bool) -> None:
+        self.disk = disk
+        self.layout = layout
+        self.segment_bytes = segment_bytes
+        self.synced = synced
+        self.live: dict[int, Segment] = {}
+        self._spares: list[Path] = []
+        self._next_number = 1
+        self._lock = threading.Lock()
+
+    def adopt(self, spares: dict[int, Path], used_numbers: list[int]) -> None:
+        """Take over what recovery found: spare files, and the numbers that were ever seen."""
+        self._next_number = max([0, *used_numbers, *spares]) + 1
+        for path in spares.values():
+            if len(self._spares) < MAX_SPARES and path.stat().st_size == self.segment_bytes:
+                self._spares.append(path)
+            else:
+                self.disk.remove(path)
+
+    @property
+    def spare_count(self) -> int:
+        """Spare files at hand."""
+        return len(self._spares)
+
+    def begin(self, first_group: int, group_bytes: int) -> tuple[Segment, bytes]:
+        """A new live segment that a group of that many bytes fits into, and the header that must be written before
+        its first group. Its name is durable already."""
+        size = SEGMENT_HEADER_BYTES + group_bytes
+        with self._lock:
+            number = self._next_number
+            self._next_number += 1
+            spare = self._spares.pop() if self._spares and size <= self.segment_bytes else None
+        path = self.layout.segment(number)
+        if spare is None:
+            size = max(size, self.segment_bytes)
+            spare = self._make(number, size)
+            filled_to = 0
+        else:
+            size = filled_to = self.segment_bytes
+        self.disk.rename(spare, path)
+        self.disk.sync_directory(path.parent)
+        segment = Segment(path, self.disk.open(path, os.O_RDWR), size, number, os.urandom(SALT_BYTES), filled_to)
+        with self._lock:
+            self.live[number] = segment
+        header = SegmentHeader(number, segment.salt, first_group, size, self.synced)
+        return segment, segment_header_bytes(header)
+
+    def prepare_spare(self) -> None:
+        """Make a spare file filled with zeros, unless there is one."""
+        with self._lock:
+            if self._spares:
+                return
+            number = self._next_number
+            self._next_number += 1
+        path = self._make(number, self.segment_bytes)
+        fd = self.disk.open(path, os.O_RDWR)
+        try:
+            for start in range(0, self.segment_bytes, _FILL_STEP_BYTES):
+                self.disk.fill_zeros(fd, start, min(start + _FILL_STEP_BYTES, self.segment_bytes))
+            self.disk.sync(fd)
+        finally:
+            os.close(fd)
+        with self._lock:
+            self._spares.append(path)
+
+    def recycle(self, segment: Segment) -> None:
+        """Let go of a live segment whose content is no longer needed and that nobody reads: keep it as a spare, or
+        remove it when there are enough or it has another size."""
+        with self._lock:
+            del self.live[segment.number]
+            keep = len(self._spares) < MAX_SPARES and segment.size == self.segment_bytes
+        os.close(segment.fd)
+        if not keep:
+            self.disk.remove(segment.path)
+            return
+        if segment.filled_to < segment.size:
+            # A recycled segment counts as filled; the one case where it is not is a segment left early.
+            fd = self.disk.open(segment.path, os.O_RDWR)
+            try:
+                self.disk.fill_zeros(fd, segment.filled_to, segment.size)
+                self.disk.sync(fd)
+            finally:
+                os.close(fd)
+        spare = self.layout.spare(segment.number)
+        self.disk.rename(segment.path, spare)
+        with self._lock:
+            self._spares.append(spare)
+
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock:
+            for segment in self.live.values():
+                os.close(segment.fd)
+            self.live.clear()
+
+    def _make(self, number: int, size: int) -> Path:
+        path = self.layout.spare(number)
+        fd = self.disk.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+        try:
+            self.disk.preallocate(fd, size)
+        except OSError:
+            self.disk.remove(path)
+            raise
+        finally:
+            os.close(fd)
+        return path
+
+
+def fits(segment: Segment, payload_bytes: int) -> bool:
+    """Whether a group with that payload can be written to the segment."""
+    return segment.write_at + GROUP_HEADER_BYTES + payload_bytes <= segment.size
