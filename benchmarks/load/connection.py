@@ -138,7 +138,7 @@ class Connection:
             if found_type == drop:
                 continue
             found = self.command_at(start)
-            if any(found.HasField(name) for name in wanted):
+            if any(field.name in wanted for field, _ in found.ListFields()):
                 return found
             self._other(start)
 

@@ -73,7 +73,8 @@ def _send_frame(turn: int, producer: int, batch: int, publish_time_ms: int, payl
         send += b"\x18" + varint(batch)
     checked = struct.pack(">I", len(metadata)) + metadata + payload
     base = b"\x08\x06\x32" + varint(len(send)) + send
-    tail = b"\x0e\x01" + google_crc32c.value(checked).to_bytes(4, "big") + checked
+    checksum: int = google_crc32c.value(checked)
+    tail = b"\x0e\x01" + checksum.to_bytes(4, "big") + checked
     return struct.pack(">II", 4 + len(base) + len(tail), len(base)) + base + tail
 
 

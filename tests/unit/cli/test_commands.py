@@ -1,0 +1,103 @@
+"""The commands of `spark-pulsar`, as a user types them."""
+
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from spark_pulsar.cli.main import app
+from tests.brokers import Broker
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, arguments, input=stdin)
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert run("version").stdout.strip() == version("spark-pulsar")
+
+
+def test_help_names_every_command() -> None:
+    text = run("--help").stdout
+    assert all(name in text for name in ("broker", "produce", "consume", "check", "version"))
+
+
+def test_lines_of_standard_input_come_back(broker: Broker) -> None:
+    topic = broker.topic()
+    sent = run("produce", topic, "-u", broker.service_url, stdin="one\ntwo\n\nfour\n")
+    assert (sent.exit_code, sent.stderr) == (0, f"4 messages sent to {topic}\n")
+    read = run("consume", topic, "-s", "sub", "-n", "4", "-u", broker.service_url, "--values-only", *EARLIEST)
+    assert (read.exit_code, read.stdout) == (0, "one\ntwo\n\nfour\n")
+
+
+EARLIEST = ("--initial-position", "earliest", "--timeout", "10")
+
+
+def test_messages_with_key_and_properties(broker: Broker) -> None:
+    topic = broker.topic()
+    run(
+        "produce",
+        topic,
+        "-u",
+        broker.service_url,
+        "-m",
+        "a",
+        "-m",
+        "b",
+        "-k",
+        "key",
+        "-p",
+        "x=1",
+        "-p",
+        "y==",
+        "-n",
+        "2",
+    )
+    read = run("consume", topic, "-s", "sub", "-n", "4", "-u", broker.service_url, *EARLIEST)
+    lines = [line.partition(" ")[2] for line in read.stdout.splitlines()]
+    assert lines == ["[key] x=1 y== a"] * 2 + ["[key] x=1 y== b"] * 2
+
+
+def test_consumed_messages_are_acknowledged(broker: Broker) -> None:
+    topic = broker.topic()
+    where = ("-u", broker.service_url, "--values-only")
+    run("produce", topic, "-u", broker.service_url, "-m", "1", "-m", "2", "-m", "3")
+    first = run("consume", topic, "-s", "sub", "-n", "3", *where, *EARLIEST)
+    assert first.stdout == "1\n2\n3\n"
+    again = run("consume", topic, "-s", "sub", "-n", "1", *where, "--timeout", "0.5")
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert "no message for 0.5 s" in again.stderr
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "shared", "failover", "Key_Shared", "key-shared"])
+def test_subscription_types_are_known_in_any_spelling(kind: str) -> None:
+    refused = run("consume", "t", "-s", "sub", "--type", kind, "-u", "pulsar://127.0.0.1:1")
+    assert (refused.exit_code, refused.stderr.split(":")[1]) == (1, " no broker at pulsar")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("produce", "t", "-m", "x", "-u", "pulsar://127.0.0.1:1"), 1, "no broker at pulsar://127.0.0.1:1"),
+        (("produce", "t", "-m", "x", "-u", "nonsense"), 1, "scheme"),
+        (("produce", "t", "-m", "x", "-p", "novalue"), 2, "want NAME=VALUE"),
+        (("produce", "t", "-m", "x", "-p", "=v"), 2, "want NAME=VALUE"),
+        (("consume", "t", "-s", "s", "--type", "queue"), 2, "'queue' is not one of exclusive"),
+        (("consume", "t", "-s", "s", "--initial-position", "middle"), 2, "'middle' is not one of latest"),
+        (("consume", "t"), 2, "--subscription"),
+        (("broker", "--port", "65536"), 2, "65536"),
+        (("broker", "--conf", "/does/not/exist"), 2, "does not exist"),
+        (("check", "/does/not/exist"), 2, "does not exist"),
+    ],
+)
+def test_errors_are_one_line_and_a_status(arguments: tuple[str, ...], status: int, said: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == status
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_the_broker_refuses(broker: Broker) -> None:
+    done = run("produce", "a/b/c/d/e", "-m", "x", "-u", broker.service_url)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert "InvalidTopicName" in done.stderr

@@ -1,0 +1,169 @@
+"""A broker as a child process."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import spark_pulsar
+from spark_pulsar.cli.process import BrokerDidNotStart, BrokerProcess
+from tests.eventually import eventually
+
+
+def accepts(service_url: str) -> bool:
+    parts = urlsplit(service_url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_ready_when_the_block_begins_and_gone_after_it() -> None:
+    with spark_pulsar.broker_process() as broker:
+        pid, data_dir = broker.pid, broker.data_dir
+        assert accepts(broker.service_url)
+        assert urllib.request.urlopen(f"{broker.admin_url}/admin/v2/brokers/health", timeout=5).status == 200
+        assert data_dir.is_dir()
+    assert not is_alive(pid)
+    assert not data_dir.exists()
+    assert not data_dir.parent.exists()
+    assert not accepts(broker.service_url)
+
+
+def test_two_at_once_have_ports_of_their_own() -> None:
+    with spark_pulsar.broker_process() as one, spark_pulsar.broker_process() as two:
+        urls = {one.service_url, one.admin_url, two.service_url, two.admin_url}
+        assert len(urls) == 4
+
+
+def test_a_given_directory_is_kept(tmp_path: Path) -> None:
+    with spark_pulsar.broker_process(tmp_path / "data") as broker:
+        assert broker.data_dir == tmp_path / "data"
+    assert list((tmp_path / "data").iterdir())
+
+
+def test_restart_after_kill_keeps_ports_and_directory() -> None:
+    with spark_pulsar.broker_process() as broker:
+        before = (broker.service_url, broker.admin_url, broker.data_dir)
+        first = broker.pid
+        broker.kill()
+        assert not is_alive(first)
+        assert not accepts(broker.service_url)
+        broker.restart()
+        assert (broker.service_url, broker.admin_url, broker.data_dir) == before
+        assert broker.pid != first
+        assert accepts(broker.service_url)
+
+
+def test_restart_of_a_living_broker_ends_it_in_order() -> None:
+    with spark_pulsar.broker_process() as broker:
+        first = broker.pid
+        broker.restart()
+        assert broker.pid != first
+        assert accepts(broker.service_url)
+
+
+def test_stop_is_a_clean_end() -> None:
+    with spark_pulsar.broker_process() as broker:
+        assert broker.stop() == 0
+        assert broker.stop() == 0
+        with pytest.raises(RuntimeError, match="not running"):
+            _ = broker.pid
+
+
+def test_start_of_a_running_broker_is_refused() -> None:
+    with spark_pulsar.broker_process() as broker, pytest.raises(RuntimeError, match="running"):
+        broker.start()
+
+
+def test_one_that_died_by_itself_can_be_started() -> None:
+    with spark_pulsar.broker_process() as broker:
+        os.kill(broker.pid, signal.SIGKILL)
+        eventually(lambda: not broker.is_running)
+        broker.start()
+        assert accepts(broker.service_url)
+
+
+def test_the_log_tells_why_it_did_not_start() -> None:
+    with (
+        pytest.raises(BrokerDidNotStart, match="brokerServicePort=x"),
+        spark_pulsar.broker_process(conf={"brokerServicePort": "x"}),
+    ):
+        pytest.fail("not reached")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with spark_pulsar.broker_process() as one:
+        port = urlsplit(one.service_url).port or 0
+        with pytest.raises(BrokerDidNotStart, match="cannot start"), spark_pulsar.broker_process(port=port):
+            pytest.fail("not reached")
+
+
+def test_a_directory_in_use_is_refused() -> None:
+    with spark_pulsar.broker_process() as one:
+        with pytest.raises(BrokerDidNotStart, match="cannot start"), spark_pulsar.broker_process(one.data_dir):
+            pytest.fail("not reached")
+        assert accepts(one.service_url)
+
+
+def test_conf_reaches_the_broker(tmp_path: Path) -> None:
+    with spark_pulsar.broker_process(conf={"noSuchKey": 1, "allowAutoTopicCreation": False}) as broker:
+        assert "unknown key noSuchKey" in broker.log
+        assert "allowAutoTopicCreation" not in broker.log
+    conf = tmp_path / "broker.conf"
+    conf.write_text("functionsWorkerEnabled=true\n")
+    with spark_pulsar.broker_process(conf=conf) as broker:
+        assert "functionsWorkerEnabled has no effect" in broker.log
+
+
+PARENT = """
+import sys, time
+import spark_pulsar
+with spark_pulsar.broker_process(sys.argv[1]) as broker:
+    print(broker.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert is_alive(pid)
+        parent.kill()
+    eventually(lambda: not is_alive(pid))
+
+
+def test_close_without_start_leaves_nothing() -> None:
+    broker = BrokerProcess()
+    scratch = broker.data_dir.parent
+    assert scratch.exists()
+    broker.close()
+    assert not scratch.exists()
+
+
+def test_a_broker_process_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, spark_pulsar.cli.main, spark_pulsar.cli.serving, spark_pulsar.server.runner\n"
+        "heavy = {'rich', 'pulsar', 'pyarrow', 'numba', 'numpy', 'pyspark', 'pandas'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
