@@ -1,0 +1,19 @@
+"""The README's example runs as it stands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    example = README.read_text().partition("```python\n")[2].partition("```\n")[0]
+    assert 10 <= len([line for line in example.splitlines() if line.strip()]) <= 16
+    program = tmp_path / "example.py"
+    program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='upper').load().show()\n")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    lower, upper = done.stdout.split("__messageProperties")[1:]
+    assert lower.count("6E") >= 10  # `n` in the hexadecimal that show() prints of binary values
+    assert upper.count("[4E 3") == 10
