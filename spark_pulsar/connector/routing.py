@@ -25,7 +25,7 @@ class KeylessRouter:
         self._first = first % partition_count
         self._routed = 0
 
-    def fill(self, partitions: npt.NDArray[np.int32]) -> None:
+    def fill(self, partitions: npt.NDArray[np.int64]) -> None:
         """Replace every -1 (no key) in place, in row order."""
         import numpy as np
 

@@ -137,10 +137,11 @@ class PulsarReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each topic partition that has messages in the range."""
-        from spark_pulsar.connector.clients import client_for
+        from spark_pulsar.connector.clients import own_client
         from spark_pulsar.connector.driver import plan_batch
 
-        return [RangePartition(work) for work in plan_batch(client_for(self._options), self._options)]
+        with own_client(self._options) as client:
+            return [RangePartition(work) for work in plan_batch(client, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""

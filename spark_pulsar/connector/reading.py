@@ -1,0 +1,90 @@
+"""What a task does for a read: one range of one topic partition → Arrow record batches.
+
+Entries arrive in blocks; the kernels turn the entries of a block into record batches in Spark's exact types. Chunked
+messages, the only ones that cross entries, are put together on the side and take the place of their last chunk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.errors import EndNotReached, OperationTimeout
+from spark_pulsar.client.fetch import Fetch
+from spark_pulsar.connector.blocks import table_of
+from spark_pulsar.connector.chunked import ChunkAssembler
+from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
+from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.schema import Projection
+from spark_pulsar.model.errors import CorruptMessage, MalformedBatch, TopicNotFound
+from spark_pulsar.wire.columns.entries import EntryTable, Kind
+from spark_pulsar.wire.columns.records import record_batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+
+def read_range(
+    client: PulsarClient, options: Options, work: TopicRange, projection: Projection
+) -> Iterator[pa.RecordBatch]:
+    """The messages of one range, in order, as record batches of up to 10,000 rows and 16 MB.
+
+    The reader on the broker is closed when the iterator ends or is given up. Raises DataLossError when messages of the
+    range are gone (unless `failOnDataLoss` is false), UnreadableMessageError, OperationTimeout.
+    """
+    chunks = ChunkAssembler(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
+    reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
+    try:
+        with client.fetch(work.topic, work.start.message_id, work.end.message_id) as fetch:
+            while True:
+                block = fetch.next_block(options.poll_timeout_ms)
+                if block is None:
+                    break
+                reached_last_ledger = reached_last_ledger or work.end.ledger_id in (
+                    block.ledger_ids[0],
+                    block.ledger_ids[-1],
+                )
+                for part in _whole_messages(table_of(block), chunks):
+                    for batch in record_batches(part, work.topic, projection.names, value_nullable=True):
+                        yield projection.fit(batch)
+            if not fetch.finished:
+                raise OperationTimeout("waiting for the next entry", _place(work, fetch), options.poll_timeout_ms)
+    except (MalformedBatch, CorruptMessage) as error:
+        raise UnreadableMessageError(f"{work.topic}: {error}") from error
+    except (EndNotReached, TopicNotFound) as error:
+        _lost(options, f"{work.topic} cannot be read from {work.start} to {work.end}: {error}")
+        return
+    if not reached_last_ledger:
+        _lost(options, f"{work.topic}: what lay before {work.end} was removed from the broker before it was read")
+
+
+def _place(work: TopicRange, fetch: Fetch) -> str:
+    return f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
+
+
+def _whole_messages(table: EntryTable, chunks: ChunkAssembler) -> Iterator[EntryTable]:
+    """Tables without chunks, in order: runs of plain entries, and each chunked message where its last chunk stands."""
+    if not table.has_chunks:
+        yield table
+        return
+    first = 0
+    for i in (table.kinds == Kind.CHUNK).nonzero()[0].tolist():
+        if first < i:
+            yield table.part(first, i)
+        first = i + 1
+        whole = chunks.take(table, i)
+        if whole is not None:
+            yield whole
+    if first < len(table):
+        yield table.part(first, len(table))
+
+
+def _lost(options: Options, text: str) -> None:
+    if options.fail_on_data_loss:
+        raise DataLossError(f"{text}. Set failOnDataLoss to false to go on with what is there.")
+    LOG.warning("%s", text)

@@ -1,0 +1,185 @@
+"""What a task does for a write: Arrow record batches → batches of messages on the right partitions, and their receipts.
+
+Rows are routed column-wise: keys are hashed by a kernel, rows of one partition are encoded together, and one object
+exists for each batch on the wire. Small record batches are gathered first, so that a topic with many partitions still
+gets full batches. A task returns when the broker has acknowledged every row; a task that is run again writes again
+(at least once).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.publish import Publisher
+from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.routing import KeylessRouter
+from spark_pulsar.connector.values import struct_to_json
+from spark_pulsar.model.names import TopicName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GATHER_ROWS: Final = 20_000
+GATHER_BYTES: Final = 16 * 1024 * 1024
+
+
+def publish(client: PulsarClient, options: Options, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write all rows of a task; the number written. Opens nothing if there are none.
+
+    Raises what the broker refuses as typed errors; MessageTooLarge for a row above its limit.
+    """
+    rows = 0
+    topics: dict[str, TopicWriter] = {}
+    try:
+        for table in _gathered(batches):
+            rows += table.num_rows
+            for topic, part in _by_topic(table, options.topic):
+                if topic not in topics:
+                    topics[topic] = TopicWriter(client, options, topic)
+                topics[topic].write(part)
+        for writer in topics.values():
+            writer.flush()
+    finally:
+        for writer in topics.values():
+            writer.close()
+    return rows
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Consecutive record batches as tables of some `GATHER_ROWS` rows or `GATHER_BYTES`, none of them empty."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= GATHER_ROWS or size >= GATHER_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _by_topic(table: pa.Table, topic: str | None) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each topic: all of one if the option names it, else by the column `__topic`. Full names."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if topic is not None:
+        yield topic, table
+        return
+    column = table.column("__topic").combine_chunks()
+    if column.null_count:
+        raise OptionError("a row has no topic: __topic is null and the option topic is not given")
+    encoded = pc.dictionary_encode(column)
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    for index, name in enumerate(encoded.dictionary.to_pylist()):
+        full = TopicName.parse(name).full
+        yield full, table if len(encoded.dictionary) == 1 else table.filter(pc.equal(encoded.indices, index))
+
+
+@dataclass(slots=True)
+class TopicWriter:
+    """Publishes the rows of one topic in one task: one publisher for each partition that gets any."""
+
+    client: PulsarClient
+    options: Options
+    topic: str
+    _partitions: list[str] = field(init=False)
+    _publishers: dict[int, Publisher] = field(init=False, default_factory=dict)
+    _next_sequence_ids: dict[int, int] = field(init=False, default_factory=dict)
+    _router: KeylessRouter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._partitions = self.client.partitions_of(self.topic, create=True)
+        self._router = KeylessRouter(
+            len(self._partitions),
+            self.options.message_routing_mode,
+            self.options.batching_max_messages,
+            first=random.randrange(len(self._partitions)),
+        )
+
+    def write(self, table: pa.Table) -> None:
+        """Encode and send; returns when everything is on its way, which may wait for earlier receipts."""
+        from spark_pulsar.wire.columns.encode import encode_batches, message_columns
+        from spark_pulsar.wire.columns.hashes import group_rows, text_keys
+
+        keys = text_keys(table.column("__key")) if "__key" in table.column_names else None
+        columns = message_columns(
+            _value(table.column("value")),
+            keys=keys,
+            properties=_column(table, "__messageProperties"),
+            event_times=_column(table, "__eventTime"),
+        )
+        groups = group_rows(self._route(keys, table.num_rows), len(self._partitions))
+        sizes = (groups.offsets[1:] - groups.offsets[:-1]).tolist()
+        starts = [self._sequence_start(index, size) for index, size in enumerate(sizes)]
+        for batch in encode_batches(
+            columns,
+            groups=groups,
+            first_sequence_ids=starts,
+            max_messages=self.options.batching_max_messages,
+            max_bytes=self.options.batching_max_bytes,
+        ):
+            self._send(batch)
+
+    def _route(self, keys: Any, row_count: int) -> Any:
+        import numpy as np
+
+        from spark_pulsar.wire.columns.hashes import partition_of
+
+        count = len(self._partitions)
+        if count == 1:
+            return np.zeros(row_count, np.int64)
+        if keys is None:
+            partitions = np.full(row_count, -1, np.int64)
+        else:
+            partitions = partition_of(keys, count, self.options.hashing_scheme)  # type: ignore[arg-type]
+        self._router.fill(partitions)
+        return partitions
+
+    def _sequence_start(self, index: int, row_count: int) -> int:
+        if row_count == 0:
+            return 0
+        if index not in self._publishers:
+            publisher = self.client.publisher(self._partitions[index])
+            self._publishers[index] = publisher
+            self._next_sequence_ids[index] = publisher.next_sequence_id
+        start = self._next_sequence_ids[index]
+        self._next_sequence_ids[index] += row_count
+        return start
+
+    def _send(self, batch: Any) -> None:
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Wait for the receipts of everything sent."""
+        for publisher in self._publishers.values():
+            publisher.flush(self.options.send_timeout_ms)
+
+    def close(self) -> None:
+        """Give up the producers."""
+        for publisher in self._publishers.values():
+            publisher.close()
+
+
+def _value(column: Any) -> Any:
+    import pyarrow as pa
+
+    if not pa.types.is_struct(column.type):
+        return column
+    return pa.chunked_array([struct_to_json(chunk) for chunk in column.chunks], pa.large_string())
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    return table.column(name) if name in table.column_names else None
