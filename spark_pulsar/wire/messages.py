@@ -20,6 +20,7 @@ from spark_pulsar.wire.varint import RAMP
 
 _SIZE: Final = Struct(">I")
 _VIEW_FROM_BYTES: Final = 8192
+_NO_ENTRY_FROM: Final = 1 << 62
 _ACK_START: Final = b"\x08\x0a\x52"
 
 
@@ -128,7 +129,8 @@ def _options(redelivery_count: int, ack_set: int | None) -> bytes:
 class PlainAck(NamedTuple):
     """An ACK of whole entries: `ranges` are (ledger, first entry, end entry exclusive), neighbours merged.
 
-    They come in the order of the frame, so ranges may repeat or overlap. `request_id` asks for an ACK_RESPONSE.
+    They come in the order of the frame, so ranges may repeat or overlap, and name entries that do not exist. Ids that
+    no entry can have (-1, for one) are left out. `request_id` asks for an ACK_RESPONSE.
     """
 
     consumer_id: int
@@ -179,6 +181,9 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
         entry, rest_at = varint.decode(buffer, entry_at, stop)
         if not _is_plain_rest(buffer, rest_at, stop):
             return -1
+        if entry >= _NO_ENTRY_FROM:
+            at = stop
+            continue
         if this_ledger != ledger_id or entry != following:
             if following > first:
                 ranges.append((signed(ledger_id), first, following))

@@ -1,0 +1,187 @@
+"""MESSAGE frames and grouped acknowledgements, against what protobuf writes and reads."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.model.ids import MessageId, Position, signed
+from spark_pulsar.wire import commands, frames, requests
+from spark_pulsar.wire.messages import message_frames, parse_ack_ids
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData
+
+SIZES = [1, 30, 0, 100, 100, 8191, 8192, 20_000]
+
+
+def stored(count: int) -> tuple[bytes, list[int], list[int]]:
+    """(buffer, starts, ends) of entries of several sizes with other bytes between them."""
+    buffer, starts, ends = bytearray(), [], []
+    for index in range(count):
+        buffer += b"between"
+        starts.append(len(buffer))
+        buffer += bytes([index & 255]) * SIZES[index % len(SIZES)]
+        ends.append(len(buffer))
+    return bytes(buffer), starts, ends
+
+
+@pytest.mark.parametrize("consumer_id", [0, 127, 128, 2**64 - 1])
+@pytest.mark.parametrize("ledger_id", [0, 300, 2**40])
+@pytest.mark.parametrize("first_entry", [0, 120, 127, 128, 16_380])
+@pytest.mark.parametrize("partition", [-1, 0, 3, 200])
+def test_message_frames(consumer_id: int, ledger_id: int, first_entry: int, partition: int) -> None:
+    buffer, starts, ends = stored(20)
+    pieces = message_frames(consumer_id, ledger_id, first_entry, partition, buffer, starts, ends)
+    expected = b"".join(
+        frames.payload_frame(
+            commands.message(consumer_id, MessageId(ledger_id, first_entry + i, partition)), buffer[start:end]
+        )
+        for i, (start, end) in enumerate(zip(starts, ends, strict=True))
+    )
+    assert b"".join(pieces) == expected
+
+
+def test_many_messages_over_all_lengths_of_entry_ids() -> None:
+    buffer, starts, ends = b"entry", [0] * 20_000, [5] * 20_000
+    written = b"".join(message_frames(1, 7, 0, -1, buffer, starts, ends))
+    found = frames.FrameSplitter().feed(written)
+    ids = [frames.parse_command(*frame)[0].message.message_id.entryId for frame in found]
+    assert ids == list(range(20_000))
+
+
+@pytest.mark.parametrize("epoch", [None, 0, 300])
+def test_options(epoch: int | None) -> None:
+    buffer, starts, ends = stored(4)
+    counts, masks = [0, 1, 200, 0], [None, 0b101, 1 << 63 | 1, 1 << 200]
+    pieces = message_frames(1, 7, 126, 2, buffer, starts, ends, counts, masks, epoch)
+    expected = b"".join(
+        frames.payload_frame(
+            commands.message(1, MessageId(7, 126 + i, 2), counts[i], masks[i], epoch), buffer[starts[i] : ends[i]]
+        )
+        for i in range(4)
+    )
+    assert b"".join(pieces) == expected
+    only_counts = b"".join(message_frames(1, 7, 126, 2, buffer, starts, ends, counts))
+    assert b"".join(message_frames(1, 7, 126, 2, buffer, starts, ends, counts, [None] * 4)) == only_counts
+
+
+def test_a_count_of_zero_is_left_out() -> None:
+    pieces = message_frames(1, 7, 0, -1, b"entry", [0], [5], [0], [None])
+    assert b"".join(pieces) == b"".join(message_frames(1, 7, 0, -1, b"entry", [0], [5]))
+
+
+def test_nothing_to_send() -> None:
+    assert message_frames(1, 7, 0, -1, b"", [], []) == []
+
+
+# ---- acknowledgements ----
+
+
+def ack_frame(entry_ids: list[tuple[int, int]], **options: object) -> bytes:
+    return frames.command_frame(requests.ack(5, [Position(*at) for at in entry_ids], **options))  # type: ignore[arg-type]
+
+
+def positions_of(ranges: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    return [(ledger_id, entry_id) for ledger_id, first, end in ranges for entry_id in range(first, end)]
+
+
+ID_LISTS = {
+    "one": [(7, 3)],
+    "none": [],
+    "consecutive": [(7, i) for i in range(2000)],
+    "across every length": [(7, i) for i in range(2**14 - 200, 2**14 + 200)]
+    + [(7, i) for i in range(2**21 - 9, 2**21 + 9)],
+    "alternating": [(7, i) for i in range(0, 1000, 2)],
+    "runs": [(7, i) for i in range(1000) if i % 7],
+    "down": [(7, i) for i in range(500, 0, -1)],
+    "repeated": [(7, 3), (7, 3), (7, 4), (7, 3), (7, 200), (7, 200), (7, 201)],
+    "two ledgers": [(ledger, i) for ledger in (7, 8, 300) for i in range(120, 140)],
+    "ledgers in turn": [(ledger, i) for i in range(120, 140) for ledger in (7, 8)],
+    "wide apart": [(7, 1), (7, 2**20), (7, 2**20 + 1), (2**40, 2**50), (7, 2)],
+    "extremes": [(-1, 0), (2**63 - 1, 2**62 - 1)],
+}
+
+
+@pytest.mark.parametrize("ids", ID_LISTS.values(), ids=ID_LISTS.keys())
+@pytest.mark.parametrize("request_id", [None, 0, 300])
+def test_plain_acks(ids: list[tuple[int, int]], request_id: int | None) -> None:
+    frame = ack_frame(ids, request_id=request_id)
+    ack = parse_ack_ids(b"before" + frame + b"after", 6, 6 + len(frame))
+    assert ack is not None
+    assert (ack.consumer_id, ack.is_cumulative, ack.request_id) == (5, False, request_id)
+    assert positions_of(ack.ranges) == ids
+
+
+def test_neighbours_are_merged() -> None:
+    frame = ack_frame([(7, i) for i in range(1000)] + [(7, 1001)] + [(8, i) for i in range(5)])
+    ack = parse_ack_ids(frame, 0, len(frame))
+    assert ack is not None
+    assert ack.ranges == [(7, 0, 1000), (7, 1001, 1002), (8, 0, 5)]
+
+
+def test_ids_that_no_entry_has_are_left_out() -> None:
+    frame = ack_frame([(7, 200), (7, -1), (7, 2**63 - 1), (7, 2**62), (7, 201), (-1, -1)])
+    ack = parse_ack_ids(frame, 0, len(frame))
+    assert ack is not None
+    assert ack.ranges == [(7, 200, 202)]
+
+
+def test_cumulative() -> None:
+    frame = ack_frame([(7, 900)], cumulative=True)
+    ack = parse_ack_ids(frame, 0, len(frame))
+    assert ack is not None
+    assert ack.is_cumulative
+    assert ack.ranges == [(7, 900, 901)]
+
+
+def test_ids_as_java_writes_them() -> None:
+    # partition, batch index and batch size do not matter for the ack of a whole entry (5.7)
+    command = requests.ack(5, [])
+    for entry_id in range(100, 150):
+        command.ack.message_id.append(
+            MessageIdData(ledgerId=7, entryId=entry_id, partition=-1, batch_index=-1, batch_size=10)
+        )
+    frame = frames.command_frame(command)
+    ack = parse_ack_ids(frame, 0, len(frame))
+    assert ack is not None
+    assert ack.ranges == [(7, 100, 150)]
+
+
+def test_what_protobuf_must_read() -> None:
+    rare: list[BaseCommand] = [
+        requests.ack(5, [Position(7, 3)], ack_set=5),
+        requests.ack(5, [Position(7, 3)], validation_error=CommandAck.ChecksumMismatch),
+        requests.flow(5, 10),
+        commands.ping(),
+    ]
+    with_properties, in_transaction, after_plain = (requests.ack(5, [Position(7, 3)]) for _ in range(3))
+    with_properties.ack.properties.add(key="k", value=1)
+    in_transaction.ack.txnid_least_bits = 0
+    after_plain.ack.message_id.add(ledgerId=7, entryId=4, ack_set=[1])
+    for command in [*rare, with_properties, in_transaction, after_plain]:
+        frame = frames.command_frame(command)
+        assert parse_ack_ids(frame, 0, len(frame)) is None
+
+
+def test_every_damaged_byte_is_read_as_protobuf_reads_it_or_left_to_it() -> None:
+    frame = ack_frame([(7, i) for i in range(126, 131)], request_id=9)
+    for at in range(8, len(frame)):
+        for value in (0, 1, 0x1A, 0x7F, 0x80, 0xFF):
+            damaged = frame[:at] + bytes([value]) + frame[at + 1 :]
+            ack = parse_ack_ids(damaged, 0, len(damaged))
+            if ack is None:
+                continue
+            content = frames.parse_command(damaged, 0, len(damaged))[0].ack
+            assert ack.consumer_id == content.consumer_id
+            assert ack.is_cumulative == (content.ack_type == CommandAck.Cumulative)
+            ids = [(signed(data.ledgerId), data.entryId) for data in content.message_id if data.entryId < 2**62]
+            assert positions_of(ack.ranges) == ids
+            assert ack.request_id == (content.request_id if content.HasField("request_id") else None)
+
+
+def test_a_frame_cut_short_is_malformed_or_left() -> None:
+    frame = ack_frame([(7, i) for i in range(126, 131)])
+    for end in range(len(frame)):
+        with contextlib.suppress(MalformedFrame):
+            assert parse_ack_ids(frame, 0, end) is None

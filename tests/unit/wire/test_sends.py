@@ -1,0 +1,255 @@
+"""Runs of SENDs: what is gathered, what splits a run, what is visible of a bad entry."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.wire import commands, entries, frames, requests, sends
+from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.wire.frames import Frame
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from spark_pulsar.wire.sends import RunSplitter, SendRun
+
+PING = frames.command_frame(commands.ping())
+
+
+def entry(payload: bytes = b"x", with_checksum: bool = True) -> bytes:
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+    return entries.build_entry(metadata, payload, with_checksum)
+
+
+def send(producer_id: int, sequence_id: int, count: int = 1, highest: int | None = None, stored: bytes = b"") -> bytes:
+    return frames.payload_frame(requests.send(producer_id, sequence_id, count, highest), stored or entry())
+
+
+def odd_send(stored: bytes = b"", **fields: object) -> bytes:
+    """A SEND of producer 1, sequence 200, with rare fields."""
+    command = BaseCommand(type=BaseCommand.SEND)
+    command.send.producer_id, command.send.sequence_id = 1, 200
+    for name, value in fields.items():
+        setattr(command.send, name, value)
+    return frames.payload_frame(command, stored or entry())
+
+
+def runs_of(data: bytes) -> list[SendRun]:
+    items = RunSplitter().feed_runs(data)
+    assert all(isinstance(item, SendRun) for item in items)
+    return [item for item in items if isinstance(item, SendRun)]
+
+
+def stored_in(run: SendRun) -> list[bytes]:
+    return [run.buffer[start:end] for start, end in zip(run.starts, run.ends, strict=True)]
+
+
+@pytest.mark.parametrize("first", [0, 1, 126, 127, 128, 16_383, 2**21 - 2, 2**32 - 3, 2**63 - 2])
+@pytest.mark.parametrize("producer_id", [0, 127, 128, 16_384, 2**64 - 1])
+def test_one_run_whatever_the_numbers(first: int, producer_id: int) -> None:
+    ids = list(range(first, first + 300))
+    payloads = [entry(str(sequence_id).encode()) for sequence_id in ids]
+    data = b"".join(send(producer_id, at, stored=stored) for at, stored in zip(ids, payloads, strict=True))
+    (run,) = runs_of(data)
+    assert (run.producer_id, run.flags, run.transaction) == (producer_id, sends.PLAIN, None)
+    assert run.sequence_ids == ids
+    assert run.message_counts == [1] * 300
+    assert run.highest_sequence_ids is None
+    assert stored_in(run) == payloads
+    assert run.buffer is data
+    assert len(run) == 300
+    assert repr(run) == f"SendRun(producer_id={producer_id}, entries=300, flags=0)"
+
+
+def test_batches_of_changing_size() -> None:
+    # Go and C++ send the first id of a batch, with its number of messages.
+    ids, counts, at = [], [], 500
+    for size in [100, 100, 100, 7, 1, 1, 130, 20_000, 3]:
+        ids.append(at)
+        counts.append(size)
+        at += size
+    (run,) = runs_of(b"".join(send(3, at, count) for at, count in zip(ids, counts, strict=True)))
+    assert (run.sequence_ids, run.message_counts) == (ids, counts)
+
+
+def test_ids_need_not_count_up() -> None:
+    ids = [200, 201, 150, 150, 128, 255, 256, 129, 2**40, 128]
+    (run,) = runs_of(b"".join(send(3, at) for at in ids))
+    assert run.sequence_ids == ids
+
+
+def test_highest_sequence_ids_make_a_run_of_their_own() -> None:
+    # Java batches have them, its single messages have not.
+    data = send(1, 10, 5, 14) + send(1, 15, 200, 214) + send(1, 215) + send(1, 216) + send(1, 217, 3, 219)
+    first, second, third = runs_of(data)
+    assert (first.sequence_ids, first.highest_sequence_ids, first.message_counts) == ([10, 15], [14, 214], [5, 200])
+    assert (second.sequence_ids, second.highest_sequence_ids) == ([215, 216], None)
+    assert third.highest_sequence_ids == [219]
+
+
+def test_a_run_is_of_one_producer() -> None:
+    runs = runs_of(b"".join(send(producer, 1000 + i) for i in range(4) for producer in (1, 1, 200)))
+    assert [(run.producer_id, run.sequence_ids) for run in runs[:3]] == [
+        (1, [1000, 1000]),
+        (200, [1000]),
+        (1, [1001] * 2),
+    ]
+    assert len(runs) == 8
+
+
+def test_other_commands_end_a_run_and_keep_their_place() -> None:
+    data = send(1, 200) + send(1, 201) + PING + send(1, 202)
+    first, ping, second = RunSplitter().feed_runs(data)
+    assert isinstance(first, SendRun)
+    assert isinstance(second, SendRun)
+    assert ping == Frame(data, first.ends[-1], first.ends[-1] + len(PING))
+    assert (first.sequence_ids, second.sequence_ids) == ([200, 201], [202])
+
+
+def test_an_unfinished_send_waits_for_the_next_buffer() -> None:
+    data = b"".join(send(1, 200 + i, stored=entry(bytes(i))) for i in range(50))
+    for size in (1, 7, 100, 1000):
+        splitter = RunSplitter()
+        runs = [item for at in range(0, len(data), size) for item in splitter.feed_runs(data[at : at + size])]
+        assert [sequence_id for run in runs for sequence_id in run.sequence_ids] == list(range(200, 250))
+        assert [stored for run in runs for stored in stored_in(run)] == [entry(bytes(i)) for i in range(50)]
+
+
+class TestFlaws:
+    """What is not plain is visible, and alone."""
+
+    GOOD = send(1, 199)
+
+    def flags_of(self, frame: bytes) -> int:
+        """The flags of a SEND between two good ones."""
+        runs = runs_of(self.GOOD + frame + self.GOOD)
+        assert [len(run) for run in runs] == [1, 1, 1]
+        assert runs[0].flags == runs[2].flags == sends.PLAIN
+        return runs[1].flags
+
+    @pytest.mark.parametrize("at", [2, 6, -1])
+    def test_wrong_checksum(self, at: int) -> None:
+        stored = bytearray(entry(b"hello"))
+        stored[at] ^= 1
+        assert self.flags_of(send(1, 200, stored=bytes(stored))) == sends.CHECKSUM_WRONG
+
+    def test_absent_checksum(self) -> None:
+        assert self.flags_of(send(1, 200, stored=entry(b"x", with_checksum=False))) == sends.CHECKSUM_ABSENT
+
+    @pytest.mark.parametrize("size", [2, 3, 1000, 2**32 - 1])
+    def test_metadata_that_do_not_fit(self, size: int) -> None:
+        body = struct.pack(">I", size) + b"x"
+        checked = b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
+        assert self.flags_of(send(1, 200, stored=checked)) == sends.METADATA_MALFORMED
+        assert self.flags_of(send(1, 200, stored=body)) == sends.METADATA_MALFORMED | sends.CHECKSUM_ABSENT
+
+    @pytest.mark.parametrize("size", range(2, 10))
+    def test_an_entry_that_ends_in_its_header(self, size: int) -> None:
+        checked = (b"\x0e\x01" + bytes(8))[:size]
+        assert self.flags_of(send(1, 200, stored=checked)) == sends.METADATA_MALFORMED
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_an_entry_too_short_for_anything(self, size: int) -> None:
+        assert self.flags_of(send(1, 200, stored=bytes(size))) == sends.METADATA_MALFORMED | sends.CHECKSUM_ABSENT
+
+    def test_empty_metadata_fit(self) -> None:
+        # The real broker stores these; whether to refuse them is not a question of framing.
+        body = bytes(4)
+        assert (
+            self.flags_of_last(send(1, 200, stored=b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body)) == sends.PLAIN
+        )
+
+    def flags_of_last(self, frame: bytes) -> int:
+        return runs_of(self.GOOD + frame)[-1].flags
+
+    def test_transaction(self) -> None:
+        (run,) = runs_of(odd_send(txnid_most_bits=3, txnid_least_bits=8))
+        assert run.flags == sends.TRANSACTION
+        assert run.transaction == (3, 8)
+        assert self.flags_of(odd_send(txnid_least_bits=0)) == sends.TRANSACTION
+
+    def test_marker_and_shadow(self) -> None:
+        assert self.flags_of(odd_send(marker=True)) == sends.MARKER
+        command = BaseCommand(type=BaseCommand.SEND)
+        command.send.producer_id, command.send.sequence_id = 1, 200
+        command.send.message_id.ledgerId, command.send.message_id.entryId = 1, 2
+        assert self.flags_of(frames.payload_frame(command, entry())) == sends.SHADOW
+
+    def test_flaws_add_up(self) -> None:
+        assert self.flags_of(odd_send(entry(b"x", False), marker=True)) == sends.MARKER | sends.CHECKSUM_ABSENT
+
+    def test_chunks_make_a_run(self) -> None:
+        runs = runs_of(self.GOOD + odd_send(is_chunk=True) + odd_send(is_chunk=True) + self.GOOD)
+        assert [(run.flags, len(run)) for run in runs] == [(sends.PLAIN, 1), (sends.CHUNK, 2), (sends.PLAIN, 1)]
+
+    def test_flags_that_say_no_are_plain(self) -> None:
+        assert self.flags_of_last(odd_send(is_chunk=False, marker=False, highest_sequence_id=5)) == sends.PLAIN
+
+    @pytest.mark.parametrize("count", [0, -1, -(2**31)])
+    def test_a_count_below_one_reads_as_one(self, count: int) -> None:
+        (run,) = runs_of(odd_send(num_messages=count))
+        assert run.message_counts == [1]
+
+    def test_no_entry_at_all_ends_the_session(self) -> None:
+        # 1.2: a SEND with no bytes after the command closes the connection.
+        splitter = RunSplitter()
+        assert len(splitter.feed_runs(self.GOOD + frames.command_frame(requests.send(1, 200)) + self.GOOD)) == 1
+        assert isinstance(splitter.failure, MalformedFrame)
+        with pytest.raises(MalformedFrame):
+            splitter.feed_runs(b"")
+
+    def test_a_bad_one_inside_a_long_run_is_found(self) -> None:
+        plain = [send(1, 200 + i, stored=entry(b"x" * 100)) for i in range(40)]
+        bad = bytearray(plain[20])
+        bad[-1] ^= 1
+        plain[20] = bytes(bad)
+        runs = runs_of(b"".join(plain))
+        assert [(len(run), run.flags) for run in runs] == [(20, 0), (1, sends.CHECKSUM_WRONG), (19, 0)]
+
+
+def test_unusual_encodings_are_read_by_protobuf() -> None:
+    stored = entry()
+
+    def frame(command: bytes) -> bytes:
+        return struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
+
+    swapped = frame(b"\x08\x06\x32\x04\x10\x05\x08\x07")
+    unknown_field = frame(b"\x08\x06\x32\x07\x08\x07\x10\x05\xa0\x06\x01")
+    long_number = frame(b"\x08\x06\x32\x06\x08\x87\x80\x00\x10\x05")
+    for data in (swapped, unknown_field, long_number):
+        (run,) = runs_of(data)
+        assert (run.producer_id, run.sequence_ids, run.flags) == (7, [5], sends.PLAIN)
+
+
+def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
+    stored = entry()
+    command = b"\x32\x04\x08\x07\x10\x05\x08\x06"
+    data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
+    (item,) = RunSplitter().feed_runs(data)
+    assert isinstance(item, Frame)
+    parsed, payload_start = frames.parse_command(*item)
+    run = sends.send_run(parsed, data, payload_start, item.end)
+    assert (run.producer_id, run.sequence_ids, run.flags, stored_in(run)) == (7, [5], sends.PLAIN, [stored])
+    with pytest.raises(MalformedFrame):
+        sends.send_run(parsed, data, item.end, item.end)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        b"\x08\x06\x32",
+        b"\x08\x06\x32\x00",
+        b"\x08\x06\x32\x02\x08\x07",
+        b"\x08\x06\x32\x04\x08\x07\x10\x85",
+        b"\x08\x06\x32\x04\x08\x87\x90\x85",
+        b"\x08\x06\x32\x05\x08\x07\x10\x05\x18",
+        b"\x08\x06\x32\x06\x08\x07\x10\x05\x30\x80",
+        b"\x08\x06\x32\x0d\x08" + b"\xff" * 12,
+        b"\x08\x06\x32\xff\x08\x07\x10\x05",
+    ],
+)
+@pytest.mark.parametrize("stored", [b"", entry()])
+def test_broken_commands_give_one_typed_error(command: bytes, stored: bytes) -> None:
+    data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
+    with pytest.raises(MalformedFrame):
+        RunSplitter().feed_runs(data)
