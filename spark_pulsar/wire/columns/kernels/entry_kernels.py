@@ -38,7 +38,9 @@ from spark_pulsar.wire.columns.kernels.layout import (
     ORDERING_KEY_LENGTH,
     PAYLOAD_LENGTH,
     PAYLOAD_START,
+    PRESENT,
     PRODUCER_LENGTH,
+    PRODUCER_START,
     PROPERTY_COUNT,
     PUBLISH_TIME,
     SEQUENCE_ID,
@@ -55,6 +57,7 @@ _ENCRYPTION_KEYS_TAG = 0x6A
 _SLOTTED_TAGS = len(METADATA_SLOTS)
 _BROKER_METADATA_MAGIC = 0x02
 _CHECKSUM_MAGIC = 0x01
+_REQUIRED = 1 << PRODUCER_START | 1 << SEQUENCE_ID | 1 << PUBLISH_TIME
 
 
 @inlined
@@ -85,6 +88,7 @@ def read_headers(data: Bytes, at: int, end: int, table: Table, i: int) -> int:
 @inlined
 def read_metadata(data: Bytes, at: int, end: int, table: Table, i: int) -> int:
     """Fills the metadata fields of entry ``i``; returns 0 or a negative code."""
+    present = 0
     while at < end:
         tag, value, start, at = read_field(data, at, end)
         if at < 0:
@@ -93,6 +97,7 @@ def read_metadata(data: Bytes, at: int, end: int, table: Table, i: int) -> int:
             continue
         slot = METADATA_SLOTS[tag]
         if slot >= 0:
+            present |= 1 << slot
             if tag & 7 == 0:
                 table[slot, i] = value
             else:
@@ -102,20 +107,22 @@ def read_metadata(data: Bytes, at: int, end: int, table: Table, i: int) -> int:
             table[PROPERTY_COUNT, i] += 1
         elif tag == _ENCRYPTION_KEYS_TAG:
             table[ENCRYPTION_KEYS, i] += 1
+    table[PRESENT, i] = present
     return 0
 
 
 @inlined
 def classify(table: Table, i: int) -> int:
     """Narrows 32-bit fields, checks counts against sizes, fills kind and count; returns 0 or a negative code."""
-    if table[PRODUCER_LENGTH, i] < 0 or table[SEQUENCE_ID, i] == ABSENT or table[PUBLISH_TIME, i] == ABSENT:
+    present = table[PRESENT, i]
+    if present & _REQUIRED != _REQUIRED:
         return MISSING_FIELD
     table[UNCOMPRESSED_SIZE, i] &= 0xFFFFFFFF
     for field in (COMPRESSION, CHUNK_COUNT, CHUNK_ID, CHUNK_TOTAL_SIZE):
         table[field, i] = as_int32(table[field, i])
     table[KIND, i] = KIND_SINGLE
     table[COUNT, i] = 1
-    if table[MARKER, i] != ABSENT:
+    if present & 1 << MARKER:
         table[KIND, i] = KIND_MARKER
         table[COUNT, i] = 0
     elif table[CHUNK_COUNT, i] > 1:
@@ -123,7 +130,7 @@ def classify(table: Table, i: int) -> int:
         if table[CHUNK_ID, i] < 0 or table[CHUNK_ID, i] >= table[CHUNK_COUNT, i]:
             return BAD_CHUNK
         table[COUNT, i] = 1 if table[CHUNK_ID, i] == table[CHUNK_COUNT, i] - 1 else 0
-    elif table[MESSAGES_IN_BATCH, i] != ABSENT:
+    elif present & 1 << MESSAGES_IN_BATCH:
         count = as_int32(table[MESSAGES_IN_BATCH, i])
         body = table[PAYLOAD_LENGTH, i] if table[COMPRESSION, i] == 0 else table[UNCOMPRESSED_SIZE, i]
         if count < 0 or count > body // SMALLEST_ITEM_BYTES:
@@ -142,8 +149,6 @@ def scan_entries(data: Bytes, starts: Ints, ends: Ints, table: Table) -> tuple[i
             return TRUNCATED, i
         for field in range(ENTRY_FIELDS):
             table[field, i] = 0
-        for field in (SEQUENCE_ID, PUBLISH_TIME, MARKER, MESSAGES_IN_BATCH):
-            table[field, i] = ABSENT
         for field in (PRODUCER_LENGTH, KEY_LENGTH, ORDERING_KEY_LENGTH, UUID_LENGTH):
             table[field, i] = -1
         code = read_headers(data, starts[i], ends[i], table, i)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 MIN_INT64 = -(2**63)
 ABSENT = MIN_INT64
-"""Value of an optional integer field that is not present."""
+"""Stands for a number of at most 32 bits that is not there."""
 
 # Entry table: one item per entry.
 HEAD_START = 0  # first byte of the checksummed part (the metadata size)
@@ -31,13 +31,13 @@ KEY_START = 13
 KEY_LENGTH = 14
 COMPRESSION = 15
 UNCOMPRESSED_SIZE = 16
-MESSAGES_IN_BATCH = 17  # field 11, or ABSENT
+MESSAGES_IN_BATCH = 17  # field 11
 EVENT_TIME = 18
 ENCRYPTION_KEYS = 19  # how many
 KEY_IS_BASE64 = 20
 ORDERING_KEY_START = 21
 ORDERING_KEY_LENGTH = 22
-MARKER = 23  # marker_type, or ABSENT
+MARKER = 23  # marker_type
 NULL_VALUE = 24
 UUID_START = 25
 UUID_LENGTH = 26
@@ -45,7 +45,8 @@ CHUNK_COUNT = 27
 CHUNK_TOTAL_SIZE = 28
 CHUNK_ID = 29
 NULL_KEY = 30
-ENTRY_FIELDS = 31
+PRESENT = 31  # bit f: field f of this table was in the metadata
+ENTRY_FIELDS = 32
 
 # Row table: one item per message.
 ROW_ENTRY = 0  # index of its entry
