@@ -240,6 +240,8 @@ def on_sends(core: Core, event: SendsReceived) -> None:
     producer.entries_pending += entries
     producer.messages_in += messages
     producer.bytes_in += size_bytes
+    topic.messages_in += messages
+    topic.bytes_in += size_bytes
     session.pending_publishes += entries
     session.pending_publish_bytes += size_bytes
     core.pending_publish_bytes += size_bytes

@@ -46,12 +46,14 @@ class Subscription:
     """A subscription of a topic: its cursor, and the consumers connected to it."""
 
     __slots__ = (
+        "bytes_out",
         "consumers",
         "core",
         "cursor",
         "dispatcher",
         "fenced",
         "kept_for_seek",
+        "messages_out",
         "name",
         "topic",
         "type",
@@ -70,6 +72,8 @@ class Subscription:
         self.fenced = False
         """Whether a seek is looking for its place; requests to join wait in `waiting` (CUR-11)."""
         self.waiting: list[Callable[[], None]] = []
+        self.messages_out = 0
+        self.bytes_out = 0
         self.kept_for_seek = False
         """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 

@@ -33,9 +33,11 @@ class Topic:
     """A topic, or one partition of one, that somebody used since the start."""
 
     __slots__ = (
+        "bytes_in",
         "confirmed",
         "full_name",
         "ledger",
+        "messages_in",
         "name",
         "partition",
         "producers",
@@ -61,6 +63,8 @@ class Topic:
         """By name."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
+        self.messages_in = 0
+        self.bytes_in = 0
 
     @property
     def consumer_count(self) -> int:

@@ -59,7 +59,8 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
     settings.update({key: _text(value) for key, value in (overrides or {}).items()})
     server: dict[str, Any] = {}
     broker: dict[str, Any] = {}
-    unsupported, unknown = [], []
+    unsupported: list[str] = []
+    unknown: list[str] = []
     for key, text in settings.items():
         known = KEYS.get(key)
         if known is None:

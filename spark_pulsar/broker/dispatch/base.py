@@ -116,7 +116,10 @@ class Dispatcher(ABC):
         )
         consumer.permits -= messages
         consumer.messages_out += messages
-        consumer.bytes_out += ends[-1] - starts[0]
+        size_bytes = ends[-1] - starts[0]
+        consumer.bytes_out += size_bytes
+        self.subscription.messages_out += messages
+        self.subscription.bytes_out += size_bytes
         consumer.last_sent_ms = self.core.now_ms
         return messages
 

@@ -1,0 +1,68 @@
+"""Requests and answers of the admin API: bodies of any content type, refusals as `{"reason": ...}` (T-1 ... T-13)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from spark_pulsar.model.errors import PulsarError
+
+MAX_BODY_BYTES = 1024 * 1024
+
+
+class Refused(PulsarError):
+    """A request that is answered with this status and reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def refusal(error: PulsarError) -> Response:
+    """The answer to a refused request."""
+    status = error.status if isinstance(error, Refused) else error.http_status
+    return JSONResponse({"reason": error.message}, status)
+
+
+def done() -> Response:
+    """204: done, nothing to say (T-3)."""
+    return Response(status_code=204)
+
+
+def parse_body(body: bytes) -> Any:
+    """The JSON value of a body, whatever its content type; None for the bodies that mean nothing (T-12, T-13)."""
+    text = body.strip()
+    if not text:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Refused(400, f"The request body is no JSON: {error}") from error
+    return None if value == "" else value
+
+
+def whole_number(value: object, what: str) -> int:
+    """A number, or its text (T-16); anything else is 400."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise Refused(400, f"{what}: want a number")
+    try:
+        return int(value)
+    except ValueError as error:
+        raise Refused(400, f"{what}: {value!r} is no number") from error
+
+
+def text_map(value: object, what: str) -> dict[str, str]:
+    """A map of texts; None is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Refused(400, f"{what}: want a map of texts")
+    return {str(key): str(item) for key, item in value.items()}
+
+
+def flag(value: str | None) -> bool:
+    """A query value that is true or false; absent is false."""
+    return value is not None and value.lower() == "true"

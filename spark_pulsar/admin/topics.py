@@ -1,0 +1,202 @@
+"""Topics and partitions over REST (admin-rest.md 1.4). Each function runs in the core and raises what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker import subscriptions
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
+from spark_pulsar.model.names import TopicName
+
+from .answers import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+
+
+def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicName:
+    """The name in a path; 412 when it is none."""
+    try:
+        return TopicName.parse(f"{domain}://{tenant}/{namespace}/{local}")
+    except InvalidTopicName as error:
+        raise Refused(412, "Topic name is not valid") from error
+
+
+def check_namespace(core: Core, name: TopicName) -> None:
+    """404 unless the namespace exists, 405 for domains that are not built."""
+    try:
+        topic_rules.check_namespace(core, name)
+    except TopicNotFound as error:
+        raise Refused(404, "Namespace not found") from error
+
+
+def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_system: bool) -> list[str]:
+    """Topics and partitions of one domain of a namespace."""
+    _check_listed_namespace(core, tenant, namespace)
+    names = topic_rules.names_in(core, tenant, namespace)
+    return [name.full for name in names if name.domain == domain and (with_system or not name.is_hidden)]
+
+
+def list_partitioned(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
+    """Partitioned topics of one domain of a namespace."""
+    _check_listed_namespace(core, tenant, namespace)
+    return [each.full for each in topic_rules.partitioned_names_in(core, tenant, namespace) if each.domain == domain]
+
+
+def _check_listed_namespace(core: Core, tenant: str, namespace: str) -> None:
+    if f"{tenant}/{namespace}" not in core.state.namespaces:
+        raise Refused(404, "Namespace does not exist")
+
+
+def create(core: Core, name: TopicName, properties: Mapping[str, str]) -> None:
+    """A plain topic, or a partition of a partitioned one that is missing."""
+    check_namespace(core, name)
+    if topic_rules.exists(core, name) or topic_rules.partition_count(core, name) is not None:
+        raise Refused(409, "This topic already exists")
+    if name.partition >= 0:
+        count = topic_rules.partition_count(core, name.base)
+        if count is None:
+            raise Refused(
+                412,
+                f"Can't create topic {name.local} with \"-partition-\" followed by numeric value if there isn't a "
+                f"partitioned topic {name.base.local} created.",
+            )
+        if name.partition >= count:
+            raise Refused(
+                412,
+                f'Can\'t create topic {name.local} with "-partition-" followed by a number smaller than number of '
+                f"partition of partitioned topic {name.base.local}",
+            )
+    _check_room(core, name, 1, status=409)
+    topic_rules.create(core, name, properties)
+
+
+def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+    """A partitioned topic with all its partitions (TN-8)."""
+    check_namespace(core, name)
+    _check_count(core, partitions)
+    if "-partition-" in name.local:
+        raise Refused(412, "Partitioned Topic Name should not contain '-partition-'")
+    taken = [name, *(name.at_partition(index) for index in range(partitions))]
+    if topic_rules.partition_count(core, name) is not None or any(topic_rules.exists(core, each) for each in taken):
+        raise Refused(409, "This topic already exists")
+    _check_room(core, name, partitions, status=412)
+    topic_rules.create_partitioned(core, name, partitions, properties)
+
+
+def grow(core: Core, name: TopicName, partitions: int) -> None:
+    """More partitions of a partitioned topic; as many as now is no change (TN-8, PT-7)."""
+    check_namespace(core, name)
+    current = core.state.partitioned.get(name.full)
+    if current is None:
+        raise Refused(409, f"Topic {name} is not the partitioned topic.")
+    _check_count(core, partitions)
+    if partitions < current.partitions:
+        raise Refused(
+            422, f"Desired partitions {partitions} can't be less than the current partitions {current.partitions}."
+        )
+    if partitions > current.partitions:
+        _check_room(core, name, partitions - current.partitions, status=412)
+        topic_rules.create_partitioned(core, name, partitions, current.properties)
+
+
+def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> dict[str, object]:
+    """Number of partitions and properties; 404 when nothing of the name exists and it may not come into being."""
+    check_namespace(core, name)
+    known = core.state.partitioned.get(name.full)
+    if known is not None:
+        answer: dict[str, object] = {"partitions": known.partitions, "deleted": False}
+        if known.properties:
+            answer["properties"] = dict(known.properties)
+        return answer
+    if not topic_rules.exists(core, name) and not (may_be_created and core.config.allow_auto_topic_creation):
+        raise Refused(404, f"Topic {name} not found")
+    return {"partitions": 0, "deleted": False}
+
+
+def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
+    """A partitioned topic with all its partitions."""
+    check_namespace(core, name)
+    count = topic_rules.partition_count(core, name)
+    if count is None:
+        if topic_rules.exists(core, name):
+            raise Refused(
+                409,
+                f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic please call delete.",
+            )
+        raise Refused(404, f"Topic {name} not found.")
+    for index in range(count):
+        topic = topic_rules.find(core, name.at_partition(index))
+        if topic is not None and not force and _connected(topic):
+            raise Refused(412, "Topic has active producers/subscriptions")
+    topic_rules.delete_partitioned(core, name)
+
+
+def delete(core: Core, name: TopicName, *, force: bool) -> None:
+    """A plain topic or one partition. Idle subscriptions do not protect it, connected clients do."""
+    check_namespace(core, name)
+    if topic_rules.partition_count(core, name) is not None:
+        raise Refused(
+            409,
+            f"{name} is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic.",
+        )
+    topic = existing(core, name)
+    connected = _connected(topic)
+    if connected and not force:
+        raise Refused(412, f"Topic has {connected} connected producers/consumers")
+    topic_rules.delete(core, topic)
+
+
+def existing(core: Core, name: TopicName) -> Topic:
+    """The topic; 404 when there is none of this name."""
+    check_namespace(core, name)
+    topic = topic_rules.find(core, name)
+    if topic is None:
+        raise Refused(404, f"Topic {name} not found")
+    return topic
+
+
+def existing_partitions(core: Core, name: TopicName) -> list[Topic]:
+    """The topic, or all partitions of a partitioned topic; 404 when there is none of this name."""
+    count = topic_rules.partition_count(core, name)
+    if count is None:
+        return [existing(core, name)]
+    found = [topic_rules.find(core, name.at_partition(index)) for index in range(count)]
+    return [topic for topic in found if topic is not None]
+
+
+def delete_subscription(core: Core, name: TopicName, subscription_name: str, *, force: bool) -> None:
+    """A subscription with its backlog; connected consumers protect it unless forced (CUR-16)."""
+    found = [
+        topic.subscriptions[subscription_name]
+        for topic in existing_partitions(core, name)
+        if subscription_name in topic.subscriptions
+    ]
+    if not found:
+        raise Refused(404, f"Subscription {subscription_name} not found for topic {name}")
+    if not force and any(subscription.consumers for subscription in found):
+        raise Refused(412, "Subscription has active connected consumers")
+    for subscription in found:
+        subscriptions.delete(core, subscription)
+
+
+def _connected(topic: Topic) -> int:
+    return len(topic.producers) + topic.consumer_count
+
+
+def _check_count(core: Core, partitions: int) -> None:
+    if partitions <= 0:
+        raise Refused(406, "Number of partitions should be more than 0")
+    limit = core.config.max_partitions_per_topic
+    if limit and partitions > limit:
+        raise Refused(406, f"Number of partitions should be less than or equal to {limit}")
+
+
+def _check_room(core: Core, name: TopicName, topics: int, *, status: int) -> None:
+    limit = core.config.max_topics_per_namespace
+    if limit and len(topic_rules.names_in(core, name.tenant, name.namespace)) + topics > limit:
+        raise Refused(status, "Exceed maximum number of topics in namespace.")

@@ -1,0 +1,341 @@
+"""The engine: gathers what happened in one turn of the loop, asks the core, and does what it orders.
+
+One engine runs one core on one storage. When the journal fails, or the core contradicts itself, the engine stops for
+good and says so; the runner opens the storage again and starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import Future as ThreadFuture
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from spark_pulsar.broker.broker import Broker
+from spark_pulsar.broker.effects import (
+    AppendRecords,
+    CloseSession,
+    Effect,
+    PauseReading,
+    ReadEntries,
+    ResumeReading,
+    SendCommand,
+    SendMessages,
+    SendReceipts,
+)
+from spark_pulsar.broker.events import (
+    EntriesRead,
+    Event,
+    ReadFailed,
+    RecordsDurable,
+    Requested,
+    SessionClosed,
+    SessionOpened,
+)
+from spark_pulsar.broker.invariants import check
+from spark_pulsar.ledger.storage import StorageError
+from spark_pulsar.model.errors import PulsarError, ServiceNotReady
+from spark_pulsar.model.limits import FRAME_PADDING_BYTES
+from spark_pulsar.wire.frames import command_frame
+from spark_pulsar.wire.messages import message_frames
+from spark_pulsar.wire.receipts import receipts
+
+from .addresses import local_text, peer_text
+from .session import Connection
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.config import BrokerConfig
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.ledger.storage import Storage
+
+CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
+"""Environment variable: 1 = check the core's invariants after every turn."""
+
+_READ_THREADS: Final = 2
+_LOG = logging.getLogger("spark_pulsar.server")
+_Answer = TypeVar("_Answer")
+
+
+class Engine:
+    """Carries events to a core and its orders out."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        storage: Storage,
+        state: DurableState,
+        config: BrokerConfig,
+        clock: Callable[[], int],
+        on_stopped: Callable[[BaseException], None],
+    ) -> None:
+        self.loop = loop
+        self.broker = Broker(state, config, clock())
+        self.connections: dict[int, Connection] = {}
+        self._storage = storage
+        self._state = state
+        self._clock = clock
+        self._on_stopped = on_stopped
+        self._max_frame_bytes = config.max_message_size_bytes + FRAME_PADDING_BYTES
+        self._last_session = 0
+        self._happened: list[Event] = []
+        self._turn_is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._stopped = False
+        self._readers = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="read")
+        self._check = os.environ.get(CHECK_INVARIANTS) == "1"
+        self._do: dict[type, Callable[..., None]] = {
+            SendReceipts: self._send_receipts,
+            SendMessages: self._send_messages,
+            SendCommand: self._send_command,
+            AppendRecords: self._append_records,
+            ReadEntries: self._read_entries,
+            CloseSession: self._close_session,
+            PauseReading: self._pause_reading,
+            ResumeReading: self._resume_reading,
+        }
+        self._to_flush: dict[Connection, None] = {}
+        self._to_close: list[Connection] = []
+        self.happen([])
+
+    @property
+    def core(self) -> Core:
+        """The core, for reading."""
+        return self.broker.core
+
+    # What happens
+
+    def new_connection(self) -> Connection:
+        """The protocol object of a connection about to be made."""
+        self._last_session += 1
+        return Connection(self, self._last_session, self._max_frame_bytes)
+
+    def happen(self, happened: list[Event]) -> None:
+        """Note what happened; the core hears of it at the end of this turn of the loop."""
+        self._happened += happened
+        if not self._turn_is_due and not self._stopped:
+            self._turn_is_due = True
+            self.loop.call_soon(self._turn)
+
+    def on_connected(self, connection: Connection) -> None:
+        """A client connected."""
+        transport = connection.transport
+        assert transport is not None, "set by connection_made"
+        if self._stopped:
+            transport.abort()
+            return
+        self.connections[connection.session_id] = connection
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.happen([SessionOpened(connection.session_id, peer_text(peer), local_text(local))])
+
+    def on_lost(self, connection: Connection) -> None:
+        """A connection is gone."""
+        if self.connections.pop(connection.session_id, None) is not None:
+            self.happen([SessionClosed(connection.session_id)])
+
+    def on_malformed(self, connection: Connection, error: PulsarError) -> None:
+        """Bytes that are no frame: the connection ends without an answer, as the real broker does."""
+        _LOG.info("session %d: %s", connection.session_id, error)
+        connection.close()
+
+    def ask(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
+        """Run `request` in the core; its result, once everything it changed is on disk, or the error it raised."""
+        answer: asyncio.Future[_Answer] = self.loop.create_future()
+
+        def run(core: Core) -> None:
+            try:
+                result = request(core)
+            except PulsarError as error:
+                answer.set_exception(error)
+            else:
+                core.when_durable(lambda: None if answer.cancelled() else answer.set_result(result))
+
+        if self._stopped:
+            answer.set_exception(ServiceNotReady("The broker is restarting"))
+        else:
+            self.happen([Requested(run)])
+        return answer
+
+    # A turn
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        if self._stopped:
+            return
+        happened, self._happened = self._happened, []
+        now_ms = self._clock()
+        try:
+            effects = self.broker.handle(happened, now_ms)
+            if self._check:
+                check(self.broker)
+            self._perform(effects)
+            if self._storage.needs_checkpoint():
+                self._checkpoint(now_ms)
+        except Exception as error:  # noqa: BLE001  # memory can no longer be trusted; the disk can
+            self.stop(error)
+            return
+        self._set_timer(now_ms)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        do = self._do
+        for effect in effects:
+            do[type(effect)](effect)
+        if self._to_flush:
+            to_flush, self._to_flush = self._to_flush, {}
+            for connection in to_flush:
+                connection.flush()
+        if self._to_close:
+            to_close, self._to_close = self._to_close, []
+            for connection in to_close:
+                connection.close()
+
+    def _checkpoint(self, now_ms: int) -> None:
+        """Begin a checkpoint; what was applied must have been submitted, lazy acks too."""
+        self.core.force_lazy_records()
+        self._perform(self.broker.handle([], now_ms))
+        self._storage.checkpoint(self._state)
+
+    def _set_timer(self, now_ms: int) -> None:
+        deadline = self.broker.next_deadline()
+        if deadline is None or self._turn_is_due:
+            return
+        if deadline <= now_ms:
+            self._turn_is_due = True
+            self.loop.call_soon(self._turn)
+        elif self._timer is None or deadline < self._timer_ms:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_ms = deadline
+            self._timer = self.loop.call_later((deadline - now_ms) / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.happen([])
+
+    # Effects
+
+    def _out(self, session_id: int) -> list[bytes | bytearray | memoryview] | None:
+        connection = self.connections.get(session_id)
+        if connection is None:
+            return None
+        self._to_flush[connection] = None
+        return connection.pieces
+
+    def _send_command(self, effect: SendCommand) -> None:
+        pieces = self._out(effect.session_id)
+        if pieces is not None:
+            pieces.append(command_frame(effect.command))
+
+    def _send_receipts(self, effect: SendReceipts) -> None:
+        pieces = self._out(effect.session_id)
+        if pieces is not None:
+            pieces.append(
+                receipts(
+                    effect.producer_id,
+                    effect.ledger_id,
+                    effect.first_entry_id,
+                    effect.sequence_ids,
+                    effect.highest_sequence_ids,
+                )
+            )
+
+    def _send_messages(self, effect: SendMessages) -> None:
+        pieces = self._out(effect.session_id)
+        if pieces is not None:
+            pieces += message_frames(
+                effect.consumer_id,
+                effect.ledger_id,
+                effect.first_entry_id,
+                effect.partition,
+                effect.buffer,
+                effect.starts,
+                effect.ends,
+                effect.redelivery_counts,
+                effect.ack_sets,
+                effect.consumer_epoch,
+            )
+
+    def _append_records(self, effect: AppendRecords) -> None:
+        self._storage.submit(effect.records, partial(self._tell_durable, effect.group))
+
+    def _tell_durable(self, group: int, _storage_group: int) -> None:
+        """Called by the journal's thread."""
+        if not self._stopped:
+            self.loop.call_soon_threadsafe(self._on_durable, group)
+
+    def _on_durable(self, group: int) -> None:
+        """The journal has a group on disk: no need to wait for the end of this turn."""
+        self._happened.append(RecordsDurable(group))
+        self._turn()
+
+    def _read_entries(self, effect: ReadEntries) -> None:
+        future = self._readers.submit(
+            self._storage.read, effect.ledger_id, effect.entry_id, effect.max_entries, effect.max_bytes
+        )
+        future.add_done_callback(partial(self._tell_read, effect.token))
+
+    def _tell_read(self, token: int, future: ThreadFuture[list[EntryRun]]) -> None:
+        """Called by the reading thread."""
+        if not self._stopped:
+            self.loop.call_soon_threadsafe(self._on_read, token, future)
+
+    def _on_read(self, token: int, future: ThreadFuture[list[EntryRun]]) -> None:
+        error = future.exception()
+        if error is None:
+            self.happen([EntriesRead(token, future.result())])
+        elif isinstance(error, StorageError | OSError):
+            _LOG.error("reading entries: %s", error)
+            self.happen([ReadFailed(token, str(error))])
+        else:
+            self.stop(error)
+
+    def _close_session(self, effect: CloseSession) -> None:
+        connection = self.connections.get(effect.session_id)
+        if connection is not None:
+            _LOG.info("session %d closed: %s", effect.session_id, effect.reason)
+            self._to_close.append(connection)
+
+    def _pause_reading(self, effect: PauseReading) -> None:
+        connection = self.connections.get(effect.session_id)
+        if connection is not None:
+            connection.pause_reading()
+
+    def _resume_reading(self, effect: ResumeReading) -> None:
+        connection = self.connections.get(effect.session_id)
+        if connection is not None:
+            connection.resume_reading()
+
+    # The end
+
+    def stop(self, error: BaseException) -> None:
+        """Stop for good because memory and disk may differ; every connection ends and its client comes back."""
+        if self._stopped:
+            return
+        _LOG.error("the broker's core stops and is restarted from disk", exc_info=error)
+        self._end()
+        self._on_stopped(error)
+
+    def close(self) -> None:
+        """Clean end: what was received is written, connections end, the storage is closed with a last checkpoint."""
+        if self._stopped:
+            return
+        self.core.force_lazy_records()
+        happened, self._happened = self._happened, []
+        self._perform(self.broker.handle(happened, self._clock()))
+        self._end()
+        self._storage.close(self._state)
+
+    def _end(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        connections, self.connections = self.connections, {}
+        for connection in connections.values():
+            connection.abort()
+        self._readers.shutdown(wait=False)

@@ -1,0 +1,50 @@
+"""Listening sockets: both protocols on all addresses of the bind address, one port each."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Final
+
+_BACKLOG: Final = 1024
+_ANY_IPV4: Final = frozenset({"0.0.0.0", ""})
+
+
+def listen(bind_address: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on a port (0 chooses one). The IPv4 wildcard brings the IPv6 one along if there is IPv6,
+    because `localhost` may mean either (T-22). Raises OSError when the port is taken or the address is not ours."""
+    family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
+    first = _listen(family, bind_address, port)
+    sockets = [first]
+    if bind_address in _ANY_IPV4:
+        with contextlib.suppress(OSError):
+            sockets.append(_listen(socket.AF_INET6, "::", first.getsockname()[1]))
+    return sockets
+
+
+def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((address, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def port_of(sockets: list[socket.socket]) -> int:
+    """The port that all of them share."""
+    port: int = sockets[0].getsockname()[1]
+    return port
+
+
+def url_host(bind_address: str) -> str:
+    """The host to name in the ready line: a wildcard is reached by the loopback address."""
+    if bind_address in _ANY_IPV4:
+        return "127.0.0.1"
+    return "[::1]" if bind_address == "::" else f"[{bind_address}]" if ":" in bind_address else bind_address

@@ -1,0 +1,200 @@
+"""The life of a broker process: open, listen, say ready, serve, restart the core when it must be, close."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.ledger.storage import StorageError
+from spark_pulsar.storage.files import FileStorage
+
+from .clock import steady_wall_clock
+from .engine import Engine
+from .listener import listen, port_of, url_host
+from .web import WebServer
+
+if TYPE_CHECKING:
+    import socket
+
+    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.ledger.storage import StorageFailed
+
+    from .config import ServerConfig
+
+_SWITCH_INTERVAL_S: Final = 0.0005
+"""How long the loop may keep the journal thread from the interpreter after an fdatasync."""
+
+_FIRST_RETRY_S: Final = 0.1
+_LAST_RETRY_S: Final = 10.0
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
+"""Runs, records and effects form no cycles; looking for some every 700 objects would cost a tenth of the time."""
+
+_LOG = logging.getLogger("spark_pulsar.server")
+
+
+def run(config: ServerConfig) -> int:
+    """Run a broker until it is told to end; the exit status. Raises OSError when it cannot start."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    loop = _new_loop()
+    try:
+        return loop.run_until_complete(_Runner(loop, config).main())
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # not on every platform
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class _NotReady(asyncio.Protocol):
+    """A connection that comes while the core restarts: the client tries again."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class _Runner:
+    """Holds what lives as long as the process, and the engine of the moment."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: ServerConfig) -> None:
+        self._loop = loop
+        self._config = config
+        self._clock = steady_wall_clock()
+        self._end = asyncio.Event()
+        self._storage: FileStorage | None = None
+        self._engine: Engine | None = None
+        self._restarting: asyncio.Task[None] | None = None
+        self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine that serves now; None while the core restarts."""
+        return self._engine
+
+    async def main(self) -> int:
+        """Everything from start to end."""
+        config = self._config
+        for name in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(name, self._end.set)
+        binary = listen(config.bind_address, config.port)
+        http = listen(config.bind_address, config.http_port)
+        try:
+            self._start_engine(*self._open_storage())
+        except StorageError as error:
+            _LOG.error("cannot open the data directory: %s", error)
+            _close_all([*binary, *http])
+            return 1
+        web = WebServer(lambda: self._engine)
+        web.start(http)
+        servers = [await self._loop.create_server(self._new_connection, sock=each) for each in binary]
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
+        if config.with_parent:
+            threading.Thread(target=self._watch_parent, name="parent", daemon=True).start()
+        await web.started()
+        host = url_host(config.bind_address)
+        sys.stdout.write(f"ready pulsar://{host}:{port_of(binary)} http://{host}:{port_of(http)}\n")
+        sys.stdout.flush()
+        await self._end.wait()
+        for server in servers:
+            server.close()
+        await web.stop()
+        await self._close()
+        return 0
+
+    # The engine
+
+    def _open_storage(self) -> tuple[FileStorage, DurableState]:
+        config = self._config
+        storage, state = FileStorage.open(
+            config.data_dir,
+            on_failed=self._storage_failed,
+            sync_data=config.journal_sync,
+            segment_bytes=config.journal_segment_bytes,
+        )
+        report = storage.report
+        if report.groups or report.notes:
+            _LOG.info("recovered %d records of %d groups; %s", report.records, report.groups, "; ".join(report.notes))
+        if report.torn_bytes:
+            _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)
+        return storage, state
+
+    def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
+        self._storage = storage
+        self._engine = Engine(self._loop, storage, state, self._config.broker, self._clock, self._on_stopped)
+
+    def _new_connection(self) -> asyncio.Protocol:
+        return _NotReady() if self._engine is None else self._engine.new_connection()
+
+    def _storage_failed(self, error: StorageFailed) -> None:
+        """Called by the journal's thread."""
+        self._loop.call_soon_threadsafe(self._stop_engine, error)
+
+    def _stop_engine(self, error: StorageFailed) -> None:
+        if self._engine is not None:
+            self._engine.stop(error)
+
+    def _on_stopped(self, error: BaseException) -> None:
+        self._engine = None
+        if not self._end.is_set():
+            self._restarting = self._loop.create_task(self._restart())
+
+    async def _restart(self) -> None:
+        """Open the storage again, as often as it takes, and start a new engine on it."""
+        storage, self._storage = self._storage, None
+        delay_s = _FIRST_RETRY_S
+        while True:
+            try:
+                if storage is not None:
+                    closing, storage = storage, None
+                    await self._loop.run_in_executor(self._opener, closing.close)
+                opened = await self._loop.run_in_executor(self._opener, self._open_storage)
+            except (StorageError, OSError) as error:
+                _LOG.error("cannot open the data directory, next try in %.1f s: %s", delay_s, error)
+                await asyncio.sleep(delay_s)
+                delay_s = min(2 * delay_s, _LAST_RETRY_S)
+            else:
+                self._start_engine(*opened)
+                _LOG.info("the core is back")
+                return
+
+    # The end
+
+    async def _close(self) -> None:
+        if self._restarting is not None:
+            self._restarting.cancel()
+        if self._engine is not None:
+            self._engine.close()
+        elif self._storage is not None:
+            self._storage.close()
+        self._opener.shutdown(wait=True)
+
+    def _watch_parent(self) -> None:
+        """End when standard input ends, which it does when the parent is gone."""
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):  # not through sys.stdin: its lock would be held when the interpreter ends
+                pass
+        self._loop.call_soon_threadsafe(self._end.set)
+
+
+def _close_all(sockets: list[socket.socket]) -> None:
+    for each in sockets:
+        each.close()
