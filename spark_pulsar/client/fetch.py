@@ -178,7 +178,7 @@ class Fetch:
     # ---- knowing when nothing more can come
 
     def _refresh_last(self, reading: _Reading) -> bool:
-        """Ask where the log ends; whether there is something left to read. Raises EndNotReached if the end is beyond."""
+        """Ask where the log ends; whether something is left to read. Raises EndNotReached if the end is beyond."""
         where = str(reading.connection.address)
         deadline = Deadline(self._config.operation_timeout_ms, f"asking for the last message id of {self.topic}", where)
         try:

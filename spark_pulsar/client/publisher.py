@@ -79,9 +79,9 @@ class _Line:
 class Publisher:
     """A producer on one topic partition. Made by `PulsarClient.publisher`; for one thread at a time.
 
-    What is sent stays here until its receipt has come. When the connection breaks or the broker closes the producer, the
-    next call attaches again, under the same name, and sends what has no receipt once more, in order and with the same
-    sequence ids: at least once, exactly once on a topic with deduplication.
+    What is sent stays here until its receipt has come. When the connection breaks or the broker closes the producer,
+    the next call attaches again, under the same name, and sends what has no receipt once more, in order and with the
+    same sequence ids: at least once, exactly once on a topic with deduplication.
 
     The first failure that no retry can mend is final: it is raised by the call that meets it and by all later ones.
     Close the publisher (which waits for all receipts) or use it as a context manager (which does so unless an error is
@@ -122,6 +122,8 @@ class Publisher:
         self._line: _Line | None = None
         self._broken: PulsarError | None = None
         self._fatal: PulsarError | None = None
+        self._trouble: Deadline | None = None
+        self._backoff = Backoff()
         self._epoch = -1
         self._last_progress_ms = 0
 
@@ -270,6 +272,7 @@ class Publisher:
             self._pending.popleft()
             self._pending_bytes -= len(head.entry)
             self._last_progress_ms = monotonic_ms()
+            self._trouble = None
             ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
             if entry_id >= 0:
                 self.last_message_id = MessageId(ledger_id, entry_id, self._partition)
@@ -294,13 +297,16 @@ class Publisher:
 
     def _reattach(self) -> None:
         """Create the producer, again if need be, and send what has no receipt. Raises, and remembers, what is final."""
-        cause = f", after: {self._broken}" if self._broken is not None else ""
-        what = f"creating a producer on {self.topic}{cause}"
-        deadline = Deadline(self._config.operation_timeout_ms, what, self._config.service_url)
-        backoff = Backoff()
+        trouble = self._trouble
+        if trouble is None:
+            what = f"creating a producer on {self.topic}" + (f", after: {self._broken}" if self._broken else "")
+            trouble = self._trouble = Deadline(self._config.operation_timeout_ms, what, self._config.service_url)
+            self._backoff.reset()
+        elif self._broken is not None:
+            self._pause(trouble, self._broken)  # attached again, and broken again before any receipt
         while True:
             try:
-                self._attach(deadline)
+                self._attach(trouble)
                 return
             except PulsarError as error:
                 self._directory.forget(self.topic)
@@ -309,11 +315,14 @@ class Publisher:
                 if not error.retriable and not own_ghost:
                     self._fail(error)
                     raise
-                try:
-                    backoff.pause(deadline, error)
-                except PulsarError as timeout:
-                    self._fail(timeout)
-                    raise
+                self._pause(trouble, error)
+
+    def _pause(self, trouble: Deadline, error: PulsarError) -> None:
+        try:
+            self._backoff.pause(trouble, error)
+        except PulsarError as timeout:
+            self._fail(timeout)
+            raise
 
     def _fail(self, error: PulsarError) -> None:
         with self._changed:
@@ -351,6 +360,8 @@ class Publisher:
             self.max_message_size_bytes = line.connection.max_message_size_bytes
             self._broken = None
             self._line = line
+            if not self._pending:
+                self._trouble = None
             self._last_progress_ms = monotonic_ms()
             again = list(self._pending)
         for first in range(0, len(again), _RESEND_TOGETHER):

@@ -1,0 +1,154 @@
+"""A broker's side of a socket, played by the test: for what no real broker can be made to do."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.frames import FrameSplitter, command_frame, parse_command, payload_frame
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from spark_pulsar.wire.replies import refusal
+from tests.eventually import eventually
+
+Handler = Callable[["Caller", BaseCommand, bytes], None]
+
+
+class Caller:
+    """One accepted connection."""
+
+    def __init__(self, peer: Peer, sock: socket.socket, number: int) -> None:
+        self.peer = peer
+        self.number = number
+        self.open = True
+        self._socket = sock
+
+    def send(self, *frames: BaseCommand | bytes) -> None:
+        """Send commands, or bytes as they are, in one write."""
+        data = b"".join(frame if isinstance(frame, bytes) else command_frame(frame) for frame in frames)
+        with contextlib.suppress(OSError):  # the client may have gone
+            self._socket.sendall(data)
+
+    def refuse(self, command: BaseCommand, error: PulsarError) -> None:
+        """Answer a request with an error, the way brokers do for this type of command."""
+        answer = refusal(command, error)
+        assert answer is not None
+        self.send(answer)
+
+    def close(self) -> None:
+        """Cut the connection."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class Peer:
+    """Listens on a free port and answers as its handlers say; without one, as a friendly broker with an empty topic.
+
+    `seen` collects every command received as (number of the connection, command, payload).
+    """
+
+    def __init__(self) -> None:
+        self.handlers: dict[int, Handler] = {
+            BaseCommand.CONNECT: lambda caller, command, _: caller.send(
+                commands.connected(command.connect.protocol_version, "peer")
+            ),
+            BaseCommand.PING: lambda caller, command, _: caller.send(commands.pong()),
+            BaseCommand.LOOKUP: lambda caller, command, _: caller.send(
+                commands.lookup_connect(command.lookupTopic.request_id, self.url)
+            ),
+            BaseCommand.PARTITIONED_METADATA: lambda caller, command, _: caller.send(
+                commands.partition_metadata(command.partitionMetadata.request_id, 0)
+            ),
+            BaseCommand.GET_LAST_MESSAGE_ID: lambda caller, command, _: caller.send(
+                commands.last_message_id(command.getLastMessageId.request_id, self.last, Position(-1, -1))
+            ),
+            BaseCommand.PRODUCER: lambda caller, command, _: caller.send(
+                commands.producer_success(command.producer.request_id, command.producer.producer_name or "peer-0")
+            ),
+        }
+        for kind in (
+            BaseCommand.SUBSCRIBE,
+            BaseCommand.CLOSE_CONSUMER,
+            BaseCommand.CLOSE_PRODUCER,
+            BaseCommand.SEEK,
+            BaseCommand.UNSUBSCRIBE,
+        ):
+            self.handlers[kind] = _say_success
+        self.seen: list[tuple[int, BaseCommand, bytes]] = []
+        self.last = MessageId(-1, -1)
+        """What GET_LAST_MESSAGE_ID answers."""
+        self.on_accept: Callable[[Caller], None] = lambda caller: None
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.callers: list[Caller] = []
+        self._sockets: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    @property
+    def url(self) -> str:
+        """The service URL of this peer."""
+        return f"pulsar://127.0.0.1:{self.port}"
+
+    def of(self, kind: int) -> list[BaseCommand]:
+        """The commands of one type received so far."""
+        return [command for _, command, _ in list(self.seen) if command.type == kind]
+
+    def wait_for(self, kind: int, count: int = 1) -> list[BaseCommand]:
+        """The commands of one type, once there are `count`."""
+        eventually(lambda: len(self.of(kind)) >= count)
+        return self.of(kind)
+
+    def close(self) -> None:
+        """Stop listening and cut all connections."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for caller in list(self.callers):
+            caller.close()
+        for thread in self._threads:
+            thread.join(5)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            caller = Caller(self, sock, len(self.callers))
+            self.callers.append(caller)
+            thread = threading.Thread(target=self._serve, args=(caller, sock), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, caller: Caller, sock: socket.socket) -> None:
+        splitter = FrameSplitter()
+        self.on_accept(caller)
+        with sock, contextlib.suppress(OSError):
+            while data := sock.recv(1 << 16):
+                for buffer, start, end in splitter.feed(data):
+                    command, payload_start = parse_command(buffer, start, end)
+                    payload = buffer[payload_start:end]
+                    self.seen.append((caller.number, command, payload))
+                    handler = self.handlers.get(command.type)
+                    if handler is not None:
+                        handler(caller, command, payload)
+        caller.open = False
+
+
+def _say_success(caller: Caller, command: BaseCommand, _: bytes) -> None:
+    request_id = commands.request_id_of(command)
+    assert request_id is not None
+    caller.send(commands.success(request_id))
+
+
+def message(consumer_id: int, message_id: MessageId, payload: bytes = b"x", **fields: Any) -> bytes:
+    """A MESSAGE frame with one entry; `fields` go into its metadata."""
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **fields)
+    return payload_frame(commands.message(consumer_id, message_id), build_entry(metadata, payload))

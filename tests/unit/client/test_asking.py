@@ -1,0 +1,132 @@
+"""Many topics at once, idle readers, cursors: the conversations that no real broker shows in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.model.errors import ConsumerBusy, MetadataError, TopicNotFound
+from spark_pulsar.model.ids import MessageId, signed
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe
+from tests.unit.client.peer import Caller, Peer
+
+MakeClient = Callable[..., PulsarClient]
+TOPIC = "persistent://public/default/t"
+
+
+def test_questions_about_many_topics_go_out_together(peer: Peer, client_of: MakeClient) -> None:
+    topics = [f"{TOPIC}-partition-{i}" for i in range(50)]
+    held: list[tuple[Caller, BaseCommand]] = []
+
+    def answer_when_all_are_there(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        held.append((caller, command))
+        if len(held) == len(topics):
+            for one, request in reversed(held):
+                one.send(commands.success(request.subscribe.request_id))
+
+    peer.handlers[BaseCommand.SUBSCRIBE] = answer_when_all_are_there
+    peer.last = MessageId(1, 2)
+    answers = client_of(peer.url).last_message_ids(topics)
+    assert list(answers) == topics
+    assert answers[topics[7]] == MessageId(1, 2, 7)
+
+
+def test_asking_again_uses_the_reader_that_is_there(peer: Peer, client_of: MakeClient) -> None:
+    client = client_of(peer.url)
+    for i in range(3):
+        peer.last = MessageId(1, i)
+        assert client.last_message_id("t") == MessageId(1, i)
+    assert len(peer.of(BaseCommand.SUBSCRIBE)) == 1
+    subscribe = peer.of(BaseCommand.SUBSCRIBE)[0].subscribe
+    assert not subscribe.durable
+    assert not subscribe.force_topic_creation
+    assert not peer.of(BaseCommand.FLOW)
+
+
+def test_a_reader_that_the_broker_closed_is_replaced(peer: Peer, client_of: MakeClient) -> None:
+    client = client_of(peer.url)
+    client.last_message_id("t")
+    consumer_id = peer.of(BaseCommand.SUBSCRIBE)[0].subscribe.consumer_id
+    peer.callers[0].send(commands.close_consumer(consumer_id))
+    peer.last = MessageId(5, 5)
+    # Whether the news comes before or after the question, the broker no longer knows the consumer.
+    ask = peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID]
+    peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID] = lambda caller, command, payload: (
+        caller.refuse(command, MetadataError("Consumer not found"))
+        if command.getLastMessageId.consumer_id == consumer_id
+        else ask(caller, command, payload)
+    )
+    assert client.last_message_id("t") == MessageId(5, 5)
+
+
+def test_one_missing_topic_among_many(peer: Peer, client_of: MakeClient) -> None:
+    peer.handlers[BaseCommand.SUBSCRIBE] = lambda caller, command, _: (
+        caller.refuse(command, TopicNotFound("gone"))
+        if command.subscribe.topic.endswith("-b")
+        else caller.send(commands.success(command.subscribe.request_id))
+    )
+    with pytest.raises(TopicNotFound, match="gone"):
+        client_of(peer.url).last_message_ids([f"{TOPIC}-{name}" for name in "abc"])
+
+
+def test_a_time_out_names_its_topic(peer: Peer, client_of: MakeClient) -> None:
+    del peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID]
+    client = client_of(peer.url, operation_timeout_ms=200)
+    with pytest.raises(OperationTimeout, match=f"200 ms asking for the last message id of {TOPIC} at {peer.url}"):
+        client.last_message_ids([TOPIC])
+    assert peer.wait_for(BaseCommand.CLOSE_CONSUMER)  # nothing stays behind
+
+
+def _acked(peer: Peer) -> tuple[int, int, list[int]]:
+    ack = peer.of(BaseCommand.ACK)[-1].ack
+    assert ack.ack_type == CommandAck.Cumulative
+    (one,) = ack.message_id
+    return signed(one.ledgerId), signed(one.entryId), list(one.ack_set)
+
+
+def test_moving_a_cursor_acknowledges_cumulatively_and_takes_nothing(peer: Peer, client_of: MakeClient) -> None:
+    peer.handlers[BaseCommand.ACK] = lambda caller, command, _: caller.send(
+        commands.ack_response(command.ack.consumer_id, command.ack.request_id)
+    )
+    client = client_of(peer.url)
+    client.advance_cursors({"t": MessageId(3, 5)}, "s")
+    assert _acked(peer) == (3, 4, [])
+    client.advance_cursors({"t": MessageId(3, 0, -1, 0)}, "s")
+    assert _acked(peer) == (3, -1, [])
+    client.advance_cursors({"t": MessageId(-1, -1)}, "s")
+    assert len(peer.of(BaseCommand.ACK)) == 2
+    subscribe = peer.of(BaseCommand.SUBSCRIBE)[0].subscribe
+    assert (subscribe.subscription, subscribe.durable) == ("s", True)
+    assert subscribe.initialPosition == CommandSubscribe.Earliest
+    assert not peer.of(BaseCommand.FLOW)
+    assert not peer.of(BaseCommand.SEEK)
+    assert len(peer.of(BaseCommand.CLOSE_CONSUMER)) == 3
+
+
+def test_an_acknowledgement_is_repeated_when_its_consumer_is_closed(peer: Peer, client_of: MakeClient) -> None:
+    def close_first(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        ack = command.ack
+        if len(peer.of(BaseCommand.ACK)) == 1:
+            caller.send(commands.close_consumer(ack.consumer_id))  # a broker never answers this ACK any more
+        else:
+            caller.send(commands.ack_response(ack.consumer_id, ack.request_id))
+
+    peer.handlers[BaseCommand.ACK] = close_first
+    client_of(peer.url).advance_cursors({"t": MessageId(3, 5)}, "s")
+    assert len(peer.of(BaseCommand.ACK)) == 2
+
+
+def test_a_busy_subscription_is_waited_for_but_not_for_long(peer: Peer, client_of: MakeClient) -> None:
+    busy = [ConsumerBusy("Exclusive consumer is already connected")] * 2
+    peer.handlers[BaseCommand.SUBSCRIBE] = lambda caller, command, _: (
+        caller.refuse(command, busy.pop()) if busy else caller.send(commands.success(command.subscribe.request_id))
+    )
+    client = client_of(peer.url, operation_timeout_ms=600)
+    client.ensure_subscription(["t"], "s")
+    busy += [ConsumerBusy("Exclusive consumer is already connected")] * 1000
+    with pytest.raises(ConsumerBusy, match="already connected"):
+        client.ensure_subscription(["t"], "s")

@@ -1,0 +1,190 @@
+"""MESSAGE frames to blocks of entries, the inbox between threads, permits."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.client.blocks import EntryBlock, block_of, joined, message_count_of, permits_of
+from spark_pulsar.client.errors import ConnectionLost
+from spark_pulsar.client.inbox import Inbox
+from spark_pulsar.client.permits import Permits
+from spark_pulsar.model.errors import ChecksumFailed, MalformedFrame
+from spark_pulsar.model.ids import MessageId
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.entries import build_broker_metadata, build_entry
+from spark_pulsar.wire.frames import Frame, FrameSplitter, command_frame, payload_frame
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.unit.client.peer import message
+
+
+def _frames(*parts: bytes) -> list[Frame]:
+    return FrameSplitter().feed(b"".join(parts))
+
+
+def _ids(block: EntryBlock) -> list[tuple[int, int]]:
+    return list(zip(block.ledger_ids, block.entry_ids, strict=True))
+
+
+def _entries(block: EntryBlock) -> list[bytes]:
+    return [block.buffer[start:end] for start, end in zip(block.starts, block.ends, strict=True)]
+
+
+def test_entries_and_ids_over_all_lengths_of_numbers() -> None:
+    ids = [
+        (ledger, entry) for ledger in (0, 127, 128, 2**40) for entry in (0, 1, 126, 127, 128, 129, 16383, 16384, 2**62)
+    ]
+    frames = _frames(*(message(3, MessageId(*one), str(one).encode()) for one in ids))
+    block = block_of(frames, 3, 5, "t")
+    assert _ids(block) == ids
+    assert block.partition == 5
+    for one, entry in zip(ids, _entries(block), strict=True):
+        assert entry.startswith(b"\x0e\x01")
+        assert entry.endswith(str(one).encode())
+    assert block.size_bytes == sum(map(len, _entries(block)))
+
+
+def test_redelivery_counts_ack_sets_and_other_consumers_between() -> None:
+    entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x")
+    frames = _frames(
+        payload_frame(commands.message(1, MessageId(1, 1)), entry),
+        payload_frame(commands.message(1, MessageId(1, 2), redelivery_count=3), entry),
+        payload_frame(commands.message(2, MessageId(1, 3)), entry),
+        payload_frame(commands.message(1, MessageId(1, 4), ack_set=5), entry),
+        payload_frame(commands.message(1, MessageId(2, 0, 7)), entry),
+    )
+    assert _ids(block_of(frames, 1, -1, "t")) == [(1, 1), (1, 2), (1, 4), (2, 0)]
+
+
+def test_a_broker_metadata_block_is_stepped_over() -> None:
+    entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"value")
+    frame = payload_frame(commands.message(1, MessageId(1, 1)), build_broker_metadata(5, 6) + entry)
+    assert _entries(block_of(_frames(frame), 1, -1, "t")) == [entry]
+
+
+def test_a_wrong_checksum_names_the_entry() -> None:
+    good, bad = message(1, MessageId(4, 1), b"good"), bytearray(message(1, MessageId(4, 2), b"bad"))
+    bad[-1] ^= 1
+    with pytest.raises(ChecksumFailed, match=r"some-topic: .* entry 4:2 "):
+        block_of(_frames(good, bytes(bad)), 1, -1, "some-topic")
+
+
+def test_an_entry_without_checksum_passes() -> None:
+    entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x", with_checksum=False)
+    block = block_of(_frames(payload_frame(commands.message(1, MessageId(1, 1)), entry)), 1, -1, "t")
+    assert _entries(block) == [entry]
+    assert permits_of(block) == 1
+
+
+def test_frames_whose_sizes_lie() -> None:
+    frame = bytearray(message(1, MessageId(1, 1)))
+    frame[7] = 250  # commandSize beyond the frame
+    with pytest.raises(MalformedFrame):
+        block_of([Frame(bytes(frame), 0, len(frame))], 1, -1, "t")
+
+
+def test_permits_are_messages() -> None:
+    frames = _frames(
+        message(1, MessageId(1, 1)),
+        message(1, MessageId(1, 2), num_messages_in_batch=25),
+        message(1, MessageId(1, 3), partition_key="X marks no batch"),
+        message(1, MessageId(1, 4), num_messages_in_batch=1),
+    )
+    block = block_of(frames, 1, -1, "t")
+    assert [message_count_of(block, i) for i in range(4)] == [1, 25, 1, 1]
+    assert permits_of(block) == 28
+
+
+def test_cutting() -> None:
+    block = block_of(_frames(*(message(1, MessageId(1, i)) for i in range(5)), message(1, MessageId(2, 0))), 1, -1, "t")
+    block.cut_before(1, 2)
+    assert _ids(block) == [(1, 2), (1, 3), (1, 4), (2, 0)]
+    block.cut_from(1, 9)
+    assert _ids(block) == [(1, 2), (1, 3), (1, 4)]
+    block.cut_before(1, 0)
+    block.cut_from(7, 0)
+    assert len(block) == 3
+    block.cut_from(0, 0)
+    assert len(block) == 0
+
+
+def test_joined_frames_are_the_same_frames() -> None:
+    runs = [_frames(message(1, MessageId(1, i)), message(1, MessageId(1, i + 1))) for i in (0, 2, 4)]
+    frames = joined(runs)
+    assert len({id(frame.buffer) for frame in frames}) == 1
+    assert _ids(block_of(frames, 1, -1, "t")) == [(1, i) for i in range(6)]
+
+
+# ---- inbox
+
+
+def test_the_inbox_pauses_and_resumes_reading() -> None:
+    calls: list[str] = []
+    inbox = Inbox(300, lambda: calls.append("pause"), lambda: calls.append("resume"))
+    run = _frames(message(1, MessageId(1, 0), b"x" * 100))
+    inbox.messages(run)
+    assert not calls
+    inbox.messages(run)
+    inbox.messages(run)
+    assert calls == ["pause"]
+    assert len(inbox.take(0)) == 3  # piled up runs come as one
+    assert calls[-1] == "resume"
+    assert inbox.empty
+
+
+def test_the_inbox_hands_out_what_arrived_before_the_loss() -> None:
+    inbox = Inbox(1 << 20, lambda: None, lambda: None)
+    inbox.messages(_frames(message(1, MessageId(1, 0))))
+    inbox.detached(ConnectionLost("gone"))
+    assert len(inbox.take(1_000)) == 1
+    assert inbox.take(1_000_000) == []  # does not wait
+    assert isinstance(inbox.lost, ConnectionLost)
+
+
+def test_frames_of_different_buffers_come_apart_or_joined() -> None:
+    inbox = Inbox(1 << 20, lambda: None, lambda: None)
+    inbox.messages(
+        _frames(message(1, MessageId(1, 0))) + _frames(message(1, MessageId(1, 1)), message(1, MessageId(1, 2)))
+    )
+    frames = inbox.take(0)
+    assert _ids(block_of(frames, 1, -1, "t")) == [(1, 0), (1, 1), (1, 2)]
+
+
+# ---- permits
+
+
+def test_permits_follow_the_sizes_seen() -> None:
+    permits = Permits(1_000_000)
+    first = permits.grant()
+    assert 0 < first <= 1_000
+    assert permits.grant() == 0
+    permits.received(first, first, first * 100)
+    assert permits.grant() == 10_000  # a budget of 1 MB at 100 bytes each
+    permits.received(4_000, 4, 400_000)
+    assert permits.grant() == 0  # more than half is still out
+    permits.received(1_500, 2, 150_000)
+    assert permits.grant() == 5_500
+
+
+def test_permits_do_not_reach_beyond_the_entries_left() -> None:
+    permits = Permits(1 << 30)
+    permits.entries_left = 3
+    assert permits.grant() == 3
+    permits.received(1_000, 1, 100_000)  # one entry, sent whole
+    permits.entries_left = 2
+    assert permits.grant() == 2_000 - (3 - 1_000)
+    permits.received(2_000, 2, 200_000)
+
+
+def test_permits_start_anew_with_a_consumer() -> None:
+    permits = Permits(1_000)
+    permits.grant()
+    permits.reset()
+    assert permits.grant() > 0
+    assert permits.grant() == 0
+    assert permits.grant_again() > 0
+
+
+def test_an_unknown_command_in_place_of_a_message_is_malformed() -> None:
+    frame = command_frame(commands.ping())
+    block = block_of([Frame(frame, 0, len(frame))], 1, -1, "t")
+    assert len(block) == 0
