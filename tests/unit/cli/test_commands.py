@@ -85,7 +85,7 @@ def test_subscription_types_are_known_in_any_spelling(kind: str) -> None:
         (("consume", "t", "-s", "s", "--type", "queue"), 2, "'queue' is not one of exclusive"),
         (("consume", "t", "-s", "s", "--initial-position", "middle"), 2, "'middle' is not one of latest"),
         (("consume", "t"), 2, "--subscription"),
-        (("broker", "--port", "65536"), 2, "65536"),
+        (("broker", "--port", "65536"), 2, "less than or equal to 65535"),
         (("broker", "--conf", "/does/not/exist"), 2, "does not exist"),
         (("check", "/does/not/exist"), 2, "does not exist"),
     ],

@@ -1,0 +1,42 @@
+"""`spark-pulsar check`."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+import spark_pulsar
+from spark_pulsar.cli.main import app
+
+
+def filled(directory: Path) -> None:
+    with spark_pulsar.broker_process(directory) as broker:
+        sent = CliRunner().invoke(app, ["produce", "t", "-m", "x" * 1000, "-n", "50", "-u", broker.service_url])
+        assert sent.exit_code == 0, sent.stderr
+        broker.kill()
+
+
+def test_a_directory_in_order(tmp_path: Path) -> None:
+    filled(tmp_path)
+    done = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, f"{tmp_path}: in order")
+
+
+def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
+    filled(tmp_path)
+    for segment in (tmp_path / "journal").iterdir():
+        data = bytearray(segment.read_bytes())
+        place = data.find(b"x" * 1000)
+        if place >= 0:
+            data[place + 10] ^= 1
+            segment.write_bytes(data)
+    done = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "error" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"{tmp_path}: errors: 1"
+
+
+def test_a_directory_in_use_is_not_touched(tmp_path: Path) -> None:
+    with spark_pulsar.broker_process(tmp_path):
+        done = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "another broker" in " ".join(done.stdout.split())
