@@ -57,8 +57,9 @@ class StreamDriver:
             topics = find_partitions(self._client, options)
             if options.subscription_name is not None and topics:
                 # Made before the end is asked for, so that the cursor is never ahead of the query.
-                word = "latest" if endpoint == "latest" else "earliest"
-                self._client.ensure_subscription(topics, options.subscription_name, initial=word)
+                self._client.ensure_subscription(
+                    topics, options.subscription_name, initial="latest" if endpoint == "latest" else "earliest"
+                )
             self._initial = SourceOffset(resolve(self._client, topics, endpoint, "startingOffsets"), fresh=True)
         return self._initial
 

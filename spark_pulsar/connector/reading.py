@@ -14,7 +14,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.blocks import table_of
-from spark_pulsar.connector.chunked import ChunkAssembler
+from spark_pulsar.connector.chunked import ChunkedMessages
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
@@ -37,7 +37,7 @@ def read_range(
     The reader on the broker is closed when the iterator ends or is given up. Raises DataLossError when messages of the
     range are gone (unless `failOnDataLoss` is false), UnreadableMessageError, OperationTimeout.
     """
-    chunks = ChunkAssembler(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
+    chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
         with client.fetch(work.topic, work.start.message_id, work.end.message_id) as fetch:
@@ -67,7 +67,7 @@ def _place(work: TopicRange, fetch: Fetch) -> str:
     return f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
 
 
-def _whole_messages(table: EntryTable, chunks: ChunkAssembler) -> Iterator[EntryTable]:
+def _whole_messages(table: EntryTable, chunks: ChunkedMessages) -> Iterator[EntryTable]:
     """Tables without chunks, in order: runs of plain entries, and each chunked message where its last chunk stands."""
     if not table.has_chunks:
         yield table

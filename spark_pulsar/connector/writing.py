@@ -14,15 +14,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.publish import Publisher
+from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.routing import KeylessRouter
 from spark_pulsar.connector.values import struct_to_json
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire.compression import compress
+from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from spark_pulsar.wire.columns.encode import EncodedBatch
 
 GATHER_ROWS: Final = 20_000
 GATHER_BYTES: Final = 16 * 1024 * 1024
@@ -99,8 +103,10 @@ class TopicWriter:
     _publishers: dict[int, Publisher] = field(init=False, default_factory=dict)
     _next_sequence_ids: dict[int, int] = field(init=False, default_factory=dict)
     _router: KeylessRouter = field(init=False)
+    _codec: CompressionType.ValueType = field(init=False)
 
     def __post_init__(self) -> None:
+        self._codec = CompressionType.Value(self.options.compression_type)
         self._partitions = self.client.partitions_of(self.topic, create=True)
         self._router = KeylessRouter(
             len(self._partitions),
@@ -159,8 +165,18 @@ class TopicWriter:
         self._next_sequence_ids[index] += row_count
         return start
 
-    def _send(self, batch: Any) -> None:
-        raise NotImplementedError
+    def _send(self, batch: EncodedBatch) -> None:
+        metadata = MessageMetadata()
+        payload: bytes | memoryview = batch.payload
+        if self.options.batching_max_messages == 1:
+            payload = batch.columns.describe(int(batch.rows[0]), metadata)
+        else:
+            batch.describe(metadata)
+        if self._codec != NONE:
+            metadata.compression = self._codec
+            metadata.uncompressed_size = len(payload)
+            payload = compress(self._codec, payload)
+        self._publishers[batch.group].send(metadata, payload, batch.message_count, batch.first_sequence_id)
 
     def flush(self) -> None:
         """Wait for the receipts of everything sent."""
@@ -168,9 +184,9 @@ class TopicWriter:
             publisher.flush(self.options.send_timeout_ms)
 
     def close(self) -> None:
-        """Give up the producers."""
+        """Give up the producers, and whatever has no receipt."""
         for publisher in self._publishers.values():
-            publisher.close()
+            publisher.abort()
 
 
 def _value(column: Any) -> Any:

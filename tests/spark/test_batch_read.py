@@ -110,9 +110,9 @@ def test_offsets_name_every_partition_in_order(flows: Flows) -> None:
         flows.batch(topic, startingOffsets=one | {f"{topic}-partition-1": "earliest", "other": "latest"}).collect()
     rows = flows.batch(topic, startingOffsets=one | {f"{topic}-partition-1": "earliest"}).collect()
     assert values(rows) == texts(3, prefix="p1-")
+    late = {f"{topic}-partition-{index}": "latest" for index in (0, 1)}
+    early = {f"{topic}-partition-{index}": "0:0:0" for index in (0, 1)}
     with pytest.raises(AnalysisException, match="lies before its startingOffsets"):
-        late = {f"{topic}-partition-{index}": "latest" for index in (0, 1)}
-        early = {f"{topic}-partition-{index}": "0:0:0" for index in (0, 1)}
         flows.batch(topic, startingOffsets=late, endingOffsets=early).collect()
 
 
@@ -127,11 +127,9 @@ def test_partitions_lists_and_patterns(flows: Flows) -> None:
     assert flows.reader(topicsPattern=f"{local[:-6]}.*").load().count() == 9
     assert flows.reader(topicsPattern=f"public/default/{local}").load().count() == 9
     assert flows.reader(topicsPattern=f"persistent://public/default/{local[:-1]}").load().count() == 0
-    assert values(flows.batch(f"{first}-partition-1").collect()) == [
-        value
-        for value in values(flows.batch(first).collect())
-        if value in values(flows.batch(f"{first}-partition-1").collect())
-    ]
+    part = f"{first}-partition-1"
+    whole = [bytes(row["value"]) for row in flows.batch(first).collect() if row["__topic"] == part]
+    assert [bytes(row["value"]) for row in flows.batch(part).collect()] == whole
 
 
 def test_an_empty_topic_has_no_rows(flows: Flows) -> None:
@@ -143,7 +141,7 @@ def test_an_empty_topic_has_no_rows(flows: Flows) -> None:
 
 def test_a_missing_topic_is_an_error_and_is_not_created(flows: Flows) -> None:
     topic = flows.broker.topic("missing")
-    with pytest.raises(AnalysisException, match="(?i)not.?found"):
+    with pytest.raises(AnalysisException, match=r"(?i)not.?found"):
         flows.batch(topic).count()
     assert topic not in flows.wire().topics_of("public/default")
 
@@ -180,11 +178,11 @@ def test_text_that_is_none_is_an_error_that_names_the_column(flows: Flows) -> No
 def test_errors_come_at_the_call_site(flows: Flows) -> None:
     with pytest.raises(AnalysisException, match="did you mean startingOffsets"):
         flows.batch("t", startingOffset="earliest")
-    with pytest.raises(AnalysisException, match="service.url is required"):
+    with pytest.raises(AnalysisException, match=r"service.url is required"):
         flows.spark.read.format("pulsar").option("topic", "t").load()
     with pytest.raises(AnalysisException, match="one of the options topic, topics, topicsPattern"):
         flows.reader().load()
-    with pytest.raises(AnalysisException, match="admin.url is not supported yet"):
+    with pytest.raises(AnalysisException, match=r"admin.url is not supported yet"):
         flows.batch("t", **{"admin.url": "http://localhost:8080"})
     with pytest.raises(AnalysisException, match="maxMessagesPerTrigger is for stream read only"):
         flows.batch("t", maxMessagesPerTrigger=5).count()

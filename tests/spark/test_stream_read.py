@@ -101,7 +101,7 @@ def test_latest_is_where_the_query_first_started(flows: Flows) -> None:
 
 
 def test_a_replayed_batch_reads_the_same_on_other_cores(flows: Flows) -> None:
-    # covers case 3 of spark-connectors.md 6.2; the core count is not an input of planning, the partitions shown are equal
+    # covers case 3 of spark-connectors.md 6.2; the number of cores is no input of planning
     topic, checkpoint = flows.broker.topic("replay", partitions=3), flows.checkpoint()
     flows.send(topic, texts(60), **UNBATCHED)
     frame = flows.stream(topic, maxMessagesPerTrigger=20)
@@ -282,6 +282,6 @@ def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
 
 
 def test_options_of_a_batch_read_are_refused(flows: Flows) -> None:
+    query = flows.start(flows.stream("t", endingOffsets="latest").writeStream.format("noop"))
     with pytest.raises(StreamingQueryException, match="endingOffsets is for batch read only"):
-        query = flows.start(flows.stream("t", endingOffsets="latest").writeStream.format("noop"))
         query.awaitTermination(60)
