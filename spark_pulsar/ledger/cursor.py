@@ -137,14 +137,17 @@ class Cursor:
 
     def acknowledge(self, ranges: Iterable[EntryRange]) -> None:
         """Ack entries one by one. Mark-delete moves over ranges that touch it (CUR-1)."""
-        mark_ledger, mark_entry = self.mark_delete
         for ledger_id, first, end in ranges:
-            if ledger_id < mark_ledger or end <= first:
-                continue
-            if ledger_id == mark_ledger and first <= mark_entry:
-                first = mark_entry + 1
-                if end <= first:
+            mark_ledger, mark_entry = self.mark_delete
+            if ledger_id <= mark_ledger:
+                if ledger_id < mark_ledger or end <= mark_entry + 1:
                     continue
+                if first <= mark_entry + 1:
+                    # The usual case: the next entries in order.
+                    self._move(Position(ledger_id, end - 1))
+                    continue
+            if end <= first:
+                continue
             self.acked.add(ledger_id, first, end)
             self.changed_ledgers.add(ledger_id)
             if self.batch_sets:
@@ -192,9 +195,7 @@ class Cursor:
 
     def absorb(self) -> None:
         """Move mark-delete over acked ranges that touch it, across ends of ledgers too (CUR-1)."""
-        if not self.acked.count():
-            return
-        while True:
+        while self.acked.count():
             ledger_id, entry_id = self.mark_delete
             end = self.acked.next_gap(ledger_id, entry_id + 1)
             if end > entry_id + 1:

@@ -65,6 +65,7 @@ class DeclaredRecord(Record):
 
 
 _ENTRIES_HEAD: Final = Struct("<QQIIIB")
+_ENTRY_ALONE: Final = Struct("<QQIIIBII")
 _ALL_SINGLE: Final = 1
 _MAX_WASTE_SHIFT: Final = 3
 
@@ -107,6 +108,10 @@ class EntriesAppended(Record):
             low, size = 0, len(buffer)
         number = len(starts)
         if counts is None or counts.count(1) == number:
+            if number == 1:
+                return _ENTRY_ALONE.pack(
+                    run.ledger_id, run.first_entry_id, 1, low, size, _ALL_SINGLE, starts[0], ends[0]
+                ), region
             head = _ENTRIES_HEAD.pack(run.ledger_id, run.first_entry_id, number, low, size, _ALL_SINGLE)
             return head + u32s(starts) + u32s(ends), region
         head = _ENTRIES_HEAD.pack(run.ledger_id, run.first_entry_id, number, low, size, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -100,15 +100,15 @@ def take_dirty_rows(state: DurableState) -> list[Row]:
     return rows + cursor_rows
 
 
-def load_rows(tables: Mapping[str, Iterable[tuple[Any, ...]]]) -> DurableState:
-    """The state whose rows these are, by table, each a whole row; nothing of it is dirty. RecordDamaged when a row has
-    not the promised form."""
+def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
+    """The state whose rows these are, by table, each a whole row; nothing of it is dirty. Without any rows, a new one.
+    RecordDamaged when a row has not the promised form."""
     state = DurableState()
+    if not any(tables.values()):
+        return state
     try:
         state.counters.update({name: value for name, value in tables.get("counters", ())})
-        namespaces = dict(row for row in tables.get("namespaces", ()))
-        if namespaces:
-            state.namespaces = namespaces
+        state.namespaces = dict(tables.get("namespaces", ()))
         for name, partitions, properties in tables.get("partitioned_topics", ()):
             state.partitioned[name] = PartitionedTopic(name, partitions, json.loads(properties))
         for topic_id, name, created_ms, properties, total, last_ledger, last_entry in tables.get("topics", ()):

@@ -160,6 +160,16 @@ class FileStorage:
         return self._report
 
     @property
+    def checkpointing(self) -> bool:
+        """Whether a checkpoint is being made."""
+        return self._running
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing
+
+    @property
     def unwritten_bytes(self) -> int:
         """Bytes submitted and not yet durable."""
         return self._journal.unwritten_bytes

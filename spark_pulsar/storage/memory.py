@@ -45,8 +45,7 @@ class MemoryStorage:
         self._disk = disk
         self._on_failed = on_failed
         self._auto = auto
-        self._pending: list[tuple[Submission, Sequence[Record]]] = []
-        self._planned: list[tuple[int, dict[tuple[str, tuple[Any, ...]], tuple[Any, ...] | None]]] = []
+        self._pending: list[Submission | list[Row]] = []
         self._group = disk.checkpoint_group + len(disk.groups)
         self._report = RecoveryReport()
         self._error: Exception | None = None
@@ -90,18 +89,19 @@ class MemoryStorage:
     @property
     def unwritten_bytes(self) -> int:
         """Bytes submitted and not yet durable."""
-        return sum(submission.size for submission, _ in self._pending)
+        return sum(item.size for item in self._pending if isinstance(item, Submission))
 
     def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
         """See `Storage.submit`. With `auto`, `on_durable` is called before this returns."""
         if self._failure is not None:
             raise self._failure
-        self._pending.append((Submission(records, on_durable), records))
+        self._pending.append(Submission(records, on_durable))
         if self._auto:
             self.sync()
 
     def sync(self, submits: int | None = None) -> None:
-        """Make that many of the waiting submits (all by default) durable as one group, and call back."""
+        """Make that many of the waiting submits and checkpoints (all by default) durable as one group, and call
+        back."""
         if self._crashed or self._failure is not None:
             return
         if self._error is not None:
@@ -110,16 +110,17 @@ class MemoryStorage:
             if self._on_failed is not None:
                 self._on_failed(self._failure)
             return
-        group, self._pending = self._pending[:submits], self._pending[len(self._pending[:submits]) :]
-        if group:
-            self._group += 1
-            payload = b"".join(part for submission, _ in group for part in submission.parts)
-            self._disk.groups.append(payload)
-            self._note(payload)
-            self._commit_checkpoints()
-            for submission, _ in group:
-                if submission.on_durable is not None:
-                    submission.on_durable(self._group)
+        taken, self._pending = self._pending[:submits], self._pending[len(self._pending[:submits]) :]
+        group: list[Submission] = []
+        for item in taken:
+            if isinstance(item, Submission):
+                group.append(item)
+            else:
+                # The rows stand at the group before them, as in the real journal.
+                self._commit_group(group)
+                group = []
+                self._commit_rows(item)
+        self._commit_group(group)
 
     def _note(self, payload: bytes) -> None:
         for record_type, version, at, end in records_of(payload):
@@ -165,40 +166,44 @@ class MemoryStorage:
         for ledger_id in sorted(state.ledger_ids()):
             needed_from = state.first_needed_entry(ledger_id)
             managed = state.managed_ledger_of(ledger_id)
-            if managed is not None and needed_from is not None:
-                if needed_from > managed.ledgers[ledger_id].first_entry_id:
-                    dropped.append(EntriesDropped(managed.topic_id, ledger_id, needed_from))
+            assert managed is not None, "only existing ledgers are asked for"
+            assert needed_from is not None, "an existing ledger has an answer"
+            if needed_from > managed.ledgers[ledger_id].first_entry_id:
+                dropped.append(EntriesDropped(managed.topic_id, ledger_id, needed_from))
         for record in dropped:
             state.apply(record)
         if dropped:
-            self._pending.append((Submission(dropped, None), dropped))
-        self._plan(take_dirty_rows(state))
+            self._pending.append(Submission(dropped, None))
+        self._pending.append(take_dirty_rows(state))
         if self._auto:
             self.sync()
-        self._commit_checkpoints()
 
-    def _plan(self, rows: Sequence[Row]) -> None:
-        self._planned.append((len(self._pending), {(row.table, row.key): row.values for row in rows}))
+    def _commit_group(self, group: list[Submission]) -> None:
+        if not group:
+            return
+        self._group += 1
+        payload = b"".join(part for submission in group for part in submission.parts)
+        self._disk.groups.append(payload)
+        self._note(payload)
+        for submission in group:
+            if submission.on_durable is not None:
+                submission.on_durable(self._group)
 
-    def _commit_checkpoints(self) -> None:
-        """Store the rows of checkpoints before which nothing waits any more."""
-        while self._planned and not self._pending:
-            _, rows = self._planned.pop(0)
-            for key, values in rows.items():
-                if values is None:
-                    self._disk.rows.pop(key, None)
-                else:
-                    self._disk.rows[key] = values
-            self._disk.groups.clear()
-            self._disk.checkpoint_group = self._group
+    def _commit_rows(self, rows: list[Row]) -> None:
+        for table, key, values in rows:
+            if values is None:
+                self._disk.rows.pop((table, key), None)
+            else:
+                self._disk.rows[table, key] = values
+        self._disk.groups.clear()
+        self._disk.checkpoint_group = self._group
 
     def close(self, state: DurableState | None = None) -> None:
         """See `Storage.close`."""
         if not self._crashed:
+            if state is not None:
+                self._pending.append(take_dirty_rows(state))
             self.sync()
-            if state is not None and self._failure is None:
-                self._plan(take_dirty_rows(state))
-                self._commit_checkpoints()
 
     # Faults
 
@@ -206,7 +211,6 @@ class MemoryStorage:
         """Lose everything that is not durable. Only opening the disk again makes sense afterwards."""
         self._crashed = True
         self._pending.clear()
-        self._planned.clear()
 
     def fail_next_sync(self, error: Exception) -> None:
         """Let the next sync, and with it everything after, fail."""

@@ -1,0 +1,189 @@
+"""Random histories of a broker's durable state, and a canonical picture of a state to compare."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.state import DurableState
+
+
+def picture(state: DurableState) -> dict[str, Any]:
+    """Everything durable of a state, in plain values."""
+    return {
+        "topics": {
+            topic.name: {
+                "id": topic.topic_id,
+                "created": topic.created_ms,
+                "properties": topic.properties,
+                "total": topic.ledger.total_entries,
+                "last": topic.ledger.last_position,
+                "first": topic.ledger.first_position,
+                "ledgers": [
+                    (
+                        info.ledger_id,
+                        info.base,
+                        info.entries,
+                        info.first_entry_id,
+                        info.size_bytes,
+                        info.messages,
+                        info.opened_ms,
+                        info.sealed_ms,
+                    )
+                    for info in topic.ledger.ledgers.values()
+                ],
+                "cursors": {
+                    cursor.name: {
+                        "id": cursor.cursor_id,
+                        "mark": cursor.mark_delete,
+                        "acked": list(cursor.acked),
+                        "sets": cursor.batch_sets,
+                        "redelivered": cursor.redelivered,
+                        "properties": cursor.properties,
+                        "created": cursor.created_ms,
+                        "backlog": cursor.backlog(),
+                    }
+                    for cursor in topic.cursors.values()
+                },
+            }
+            for topic in state.topics.values()
+        },
+        "partitioned": {topic.name: (topic.partitions, topic.properties) for topic in state.partitioned.values()},
+        "namespaces": dict(state.namespaces),
+        "counters": dict(state.counters),
+    }
+
+
+class History:
+    """Makes random valid records for a state and applies them; remembers every entry it appended.
+
+    `entries[ledger_id]` is the list of the entries' bytes; entry contents are unique.
+    """
+
+    def __init__(self, state: DurableState, seed: int) -> None:
+        self.state = state
+        self.random = Random(seed)
+        self.entries: dict[int, list[bytes]] = {}
+        self.counts: dict[int, list[int]] = {}
+        self._now_ms = 1_000
+        self._names = 0
+
+    def submit(self, size: int = 4) -> list[r.Record]:
+        """A group of records, applied already."""
+        records: list[r.Record] = []
+        while len(records) < size:
+            for record in self._step():
+                self.state.apply(record)
+                records.append(record)
+        return records
+
+    def _step(self) -> list[r.Record]:
+        self._now_ms += self.random.randrange(1000)
+        topics = list(self.state.topics.values())
+        if not topics or self.random.random() < 0.03:
+            return [self._topic_created()]
+        topic = self.random.choice(topics)
+        choice = self.random.random()
+        if choice < 0.45:
+            return self._appended(topic.topic_id)
+        if choice < 0.52 or not topic.cursors:
+            return self._cursor_created(topic.topic_id)
+        if choice < 0.92:
+            return self._cursor_changed(topic.topic_id)
+        return self._rare(topic.topic_id)
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"name-{self._names}-ü"
+
+    def _topic_created(self) -> r.Record:
+        name = f"persistent://public/default/{self._name()}"
+        return r.TopicCreated(self.state.next_topic_id, name, self._now_ms, {"k": self._name()})
+
+    def _appended(self, topic_id: int) -> list[r.Record]:
+        ledger = self.state.topics[topic_id].ledger
+        current = ledger.current
+        if current is None or not ledger.appendable or current.entries > 30 or self.random.random() < 0.1:
+            return self.state.records_to_open_ledger(topic_id, self._now_ms)
+        return [r.EntriesAppended(self._run(current.ledger_id, current.entries))]
+
+    def _run(self, ledger_id: int, first: int) -> EntryRun:
+        number = self.random.choice((1, 1, 2, 5))
+        size = self.random.choice((0, 10, 100, 3000))
+        parts = [f"{ledger_id}:{first + i}/".encode() + self.random.randbytes(size) for i in range(number)]
+        counts = [1] * number if self.random.random() < 0.5 else [self.random.randrange(1, 9) for _ in parts]
+        self.entries.setdefault(ledger_id, []).extend(parts)
+        self.counts.setdefault(ledger_id, []).extend(counts)
+        if self.random.random() < 0.5:
+            return run_of(ledger_id, first, parts, counts)
+        # Entries with other bytes between and around them, as they stand in what a socket gave.
+        buffer, starts, ends = b"head", [], []
+        for part in parts:
+            buffer += b"frame"
+            starts.append(len(buffer))
+            buffer += part
+            ends.append(len(buffer))
+        return EntryRun(ledger_id, first, buffer + b"tail" * self.random.randrange(40), starts, ends, counts)
+
+    def _cursor_created(self, topic_id: int) -> list[r.Record]:
+        ledger = self.state.topics[topic_id].ledger
+        if len(self.state.topics[topic_id].cursors) >= 3:
+            return self._appended(topic_id)
+        mark = self.random.choice((ledger.last_position, ledger.previous_position(ledger.first_position)))
+        return [
+            cr.CursorCreated(
+                self.state.next_cursor_id, topic_id, self._name(), *mark, self._now_ms, {"p": self._name()}
+            )
+        ]
+
+    def _range(self, topic_id: int) -> tuple[int, int, int] | None:
+        infos = [info for info in self.state.topics[topic_id].ledger.ledgers.values() if info.entries]
+        if not infos:
+            return None
+        info = self.random.choice(infos)
+        first = self.random.randrange(info.entries)
+        return info.ledger_id, first, self.random.randrange(first, min(info.entries, first + 6)) + 1
+
+    def _cursor_changed(self, topic_id: int) -> list[r.Record]:
+        cursor = self.random.choice(list(self.state.topics[topic_id].cursors.values()))
+        ranges = [some for _ in range(self.random.randrange(1, 4)) if (some := self._range(topic_id)) is not None]
+        if not ranges:
+            return self._appended(topic_id)
+        cursor_id = cursor.cursor_id
+        ledger_id, first, end = ranges[0]
+        choice = self.random.random()
+        if choice < 0.5:
+            sets = [(ledger_id, end - 1, self.random.randrange(1 << 70))] if choice < 0.1 else []
+            return [cr.CursorAcked(cursor_id, ranges, sets)]
+        if choice < 0.65:
+            return [cr.CursorAcked(cursor_id, [], [(ledger_id, first, self.random.choice((0, 5, 6, 7)))])]
+        if choice < 0.8:
+            return [cr.CursorMarkDeleted(cursor_id, ledger_id, first)]
+        if choice < 0.9:
+            return [cr.CursorRedelivered(cursor_id, ranges)]
+        if choice < 0.94:
+            return [cr.CursorReset(cursor_id, ledger_id, first - 1)]
+        if choice < 0.97:
+            return [cr.CursorPropertiesSet(cursor_id, {self._name(): ""})]
+        return [cr.CursorDeleted(cursor_id)]
+
+    def _rare(self, topic_id: int) -> list[r.Record]:
+        topic = self.state.topics[topic_id]
+        gone = topic.ledger.trimmable(topic.slowest_mark_delete())
+        if gone:
+            return [r.LedgersTrimmed(topic_id, gone)]
+        choice = self.random.randrange(6)
+        if choice == 0 and len(self.state.topics) > 3:
+            return self.state.records_to_delete_topic(topic_id)
+        if choice == 1:
+            return [r.TopicPropertiesSet(topic_id, {"changed": self._name()})]
+        if choice == 2:
+            return [r.PartitionedTopicSet(self._name(), 4, {"a": "b"})]
+        if choice == 3 and self.state.partitioned:
+            return [r.PartitionedTopicDeleted(next(iter(self.state.partitioned)))]
+        if choice == 4:
+            return [r.NamespaceSet(self._name(), '{"ttl": 3}')]
+        return [r.CounterSet("names", self._names)]
