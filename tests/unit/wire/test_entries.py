@@ -1,0 +1,157 @@
+"""Entries: kinds, checksums, broker metadata, damage."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from spark_pulsar.model.errors import CorruptMessage, MalformedFrame
+from spark_pulsar.model.ids import MessageId
+from spark_pulsar.wire import commands, entries, frames
+from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.wire.entries import Checksum, Kind
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+
+PING = frames.command_frame(commands.ping())
+
+
+def metadata(**fields: object) -> MessageMetadata:
+    return MessageMetadata(producer_name="p", sequence_id=1, publish_time=1_700_000_000_000, **fields)  # type: ignore[arg-type]
+
+
+def checked(body: bytes) -> bytes:
+    return b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "count"),
+    [
+        ({}, Kind.SINGLE, 1),
+        ({"num_messages_in_batch": 1}, Kind.BATCH, 1),
+        ({"num_messages_in_batch": 7}, Kind.BATCH, 7),
+        ({"num_messages_in_batch": 0}, Kind.BATCH, 1),
+        ({"num_messages_in_batch": -5}, Kind.BATCH, 1),
+        ({"num_chunks_from_msg": 1}, Kind.SINGLE, 1),
+        ({"num_chunks_from_msg": 2, "chunk_id": 0}, Kind.CHUNK, 1),
+    ],
+)
+def test_kinds(fields: dict[str, int], kind: Kind, count: int) -> None:
+    # 4.1: the presence of num_messages_in_batch decides, not its value
+    entry = entries.parse_entry(entries.build_entry(metadata(**fields), b"payload"))
+    assert (entry.kind, entry.message_count) == (kind, count)
+    assert not entry.is_encrypted
+    assert not entry.is_marker
+
+
+def test_encrypted_and_marker() -> None:
+    encrypted = metadata()
+    encrypted.encryption_keys.add(key="k", value=b"v")
+    assert entries.parse_entry(entries.build_entry(encrypted, b"")).is_encrypted
+    assert entries.parse_entry(entries.build_entry(metadata(marker_type=0), b"")).is_marker
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", memoryview(b"abc" * 10_000)])
+def test_checksum_states(payload: bytes) -> None:
+    stored = entries.build_entry(metadata(), payload)
+    assert entries.parse_entry(stored).checksum is Checksum.OK
+    assert bytes(entries.parse_entry(stored).payload) == bytes(payload)
+    damaged = (
+        stored[:-1] + bytes([stored[-1] ^ 1]) if len(payload) else stored[:3] + bytes([stored[3] ^ 1]) + stored[4:]
+    )
+    assert entries.parse_entry(damaged).checksum is Checksum.WRONG
+    plain = entries.build_entry(metadata(), payload, with_checksum=False)
+    assert plain == stored[6:]
+    assert entries.parse_entry(plain).checksum is Checksum.ABSENT
+
+
+def test_inside_a_larger_buffer() -> None:
+    stored = entries.build_entry(metadata(), b"payload")
+    entry = entries.parse_entry(b"before" + stored + b"after", 6, 6 + len(stored))
+    assert entry.checksum is Checksum.OK
+    assert bytes(entry.payload) == b"payload"
+
+
+def test_broker_metadata_may_stand_in_front_of_either() -> None:
+    front = entries.build_broker_metadata(1_700_000_000_001, 7)
+    for with_checksum in (True, False):
+        entry = entries.parse_entry(front + entries.build_entry(metadata(), b"bem", with_checksum))
+        assert entry.broker_metadata is not None
+        assert (entry.broker_metadata.broker_timestamp, entry.broker_metadata.index) == (1_700_000_000_001, 7)
+        assert bytes(entry.payload) == b"bem"
+
+
+HEAD = metadata().SerializeToString()
+DAMAGED = {
+    "nothing": b"",
+    "three bytes": b"\x00\x00\x00",
+    "ends in the checksum": b"\x0e\x01\x00",
+    "ends after the checksum": b"\x0e\x01\x00\x00\x00\x00",
+    "ends in the metadata size": b"\x0e\x01\x00\x00\x00\x00\x00\x00",
+    "metadata of 4 GB": checked(b"\xff\xff\xff\xff" + HEAD),
+    "metadata one byte too long": checked(struct.pack(">I", len(HEAD) + 1) + HEAD),
+    "metadata that are none": checked(struct.pack(">I", 4) + b"\xff\xff\xff\xff"),
+    "metadata cut off": checked(struct.pack(">I", len(HEAD) - 1) + HEAD),
+    "metadata without what is required": checked(b"\x00\x00\x00\x00"),
+    "broker metadata cut off": b"\x0e\x02\x00\x00",
+    "broker metadata of 4 GB": b"\x0e\x02\xff\xff\xff\xff" + HEAD,
+    "broker metadata that are none": b"\x0e\x02\x00\x00\x00\x01\xff" + checked(b"\x00\x00\x00\x00"),
+    "nothing behind broker metadata": entries.build_broker_metadata(1, 2),
+}
+
+
+@pytest.mark.parametrize("stored", DAMAGED.values(), ids=DAMAGED.keys())
+def test_damage_gives_one_typed_error(stored: bytes) -> None:
+    with pytest.raises(CorruptMessage):
+        entries.parse_entry(stored)
+    if not stored.startswith(b"\x0e\x02"):
+        with pytest.raises(CorruptMessage):
+            entries.metadata_of(stored, 0, len(stored))
+
+
+def test_incomplete_metadata_are_not_written() -> None:
+    with pytest.raises(CorruptMessage):
+        entries.build_entry(MessageMetadata(producer_name="p"), b"")
+
+
+def test_message_frame() -> None:
+    stored = entries.build_entry(metadata(), b"hello")
+    frame = frames.payload_frame(commands.message(1, MessageId(7, 3, 2)), stored)
+    received = entries.parse_message_frame(b"xx" + frame, 2, 2 + len(frame))
+    assert received.command.message.message_id.partition == 2
+    assert bytes(received.entry.payload) == b"hello"
+    with pytest.raises(MalformedFrame):
+        entries.parse_message_frame(PING, 0, len(PING))
+
+
+@pytest.mark.parametrize("with_checksum", [True, False])
+def test_publish_time_without_reading_the_rest(with_checksum: bool) -> None:
+    full = metadata(partition_key="k" * 300, event_time=5)
+    full.properties.add(key="a", value="b")
+    stored = entries.build_entry(full, b"payload", with_checksum)
+    assert entries.publish_time_of(b"xx" + stored, 2, 2 + len(stored)) == 1_700_000_000_000
+    assert entries.metadata_of(b"xx" + stored, 2, 2 + len(stored)) == full
+
+
+@pytest.mark.parametrize(
+    "head", [b"\x18\x05", b"\x0a\x01p\x10\x01\x18\x05", b"\x61" + bytes(8) + b"\x65" + bytes(4) + b"\x18\x05"]
+)
+def test_publish_time_among_other_fields(head: bytes) -> None:
+    stored = struct.pack(">I", len(head)) + head
+    assert entries.publish_time_of(stored, 0, len(stored)) == 5
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"\x0a\x7f", b"\x18", b"\x18\x80", b"\x0b", b"\x10\x01", b"\x0a\xff\xff\xff\xff\x0fp"]
+)
+def test_no_publish_time(head: bytes) -> None:
+    stored = struct.pack(">I", len(head)) + head + b"\x18\x05"
+    with pytest.raises(CorruptMessage):
+        entries.publish_time_of(stored, 0, len(stored))
+
+
+def test_text_that_is_none() -> None:
+    parsed = MessageMetadata.FromString(b"\x0a\x02\xc3\x28\x10\x01\x18\x05")
+    stored = entries.build_entry(parsed, b"")
+    assert entries.text_of(entries.parse_entry(stored).metadata.producer_name) == "\ufffd("
+    assert entries.text_of("plain") == "plain"
