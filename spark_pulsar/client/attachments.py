@@ -3,9 +3,10 @@
 import uuid
 from typing import Final, Literal
 
-from spark_pulsar.client.connection import Connection, next_id
+from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.client.positions import after_entry
+from spark_pulsar.client.routing import next_id
 from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import LATEST_ID, MessageId, Position, signed

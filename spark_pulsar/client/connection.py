@@ -7,64 +7,31 @@ pool for another.
 """
 
 import contextlib
-import itertools
 import os
 import select
 import socket
 import threading
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import Address, ClientConfig
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, UnexpectedReply
+from spark_pulsar.client.errors import ConnectFailed, ConnectionLost
 from spark_pulsar.client.pending import PendingReply
-from spark_pulsar.model.errors import PulsarError, UnknownCommand
+from spark_pulsar.client.routing import ConsumerSink, ProducerSink, Router
+from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_MESSAGE_SIZE_BYTES
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.commands import NO_REQUEST, ping, pong, request_id_of
-from spark_pulsar.wire.frames import Frame, FrameSplitter, command_frame, parse_command
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, MessageIdData
-from spark_pulsar.wire.replies import error_of
+from spark_pulsar.wire.commands import ping, pong
+from spark_pulsar.wire.frames import FrameSplitter, command_frame
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, FeatureFlags
 
 CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024
 _READ_AT_MOST_BYTES: Final = 1024 * 1024
 _SEND_BUFFER_BYTES: Final = 1024 * 1024
 _BUFFERS_PER_CALL: Final = 512  # below every system's limit for sendmsg
-
-_MESSAGE: Final = bytes((0x08, BaseCommand.MESSAGE))  # how a BaseCommand with type MESSAGE begins
-
-_ids = itertools.count(1)
-
-
-def next_id() -> int:
-    """A number for a request, consumer or producer, unique in this process."""
-    return next(_ids)
-
-
-class ConsumerSink(Protocol):
-    """Where a connection delivers what concerns one consumer. Called by the reader thread; must not block."""
-
-    def messages(self, frames: list[Frame]) -> None:
-        """MESSAGE frames, in order of arrival."""
-
-    def detached(self, error: PulsarError) -> None:
-        """The broker closed the consumer, or the connection is gone. Called once."""
-
-
-class ProducerSink(Protocol):
-    """Where a connection delivers what concerns one producer. Called by the reader thread; must not block."""
-
-    def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
-        """The broker stored the entry sent with `sequence_id`."""
-
-    def send_failed(self, sequence_id: int, error: PulsarError) -> None:
-        """The broker refused the entry sent with `sequence_id`."""
-
-    def detached(self, error: PulsarError) -> None:
-        """The broker closed the producer, or the connection is gone. Called once."""
 
 
 class Connection:
@@ -78,13 +45,7 @@ class Connection:
         self._config = config
         self._splitter = FrameSplitter(MAX_MESSAGE_SIZE_BYTES + FRAME_PADDING_BYTES)
         self._sending = threading.Lock()
-        self._state = threading.Lock()
-        self._lost: PulsarError | None = None
-        self._replies: dict[int, PendingReply] = {}
-        self._consumers: dict[int, ConsumerSink] = {}
-        self._producers: dict[int, ProducerSink] = {}
-        self._message_sink: ConsumerSink | None = None
-        self._greeted = PendingReply()
+        self._router = Router(address, self._on_connected, lambda: self._send_soon(pong()))
         self._may_read = threading.Event()
         self._may_read.set()
         self._pong_owed = False
@@ -126,21 +87,24 @@ class Connection:
             features=FeatureFlags(),
         )
         self.send([command_frame(command)])
-        connected = self._greeted.result(deadline).connected
-        if connected.HasField("max_message_size") and connected.max_message_size > 0:
+        self._router.greeted.result(deadline)
+
+    def _on_connected(self, connected: CommandConnected) -> None:
+        if connected.max_message_size > 0:
             self.max_message_size_bytes = connected.max_message_size
+            self._splitter.limit_frames(connected.max_message_size + FRAME_PADDING_BYTES)
 
     @property
     def alive(self) -> bool:
         """Whether the connection can be used, as far as is known, and by this process."""
-        return self._lost is None and self.opened_by_process == os.getpid()
+        return self._router.lost is None and self.opened_by_process == os.getpid()
 
     # ---- out
 
     def send(self, buffers: Sequence[bytes | memoryview]) -> None:
         """Write the buffers one after the other, as one piece of the stream. Raises ConnectionLost."""
         with self._sending:
-            self._raise_if_lost()
+            self._router.raise_if_lost()
             try:
                 self._write(buffers)
                 if self._pong_owed:
@@ -164,10 +128,7 @@ class Connection:
 
     def start(self, command: BaseCommand, request_id: int, consumer_id: int | None = None) -> PendingReply:
         """Send a request and return at once; `consumer_id` names the consumer without which no answer can come."""
-        reply = PendingReply(consumer_id, lambda: self.forget(request_id))
-        with self._state:
-            self._raise_if_lost()
-            self._replies[request_id] = reply
+        reply = self._router.expect(request_id, consumer_id)
         self.send([command_frame(command)])
         return reply
 
@@ -182,39 +143,24 @@ class Connection:
         """Send a command whose answer, if there is one, does not matter. Raises ConnectionLost."""
         self.send([command_frame(command)])
 
-    def forget(self, request_id: int) -> None:
-        """Drop a request whose reply nobody waits for any more."""
-        with self._state:
-            self._replies.pop(request_id, None)
-
     # ---- sinks
 
     def attach_consumer(self, consumer_id: int, sink: ConsumerSink, takes_messages: bool = False) -> None:
         """Tell `sink` what happens to a consumer. At most one consumer of a connection takes messages."""
-        with self._state:
-            self._raise_if_lost()
-            self._consumers[consumer_id] = sink
-            if takes_messages:
-                self._message_sink = sink
+        self._router.attach_consumer(consumer_id, sink, takes_messages)
 
     def detach_consumer(self, consumer_id: int) -> None:
         """Stop telling."""
-        with self._state:
-            sink = self._consumers.pop(consumer_id, None)
-            if sink is not None and sink is self._message_sink:
-                self._message_sink = None
+        self._router.detach_consumer(consumer_id)
         self.resume_reading()
 
     def attach_producer(self, producer_id: int, sink: ProducerSink) -> None:
         """Tell `sink` what happens to a producer."""
-        with self._state:
-            self._raise_if_lost()
-            self._producers[producer_id] = sink
+        self._router.attach_producer(producer_id, sink)
 
     def detach_producer(self, producer_id: int) -> None:
         """Stop telling."""
-        with self._state:
-            self._producers.pop(producer_id, None)
+        self._router.detach_producer(producer_id)
 
     def pause_reading(self) -> None:
         """Read nothing more for now, so that the broker is held back by TCP. PINGs go on."""
@@ -232,29 +178,12 @@ class Connection:
         if threading.current_thread() is not self._reader and self._reader.is_alive():
             self._reader.join(1.0)
 
-    def _raise_if_lost(self) -> None:
-        if self._lost is not None:
-            raise self._lost
-
     def _break(self, error: PulsarError) -> None:
-        """Mark the connection lost and tell everybody, once."""
-        with self._state:
-            if self._lost is not None:
-                return
-            self._lost = error
-            replies = [*self._replies.values(), self._greeted]
-            sinks: list[ConsumerSink | ProducerSink] = [*self._consumers.values(), *self._producers.values()]
-            self._replies.clear()
-            self._consumers.clear()
-            self._producers.clear()
-            self._message_sink = None
-        with contextlib.suppress(OSError):  # the peer may have been first
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader thread, which closes
-        self._may_read.set()
-        for reply in replies:
-            reply.fail(error)
-        for sink in sinks:
-            sink.detached(error)
+        """The connection cannot be used any more: tell everybody, once, and let the reader thread end and close."""
+        if self._router.lose(error):
+            with contextlib.suppress(OSError):  # the peer may have been first
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._may_read.set()
 
     # ---- in
 
@@ -272,7 +201,7 @@ class Connection:
         poller = select.poll()
         poller.register(self._socket.fileno(), select.POLLIN)
         size = _READ_AT_LEAST_BYTES
-        while self._lost is None:
+        while self._router.lost is None:
             tick_ms = self._keep_alive()
             if not self._may_read.wait(tick_ms / 1000) or not poller.poll(tick_ms):
                 continue
@@ -284,7 +213,7 @@ class Connection:
             elif len(data) < size // 8:
                 size = max(size // 2, _READ_AT_LEAST_BYTES)
             self._last_received_ms = monotonic_ms()
-            self._dispatch(self._splitter.feed(data))
+            self._router.dispatch(self._splitter.feed(data))
 
     def _keep_alive(self) -> int:
         """Send a PING when it is time, notice a dead peer; returns how long to wait at most until the next call."""
@@ -311,122 +240,7 @@ class Connection:
         finally:
             self._sending.release()
 
-    def _dispatch(self, frames: list[Frame]) -> None:
-        messages: list[Frame] = []
-        for frame in frames:
-            buffer, start, end = frame
-            if buffer[start + 8 : start + 10] == _MESSAGE:
-                messages.append(frame)
-                continue
-            if messages:
-                self._deliver(messages)
-                messages = []
-            self._handle(buffer, start, end)
-        if messages:
-            self._deliver(messages)
-
-    def _deliver(self, messages: list[Frame]) -> None:
-        sink = self._message_sink
-        if sink is not None:  # else: stragglers of a consumer that was just closed
-            sink.messages(messages)
-
-    def _handle(self, buffer: bytes, start: int, end: int) -> None:
-        try:
-            command, _ = parse_command(buffer, start, end)
-        except UnknownCommand:
-            return  # a newer broker's news; an answer to one of our requests has a type that we know
-        handler = _HANDLERS.get(command.type)
-        if handler is not None:
-            handler(self, command)
-            return
-        request_id = request_id_of(command)
-        if request_id is not None and request_id != NO_REQUEST:
-            self._answer(request_id, command)
-
-    def _answer(self, request_id: int, command: BaseCommand) -> None:
-        """Give a request its answer, or the error that the answer carries."""
-        with self._state:
-            reply = self._replies.pop(request_id, None)
-        if reply is None:
-            return  # its caller has given up
-        error = error_of(command)
-        if error is None:
-            reply.resolve(command)
-        else:
-            reply.fail(self._located(error))
-
-    def _located(self, error: PulsarError) -> PulsarError:
-        """The same error, saying who sent it."""
-        return type(error)(f"{error.message} (broker {self.address})")
-
-    def _on_connected(self, command: BaseCommand) -> None:
-        size = command.connected.max_message_size
-        if size > 0:
-            self._splitter.limit_frames(size + FRAME_PADDING_BYTES)
-        self._greeted.resolve(command)
-
-    def _on_error(self, command: BaseCommand) -> None:
-        if command.error.request_id != NO_REQUEST:
-            self._answer(command.error.request_id, command)
-            return
-        error = error_of(command)
-        assert error is not None
-        self._greeted.fail(self._located(error))
-
-    def _on_auth_challenge(self, command: BaseCommand) -> None:
-        raise UnexpectedReply(f"{self.address} asks for credentials (AUTH_CHALLENGE), which this client cannot give")
-
-    def _on_ping(self, command: BaseCommand) -> None:
-        self._send_soon(pong())
-
-    def _on_receipt(self, command: BaseCommand) -> None:
-        receipt = command.send_receipt
-        sink = self._producers.get(receipt.producer_id)
-        if sink is not None:
-            sink.receipt(receipt.sequence_id, receipt.message_id)
-
-    def _on_send_error(self, command: BaseCommand) -> None:
-        failed = command.send_error
-        sink = self._producers.get(failed.producer_id)
-        if sink is not None:
-            error = error_of(command)
-            assert error is not None
-            sink.send_failed(failed.sequence_id, self._located(error))
-
-    def _on_close_producer(self, command: BaseCommand) -> None:
-        with self._state:
-            sink = self._producers.pop(command.close_producer.producer_id, None)
-        if sink is not None:
-            sink.detached(ConnectionLost(f"{self.address} closed the producer"))
-
-    def _on_close_consumer(self, command: BaseCommand) -> None:
-        consumer_id = command.close_consumer.consumer_id
-        error = ConnectionLost(f"{self.address} closed the consumer")
-        with self._state:
-            sink = self._consumers.pop(consumer_id, None)
-            if sink is not None and sink is self._message_sink:
-                self._message_sink = None
-            lost = [key for key, reply in self._replies.items() if reply.consumer_id == consumer_id]
-            replies = [self._replies.pop(key) for key in lost]
-        for reply in replies:
-            reply.fail(error)
-        if sink is not None:
-            sink.detached(error)
-
 
 def _tail(buffers: Sequence[bytes | memoryview], skip: int) -> memoryview:
     """What is left of the buffers after the first `skip` bytes."""
     return memoryview(b"".join(buffers))[skip:]
-
-
-_HANDLERS: Final[dict[int, Callable[[Connection, BaseCommand], None]]] = {
-    BaseCommand.CONNECTED: Connection._on_connected,
-    BaseCommand.ERROR: Connection._on_error,
-    BaseCommand.AUTH_CHALLENGE: Connection._on_auth_challenge,
-    BaseCommand.PING: Connection._on_ping,
-    BaseCommand.SEND_RECEIPT: Connection._on_receipt,
-    BaseCommand.SEND_ERROR: Connection._on_send_error,
-    BaseCommand.CLOSE_PRODUCER: Connection._on_close_producer,
-    BaseCommand.CLOSE_CONSUMER: Connection._on_close_consumer,
-}
-"""Everything else is the answer to a request, or no news here: PONG, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC."""

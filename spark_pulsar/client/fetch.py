@@ -8,7 +8,7 @@ from spark_pulsar.client.attachments import reader_name
 from spark_pulsar.client.blocks import EntryBlock, block_of, permits_of
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.connection import Connection, next_id
+from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, ConnectionLost, EndNotReached
 from spark_pulsar.client.inbox import Inbox
@@ -16,6 +16,7 @@ from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.permits import Permits
 from spark_pulsar.client.pool import ConnectionPool, Target
 from spark_pulsar.client.retry import Backoff
+from spark_pulsar.client.routing import next_id
 from spark_pulsar.client.steps import run_one
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position, signed

@@ -4,10 +4,11 @@ import threading
 from typing import Final, Literal
 
 from spark_pulsar.client.config import ClientConfig, parse_service_url
-from spark_pulsar.client.connection import Connection, next_id
+from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import TooManyRedirects, UnexpectedReply
 from spark_pulsar.client.pool import ConnectionPool, Target
+from spark_pulsar.client.routing import next_id
 from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS

@@ -4,16 +4,17 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final
 
 from spark_pulsar.client.clock import monotonic_ms, wall_ms
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.connection import Connection, next_id
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.pool import ConnectionPool
+from spark_pulsar.client.producer_line import ProducerLine, SentEntry
 from spark_pulsar.client.retry import Backoff
+from spark_pulsar.client.routing import next_id
 from spark_pulsar.client.steps import run_one
 from spark_pulsar.model.errors import ProducerBusy, PulsarError
 from spark_pulsar.model.ids import MessageId, signed
@@ -21,59 +22,11 @@ from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import CHECKSUM_MAGIC, build_entry
-from spark_pulsar.wire.frames import HEADER
 from spark_pulsar.wire.pulsar_api_pb2 import CommandProducerSuccess, MessageIdData, MessageMetadata
 
 DEFAULT_PENDING_ENTRIES: Final = 1_000
 DEFAULT_PENDING_BYTES: Final = 64 * 1024 * 1024
 _RESEND_TOGETHER: Final = 64
-
-
-class _Sent(NamedTuple):
-    """An entry without receipt."""
-
-    sequence_id: int
-    highest_sequence_id: int | None
-    message_count: int
-    is_chunk: bool
-    entry: bytes | memoryview
-
-
-class _Line:
-    """One producer on one connection: what the publisher sends through until it breaks. A sink of the connection."""
-
-    def __init__(self, publisher: "Publisher", connection: Connection) -> None:
-        self._publisher = publisher
-        self.connection = connection
-        self.producer_id = next_id()
-
-    def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
-        """Called by the reader thread."""
-        self._publisher._on_receipt(self, sequence_id, message_id)
-
-    def send_failed(self, sequence_id: int, error: PulsarError) -> None:
-        """Called by the reader thread."""
-        self._publisher._on_failure(self, error)
-
-    def detached(self, error: PulsarError) -> None:
-        """Called by the reader thread."""
-        self._publisher._on_failure(self, error)
-
-    def frame(self, sent: _Sent) -> list[bytes | memoryview]:
-        """The SEND of an entry in two pieces, so that the entry is not copied."""
-        command = requests.send(
-            self.producer_id, sent.sequence_id, sent.message_count, sent.highest_sequence_id, sent.is_chunk
-        ).SerializeToString()
-        return [HEADER.pack(4 + len(command) + len(sent.entry), len(command)) + command, sent.entry]
-
-    def close(self) -> None:
-        """Close the producer without waiting."""
-        self.connection.detach_producer(self.producer_id)
-        if self.connection.alive:
-            try:
-                self.connection.tell(requests.close_producer(next_id(), self.producer_id))
-            except ConnectionLost:
-                return  # and so the producer is gone
 
 
 class Publisher:
@@ -117,9 +70,9 @@ class Publisher:
         self._max_entries = max_pending_entries
         self._max_bytes = max_pending_bytes
         self._changed = threading.Condition()
-        self._pending: deque[_Sent] = deque()
+        self._pending: deque[SentEntry] = deque()
         self._pending_bytes = 0
-        self._line: _Line | None = None
+        self._line: ProducerLine | None = None
         self._broken: PulsarError | None = None
         self._fatal: PulsarError | None = None
         self._trouble: Deadline | None = None
@@ -184,7 +137,7 @@ class Publisher:
         time-out, ClientClosed, and the first refusal of an earlier entry.
         """
         self._check_size(entry, is_chunk)
-        sent = _Sent(sequence_id, highest_sequence_id, message_count, is_chunk, entry)
+        sent = SentEntry(sequence_id, highest_sequence_id, message_count, is_chunk, entry)
         self._wait_until(lambda: self._fits(len(entry)), None)
         with self._changed:
             if not self._pending:
@@ -258,7 +211,7 @@ class Publisher:
 
     # ---- what the reader thread reports
 
-    def _on_receipt(self, line: _Line, sequence_id: int, message_id: MessageIdData) -> None:
+    def _on_receipt(self, line: ProducerLine, sequence_id: int, message_id: MessageIdData) -> None:
         with self._changed:
             if line is not self._line or not self._pending:
                 return
@@ -280,7 +233,7 @@ class Publisher:
                 self.duplicates += 1
             self._changed.notify()
 
-    def _on_failure(self, line: _Line, error: PulsarError) -> None:
+    def _on_failure(self, line: ProducerLine, error: PulsarError) -> None:
         with self._changed:
             if line is self._line:
                 self._break(error)
@@ -332,7 +285,7 @@ class Publisher:
     def _attach(self, deadline: Deadline) -> None:
         self._leave()
         connection = run_one(lambda: self._directory.connect(self.topic, deadline), deadline)
-        line = _Line(self, connection)
+        line = ProducerLine(connection, self._on_receipt, self._on_failure)
         request_id = next_id()
         self._epoch += 1
         command = requests.producer(
@@ -351,7 +304,7 @@ class Publisher:
             raise
         self._resume(line, success)
 
-    def _resume(self, line: _Line, success: CommandProducerSuccess) -> None:
+    def _resume(self, line: ProducerLine, success: CommandProducerSuccess) -> None:
         """Use a new line; send what has no receipt."""
         with self._changed:
             if self._epoch == 0 or not self.producer_name:
@@ -378,10 +331,15 @@ class Publisher:
     # ---- the end
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Wait for all receipts (see `flush`), then close the producer. Idempotent."""
+        """Wait for all receipts (see `flush`), then close the producer, so that its name is free. Idempotent."""
+        if isinstance(self._fatal, ClientClosed):
+            return
         try:
-            if self._fatal is None or self._pending:
-                self.flush(timeout_ms)
+            self.flush(timeout_ms)
+            with self._changed:
+                line, self._line = self._line, None
+            if line is not None:
+                line.close_and_wait()
         finally:
             self.abort()
 

@@ -177,6 +177,7 @@ def test_the_window_is_bounded(peer: Peer, client_of: MakeClient) -> None:
             _receipt(caller, command, b"")
         eventually(lambda one=publisher: one.pending == 0)
         _send(publisher)
+        eventually(lambda: len(waiting) == 3)
         publisher.abort()
 
 

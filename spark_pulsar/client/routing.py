@@ -1,0 +1,252 @@
+"""Who on a connection waits for what: replies by request, messages by consumer, receipts by producer."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from spark_pulsar.client.config import Address
+from spark_pulsar.client.errors import ConnectionLost, UnexpectedReply
+from spark_pulsar.client.pending import PendingReply
+from spark_pulsar.model.errors import PulsarError, UnknownCommand
+from spark_pulsar.wire.commands import NO_REQUEST, request_id_of
+from spark_pulsar.wire.frames import Frame, parse_command
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, MessageIdData
+from spark_pulsar.wire.replies import error_of
+
+_MESSAGE: Final = bytes((0x08, BaseCommand.MESSAGE))  # how a BaseCommand with type MESSAGE begins
+
+_ids = itertools.count(1)
+
+
+def next_id() -> int:
+    """A number for a request, consumer or producer, unique in this process."""
+    return next(_ids)
+
+
+class ConsumerSink(Protocol):
+    """Where a connection delivers what concerns one consumer. Called by the reader thread; must not block."""
+
+    def messages(self, frames: list[Frame]) -> None:
+        """MESSAGE frames, in order of arrival."""
+
+    def detached(self, error: PulsarError) -> None:
+        """The broker closed the consumer, or the connection is gone. Called once."""
+
+
+class ProducerSink(Protocol):
+    """Where a connection delivers what concerns one producer. Called by the reader thread; must not block."""
+
+    def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
+        """The broker stored the entry sent with `sequence_id`."""
+
+    def send_failed(self, sequence_id: int, error: PulsarError) -> None:
+        """The broker refused the entry sent with `sequence_id`."""
+
+    def detached(self, error: PulsarError) -> None:
+        """The broker closed the producer, or the connection is gone. Called once."""
+
+
+class Router:
+    """Brings what arrives on one connection to whoever waits for it.
+
+    `dispatch` is the reader thread's; everything else may be called by any thread. No lock is held while a sink or a
+    callback runs. `lost` is set once and for all by `lose`.
+    """
+
+    def __init__(
+        self, address: Address, on_connected: Callable[[CommandConnected], None], on_ping: Callable[[], None]
+    ) -> None:
+        self.lost: PulsarError | None = None
+        """Why the connection is gone, or None."""
+        self.greeted = PendingReply()
+        """Resolved by CONNECTED."""
+        self._address = address
+        self._on_connected = on_connected
+        self._on_ping = on_ping
+        self._lock = threading.Lock()
+        self._replies: dict[int, PendingReply] = {}
+        self._consumers: dict[int, ConsumerSink] = {}
+        self._producers: dict[int, ProducerSink] = {}
+        self._message_sink: ConsumerSink | None = None
+
+    # ---- waiting
+
+    def raise_if_lost(self) -> None:
+        """Raises why the connection is gone, if it is."""
+        if self.lost is not None:
+            raise self.lost
+
+    def expect(self, request_id: int, consumer_id: int | None) -> PendingReply:
+        """Wait for the reply to a request that is about to be sent."""
+        reply = PendingReply(consumer_id, lambda: self.forget(request_id))
+        with self._lock:
+            self.raise_if_lost()
+            self._replies[request_id] = reply
+        return reply
+
+    def forget(self, request_id: int) -> None:
+        """Drop a request whose reply nobody waits for any more."""
+        with self._lock:
+            self._replies.pop(request_id, None)
+
+    def attach_consumer(self, consumer_id: int, sink: ConsumerSink, takes_messages: bool) -> None:
+        """Tell `sink` what happens to a consumer; messages go to the last one that takes them."""
+        with self._lock:
+            self.raise_if_lost()
+            self._consumers[consumer_id] = sink
+            if takes_messages:
+                self._message_sink = sink
+
+    def detach_consumer(self, consumer_id: int) -> None:
+        """Stop telling."""
+        with self._lock:
+            self._take_consumer(consumer_id)
+
+    def _take_consumer(self, consumer_id: int) -> ConsumerSink | None:
+        sink = self._consumers.pop(consumer_id, None)
+        if sink is not None and sink is self._message_sink:
+            self._message_sink = None
+        return sink
+
+    def attach_producer(self, producer_id: int, sink: ProducerSink) -> None:
+        """Tell `sink` what happens to a producer."""
+        with self._lock:
+            self.raise_if_lost()
+            self._producers[producer_id] = sink
+
+    def detach_producer(self, producer_id: int) -> None:
+        """Stop telling."""
+        with self._lock:
+            self._producers.pop(producer_id, None)
+
+    def lose(self, error: PulsarError) -> bool:
+        """The connection is gone: tell everybody. False if that was known."""
+        with self._lock:
+            if self.lost is not None:
+                return False
+            self.lost = error
+            replies = [*self._replies.values(), self.greeted]
+            sinks: list[ConsumerSink | ProducerSink] = [*self._consumers.values(), *self._producers.values()]
+            self._replies.clear()
+            self._consumers.clear()
+            self._producers.clear()
+            self._message_sink = None
+        for reply in replies:
+            reply.fail(error)
+        for sink in sinks:
+            sink.detached(error)
+        return True
+
+    # ---- arriving
+
+    def dispatch(self, frames: list[Frame]) -> None:
+        messages: list[Frame] = []
+        for frame in frames:
+            buffer, start, end = frame
+            if buffer[start + 8 : start + 10] == _MESSAGE:
+                messages.append(frame)
+                continue
+            if messages:
+                self._deliver(messages)
+                messages = []
+            self._handle(buffer, start, end)
+        if messages:
+            self._deliver(messages)
+
+    def _deliver(self, messages: list[Frame]) -> None:
+        sink = self._message_sink
+        if sink is not None:  # else: stragglers of a consumer that was just closed
+            sink.messages(messages)
+
+    def _handle(self, buffer: bytes, start: int, end: int) -> None:
+        try:
+            command, _ = parse_command(buffer, start, end)
+        except UnknownCommand:
+            return  # a newer broker's news; an answer to one of our requests has a type that we know
+        handler = _HANDLERS.get(command.type)
+        if handler is not None:
+            handler(self, command)
+            return
+        request_id = request_id_of(command)
+        if request_id is not None and request_id != NO_REQUEST:
+            self._answer(request_id, command)
+
+    def _answer(self, request_id: int, command: BaseCommand) -> None:
+        """Give a request its answer, or the error that the answer carries."""
+        with self._lock:
+            reply = self._replies.pop(request_id, None)
+        if reply is None:
+            return  # its caller has given up
+        error = error_of(command)
+        if error is None:
+            reply.resolve(command)
+        else:
+            reply.fail(self._located(error))
+
+    def _located(self, error: PulsarError) -> PulsarError:
+        """The same error, saying who sent it."""
+        return type(error)(f"{error.message} (broker {self._address})")
+
+    def _on_greeting(self, command: BaseCommand) -> None:
+        self._on_connected(command.connected)
+        self.greeted.resolve(command)
+
+    def _on_error(self, command: BaseCommand) -> None:
+        if command.error.request_id != NO_REQUEST:
+            self._answer(command.error.request_id, command)
+            return
+        error = error_of(command)
+        assert error is not None
+        self.greeted.fail(self._located(error))
+
+    def _on_auth_challenge(self, command: BaseCommand) -> None:
+        raise UnexpectedReply(f"{self._address} asks for credentials (AUTH_CHALLENGE), which this client cannot give")
+
+    def _on_life_check(self, command: BaseCommand) -> None:
+        self._on_ping()
+
+    def _on_receipt(self, command: BaseCommand) -> None:
+        receipt = command.send_receipt
+        sink = self._producers.get(receipt.producer_id)
+        if sink is not None:
+            sink.receipt(receipt.sequence_id, receipt.message_id)
+
+    def _on_send_error(self, command: BaseCommand) -> None:
+        failed = command.send_error
+        sink = self._producers.get(failed.producer_id)
+        if sink is not None:
+            error = error_of(command)
+            assert error is not None
+            sink.send_failed(failed.sequence_id, self._located(error))
+
+    def _on_close_producer(self, command: BaseCommand) -> None:
+        with self._lock:
+            sink = self._producers.pop(command.close_producer.producer_id, None)
+        if sink is not None:
+            sink.detached(ConnectionLost(f"{self._address} closed the producer"))
+
+    def _on_close_consumer(self, command: BaseCommand) -> None:
+        consumer_id = command.close_consumer.consumer_id
+        error = ConnectionLost(f"{self._address} closed the consumer")
+        with self._lock:
+            sink = self._take_consumer(consumer_id)
+            lost = [key for key, reply in self._replies.items() if reply.consumer_id == consumer_id]
+            replies = [self._replies.pop(key) for key in lost]
+        for reply in replies:
+            reply.fail(error)
+        if sink is not None:
+            sink.detached(error)
+
+
+_HANDLERS: Final[dict[int, Callable[[Router, BaseCommand], None]]] = {
+    BaseCommand.CONNECTED: Router._on_greeting,
+    BaseCommand.ERROR: Router._on_error,
+    BaseCommand.AUTH_CHALLENGE: Router._on_auth_challenge,
+    BaseCommand.PING: Router._on_life_check,
+    BaseCommand.SEND_RECEIPT: Router._on_receipt,
+    BaseCommand.SEND_ERROR: Router._on_send_error,
+    BaseCommand.CLOSE_PRODUCER: Router._on_close_producer,
+    BaseCommand.CLOSE_CONSUMER: Router._on_close_consumer,
+}
+"""Everything else is the answer to a request, or no news here: PONG, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC."""
