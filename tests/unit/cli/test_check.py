@@ -10,8 +10,9 @@ from spark_pulsar.cli.main import app
 
 def filled(directory: Path) -> None:
     with spark_pulsar.broker_process(directory) as broker:
-        sent = CliRunner().invoke(app, ["produce", "t", "-m", "x" * 1000, "-n", "50", "-u", broker.service_url])
-        assert sent.exit_code == 0, sent.stderr
+        for letter in "xyz":
+            sent = CliRunner().invoke(app, ["produce", "t", "-m", letter * 1000, "-u", broker.service_url])
+            assert sent.exit_code == 0, sent.stderr
         broker.kill()
 
 
@@ -21,11 +22,11 @@ def test_a_directory_in_order(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, f"{tmp_path}: in order")
 
 
-def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
+def test_damage_before_the_end_of_the_journal_is_named(tmp_path: Path) -> None:
     filled(tmp_path)
     for segment in (tmp_path / "journal").iterdir():
         data = bytearray(segment.read_bytes())
-        place = data.find(b"x" * 1000)
+        place = data.find(b"y" * 1000)
         if place >= 0:
             data[place + 10] ^= 1
             segment.write_bytes(data)
