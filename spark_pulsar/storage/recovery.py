@@ -116,18 +116,12 @@ def replay(layout: Layout, mark: JournalMark, state: DurableState, index: RunInd
 
 def walk_journal(layout: Layout, mark: JournalMark, report: RecoveryReport, sink: GroupSink) -> Replay:
     """Find every group of the live segments, verify it, and hand it to the sink. StorageDamaged as `replay` says."""
-    paths = {number: path for number, path in layout.segments().items() if number >= mark.first_segment}
-    headers = {number: _header(number, path) for number, path in paths.items()}
     found = Replay()
+    headers = _headers(layout, mark, found)
     expected: int | None = None
-    numbers = list(paths)
-    for position, number in enumerate(numbers):
-        path, header = paths[number], headers[number]
+    for position, (path, header) in enumerate(headers):
         name = layout.relative(path)
-        following = next((headers[later] for later in numbers[position + 1 :] if headers[later] is not None), None)
-        if header is None:
-            _accept_unusable(name, path, number, following, found)
-            continue
+        following = headers[position + 1][1] if position + 1 < len(headers) else None
         if expected is None:
             if header.first_group > mark.last_group + 1:
                 text = f"the segment begins with group {header.first_group}, but {mark.last_group + 1} is needed"
@@ -173,19 +167,21 @@ def mapped(path: Path) -> Iterator[memoryview]:
         os.close(fd)
 
 
-def _header(number: int, path: Path) -> SegmentHeader | None:
-    with mapped(path) as data:
-        header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
-    return header if header is not None and header.number == number else None
-
-
-def _accept_unusable(name: str, path: Path, number: int, following: SegmentHeader | None, found: Replay) -> None:
-    """A segment without a valid header may only be the journal's end, caught while it was begun: it holds no group."""
-    with mapped(path) as data:
-        group_at = find_later_group(data, 0, number, None)
-    if group_at is not None or following is not None:
-        raise StorageDamaged(name, 0, "the segment's header is damaged")
-    found.unusable.append(path)
+def _headers(layout: Layout, mark: JournalMark, found: Replay) -> list[tuple[Path, SegmentHeader]]:
+    """Files and headers of the live segments, rising. A file without a valid header may only be the journal's end,
+    caught while it was begun: it holds no group."""
+    paths = [(number, path) for number, path in layout.segments().items() if number >= mark.first_segment]
+    headers: list[tuple[Path, SegmentHeader]] = []
+    for number, path in paths:
+        with mapped(path) as data:
+            header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
+            if header is not None and header.number == number:
+                headers.append((path, header))
+            elif number != paths[-1][0] or find_later_group(data, 0, number, None) is not None:
+                raise StorageDamaged(layout.relative(path), 0, "the segment's header is damaged")
+            else:
+                found.unusable.append(path)
+    return headers
 
 
 def _walk_segment(
@@ -205,7 +201,7 @@ def _walk_segment(
         if following is not None:
             if expected == following.first_group:
                 return JournalEnd(at)
-            return JournalEnd(at, damage=f"group {expected} is damaged, but later groups were written")
+            return JournalEnd(at, damage=f"group {expected} is missing or damaged, but later ones were written")
         later = find_later_group(data, at, header.number, header.salt)
         if later is not None and header.synced:
             return JournalEnd(at, damage=f"group {expected} is damaged, but a later group stands at {later}")

@@ -125,7 +125,8 @@ class FileWorld(World):
         return self.state
 
     def kill(self) -> None:
-        self._left.append(self.files)
+        if not self.files.closed:
+            self._left.append(self.files)
         old = self.data_dir
         self._generation += 1
         shutil.copytree(old, self.data_dir, ignore=shutil.ignore_patterns("*-shm"))
@@ -139,11 +140,16 @@ class FileWorld(World):
         eventually(lambda: not self.files.checkpointing)
         assert self.files.settle_error is None
 
+    def dispose_killed(self) -> None:
+        """Let go of threads and files of what was killed."""
+        while self._left:
+            self._left.pop().close()
+
     def dispose(self) -> None:
         """Let go of threads and files of everything that was killed or is open."""
-        for storage in {*self._left, self.files}:
-            if not storage.closed:
-                storage.close()
+        self.dispose_killed()
+        if not self.files.closed:
+            self.files.close()
 
 
 class MemoryWorld(World):

@@ -1,0 +1,249 @@
+"""Damage to the journal's bytes: a torn end is cut, anything else is found and named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.records import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.groups import GROUP_MAGIC, SEGMENT_HEADER_BYTES
+from spark_pulsar.storage.layout import Layout
+from spark_pulsar.storage.segments import Segment
+from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+
+FEW = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+class Recorded:
+    """A killed data directory with a journal of single-submit groups, and where each group ends."""
+
+    def __init__(self, root: Path, entries: int, size: int, segment_bytes: int = SMALL_SEGMENT_BYTES) -> None:
+        world = FileWorld(root / "made", segment_bytes=segment_bytes)
+        world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
+        world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+        self.entries = [
+            b"%d/" % entry_id + (bytes(range(1, 256)) * (size // 255 + 1))[:size] for entry_id in range(entries)
+        ]
+        for entry_id, entry in enumerate(self.entries):
+            world.apply_and_submit(EntriesAppended(run_of(1, entry_id, [entry])))
+        live = world.files._segments.live
+        self.ends = {number: [*segment.group_offsets[1:], segment.write_at] for number, segment in live.items()}
+        world.kill()
+        world.dispose_killed()
+        self.data_dir = world.data_dir
+        self.layout = Layout(self.data_dir)
+
+    def copy(self, to: Path) -> Layout:
+        """A fresh copy of the directory."""
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(self.data_dir, to)
+        return Layout(to)
+
+
+def entry_count(state: DurableState) -> int:
+    info = state.topics[1].ledger.ledgers.get(1)
+    return 0 if info is None else info.entries
+
+
+def opened(data_dir: Path) -> Iterator[tuple[FileStorage, DurableState]]:
+    storage, state = FileStorage.open(data_dir, segment_bytes=SMALL_SEGMENT_BYTES)
+    yield storage, state
+    storage.close(state)
+
+
+def flip(path: Path, bit: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(bit // 8)
+        byte = file.read(1)[0]
+        file.seek(bit // 8)
+        file.write(bytes([byte ^ 1 << bit % 8]))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return Recorded(tmp_path_factory.mktemp("recorded"), entries=8, size=40)
+
+
+def test_the_last_group_torn_at_every_byte(recorded: Recorded, tmp_path: Path) -> None:
+    # covers DUR-4
+    [path] = recorded.layout.segments().values()
+    *_, start, end = recorded.ends[1]
+    for cut in range(start, end):
+        layout = recorded.copy(tmp_path / "copy")
+        with layout.segment(1).open("r+b") as file:
+            file.seek(cut)
+            file.write(bytes(end - cut))
+        for storage, state in opened(layout.root):
+            lost = entry_count(state) < len(recorded.entries)
+            # Bytes of the group may be zero themselves: then nothing is torn.
+            if not lost:
+                assert path.read_bytes()[cut:end] == bytes(end - cut)
+                continue
+            assert entry_count(state) == len(recorded.entries) - 1
+            assert storage.report.torn_at in ("", f"journal/{path.name}:{start}")
+            # With less than the salt there is nothing to tell it from what a recycled segment holds anyway.
+            assert storage.report.torn_bytes or cut < start + 24
+            ledger_id = state.next_ledger_id
+            for record in (*state.records_to_open_ledger(1, 3), EntriesAppended(run_of(ledger_id, 0, [b"new"]))):
+                state.apply(record)
+                storage.submit([record])
+        for storage, state in opened(layout.root):
+            if lost:
+                assert storage.report.torn_bytes == 0
+                assert storage.read(ledger_id, 0, 10, 100)[0].entry(0) == b"new"
+                assert entry_count(state) == len(recorded.entries) - 1
+        assert [finding for finding in check(layout.root) if finding.severity is Severity.ERROR] == []
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """Groups of several sectors."""
+    return Recorded(tmp_path_factory.mktemp("wide"), entries=4, size=3000)
+
+
+@FEW
+@given(data=st.data())
+def test_a_group_written_only_in_parts_is_cut(wide: Recorded, tmp_path: Path, data: st.DataObject) -> None:
+    # covers DUR-4: the disk may have written any 512-byte sectors of it
+    *_, start, end = wide.ends[1]
+    layout = wide.copy(tmp_path / "copy")
+    lost = False
+    with layout.segment(1).open("r+b") as file:
+        for sector in range(start // 512, end // 512 + 1):
+            if not data.draw(st.booleans()):
+                low, high = max(start, sector * 512), min(end, sector * 512 + 512)
+                file.seek(low)
+                lost |= any(file.read(high - low))
+                file.seek(low)
+                file.write(bytes(high - low))
+    for _, state in opened(layout.root):
+        assert entry_count(state) == len(wide.entries) - lost
+
+
+@FEW
+@given(data=st.data())
+def test_a_flipped_bit_in_the_journal_is_found(recorded: Recorded, tmp_path: Path, data: st.DataObject) -> None:
+    layout = recorded.copy(tmp_path / "copy")
+    ends = recorded.ends[1]
+    bit = data.draw(st.integers(0, ends[-1] * 8 - 1))
+    path = layout.segment(1)
+    flip(path, bit)
+    if bit // 8 >= ends[-2]:
+        # In the last group: not to be told from a torn write.
+        findings = check(layout.root)
+        assert [finding.severity for finding in findings] == [Severity.WARNING]
+        assert (findings[0].file, findings[0].offset) == (f"journal/{path.name}", ends[-2])
+        for storage, state in opened(layout.root):
+            assert storage.report.torn_at == f"journal/{path.name}:{ends[-2]}"
+            assert entry_count(state) == len(recorded.entries) - 1
+        return
+    with pytest.raises(StorageDamaged, match="spark-pulsar check") as raised:
+        FileStorage.open(layout.root)
+    assert raised.value.file == f"journal/{path.name}"
+    offsets = [0] if bit // 8 < SEGMENT_HEADER_BYTES else [SEGMENT_HEADER_BYTES, *ends]
+    expected = max(offset for offset in offsets if offset <= bit // 8)
+    assert raised.value.offset == expected
+    errors = [finding for finding in check(layout.root) if finding.severity is Severity.ERROR]
+    assert [(finding.file, finding.offset) for finding in errors] == [(f"journal/{path.name}", expected)]
+    # Opening was refused, and changed nothing: putting the bit right makes it open.
+    flip(path, bit)
+    for _, state in opened(layout.root):
+        assert entry_count(state) == len(recorded.entries)
+
+
+def test_after_a_clean_close_the_last_group_is_known(recorded: Recorded, tmp_path: Path) -> None:
+    layout = recorded.copy(tmp_path / "copy")
+    for _ in opened(layout.root):
+        pass
+    flip(layout.segment(1), recorded.ends[1][-1] * 8 - 1)
+    with pytest.raises(StorageDamaged, match="was durable"):
+        FileStorage.open(layout.root)
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A journal of several segments."""
+    return Recorded(tmp_path_factory.mktemp("several"), entries=40, size=5000)
+
+
+def test_damage_in_a_segment_before_the_last_is_found(several: Recorded, tmp_path: Path) -> None:
+    segments = list(several.layout.segments())
+    assert len(segments) >= 3
+    for number in segments[:-1]:
+        # Its last group: only the next segment tells that it was there.
+        layout = several.copy(tmp_path / "copy")
+        flip(layout.segment(number), several.ends[number][-1] * 8 - 1)
+        with pytest.raises(StorageDamaged) as raised:
+            FileStorage.open(layout.root)
+        assert raised.value.file == f"journal/{layout.segment(number).name}"
+        assert raised.value.offset == several.ends[number][-2]
+
+
+def test_a_missing_segment_is_noticed(several: Recorded, tmp_path: Path) -> None:
+    for number in list(several.layout.segments())[:-1]:
+        layout = several.copy(tmp_path / "copy")
+        layout.segment(number).unlink()
+        with pytest.raises(StorageDamaged, match=r"is missing|is needed"):
+            FileStorage.open(layout.root)
+        assert any(finding.severity is Severity.ERROR for finding in check(layout.root))
+
+
+def test_a_damaged_segment_header_is_found(several: Recorded, tmp_path: Path) -> None:
+    for number in several.layout.segments():
+        layout = several.copy(tmp_path / "copy")
+        flip(layout.segment(number), 77)
+        with pytest.raises(StorageDamaged, match="header is damaged"):
+            FileStorage.open(layout.root)
+
+
+def test_killed_while_a_segment_was_begun(several: Recorded, tmp_path: Path) -> None:
+    """The name is durable before header and first group are."""
+    layout = several.copy(tmp_path / "copy")
+    following = max(layout.segments()) + 1
+    stale = layout.segment(min(layout.segments())).read_bytes()
+    layout.segment(following).write_bytes(stale)
+    for storage, state in opened(layout.root):
+        assert entry_count(state) == len(several.entries)
+        assert following not in storage._segments.live
+    for _, state in opened(layout.root):
+        assert entry_count(state) == len(several.entries)
+
+
+def test_groups_of_a_recycled_segments_earlier_life_are_never_replayed(tmp_path: Path) -> None:
+    world = FileWorld(tmp_path)
+    world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+    total = 0
+    stale_follows = False
+
+    def newest() -> Segment:
+        return max(world.files._segments.live.values(), key=lambda segment: segment.number)
+
+    for _ in range(6):
+        while total % 25 or not newest().write_at < 40_000:
+            world.apply_and_submit(EntriesAppended(run_of(1, total, [b"%05d/" % total + b"z" * 6000])))
+            total += 1
+        world.checkpoint()
+        # Where the live segment is a recycled one, valid groups of its earlier life follow the last new group.
+        stale_follows |= newest().path.read_bytes()[newest().write_at :].startswith(GROUP_MAGIC)
+        copy = Path(shutil.copytree(world.data_dir, tmp_path / f"copy-{total}"))
+        for _, state in opened(copy):
+            assert state.topics[1].ledger.total_entries == total
+        world.apply_and_submit(EntriesAppended(run_of(1, total, [b"%05d/" % total + b"z" * 6000])))
+        total += 1
+    assert stale_follows
+    world.dispose()
