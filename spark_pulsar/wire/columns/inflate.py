@@ -53,13 +53,13 @@ def inflate(codec: int, data: npt.NDArray[np.uint8], size: int) -> Any:
     """
     if size > MAX_DECOMPRESSED_SIZE_BYTES:
         raise CorruptMessage(f"the declared {size} bytes are above the limit of {MAX_DECOMPRESSED_SIZE_BYTES}")
-    if size == 0:
+    if codec not in (LZ4, ZLIB, ZSTD, SNAPPY):
+        raise CorruptMessage(f"compression {codec} is unknown")
+    if size == len(data) == 0:
         return b""
     try:
         if codec == ZLIB:
             return _inflate_zlib(data, size)
-        if codec not in _CODEC_NAMES:
-            raise CorruptMessage(f"compression {codec} is unknown")
         true_size = size
         if codec == LZ4:
             true_size = lz4_block_size(data)

@@ -1,0 +1,105 @@
+"""The four codecs, byte-exact, and sizes that are not true."""
+
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_pulsar.model.errors import CorruptMessage, MalformedBatch
+from spark_pulsar.model.limits import MAX_DECOMPRESSED_SIZE_BYTES
+from spark_pulsar.wire.columns.decode import decode_entries
+from spark_pulsar.wire.columns.entries import EntrySlice
+from spark_pulsar.wire.columns.inflate import LZ4, SNAPPY, ZLIB, ZSTD, inflate
+from tests.unit.wire.columns.test_entries import entry
+
+HELLO = b"hello hello hello hello"
+# Bytes of the official client, wire-protocol 4.3.
+SAMPLES = {
+    LZ4: bytes.fromhex("6868656c6c6f2006005068656c6c6f"),
+    ZLIB: bytes.fromhex("789ccb48cdc9c957c8402701680308b1"),
+    ZSTD: bytes.fromhex("28b52ffd20176500003068656c6c6f200100994b11"),
+    SNAPPY: bytes.fromhex("171468656c6c6f20420600"),
+}
+CODECS = list(SAMPLES)
+
+
+def compressed(codec: int, data: bytes) -> bytes:
+    if codec == ZLIB:
+        return zlib.compress(data)
+    name = {LZ4: "lz4_raw", ZSTD: "zstd", SNAPPY: "snappy"}[codec]
+    packed: bytes = pa.Codec(name).compress(data, asbytes=True)
+    return packed
+
+
+def unpacked(codec: int, data: bytes, size: int) -> bytes:
+    return bytes(inflate(codec, np.frombuffer(data, np.uint8), size))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_samples_of_the_official_client(codec: int) -> None:
+    assert unpacked(codec, SAMPLES[codec], len(HELLO)) == HELLO
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size", [0, 1, 22, 24, 40, 1_000_000])
+def test_another_size_than_the_true_one_is_refused(codec: int, size: int) -> None:
+    with pytest.raises(CorruptMessage):
+        unpacked(codec, SAMPLES[codec], size)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_damage_is_refused_or_gives_exactly_the_declared_size(codec: int) -> None:
+    sample = SAMPLES[codec]
+    for at in range(len(sample)):
+        for bit in range(8):
+            spoilt = bytearray(sample)
+            spoilt[at] ^= 1 << bit
+            try:
+                assert len(unpacked(codec, bytes(spoilt), len(HELLO))) == len(HELLO)
+            except CorruptMessage:
+                continue
+    for end in range(len(sample)):
+        with pytest.raises(CorruptMessage):
+            unpacked(codec, sample[:end], len(HELLO))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("data", [b"", b"a", bytes(100_000), np.random.default_rng(1).bytes(70_000)])
+def test_empty_small_large_and_incompressible_data(codec: int, data: bytes) -> None:
+    assert unpacked(codec, compressed(codec, data), len(data)) == data
+
+
+def test_a_bomb_costs_no_more_than_its_declared_size() -> None:
+    bomb = zlib.compress(bytes(50_000_000))
+    with pytest.raises(CorruptMessage):
+        unpacked(ZLIB, bomb, 1000)
+    with pytest.raises(CorruptMessage, match="limit"):
+        unpacked(ZLIB, bomb, MAX_DECOMPRESSED_SIZE_BYTES + 1)
+
+
+def test_unknown_codecs_are_refused() -> None:
+    with pytest.raises(CorruptMessage, match="compression 9"):
+        unpacked(9, b"", 0)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_batches_and_single_messages_decode_among_plain_ones(codec: int) -> None:
+    items = b"\0\0\0\x05\x12\x01k\x18\x02hi" * 3
+    packed = compressed(codec, items)
+    slices = [
+        EntrySlice(entry(items, num_messages_in_batch=3), 1, 0),
+        EntrySlice(entry(packed, num_messages_in_batch=3, compression=codec, uncompressed_size=len(items)), 1, 1),
+        EntrySlice(entry(SAMPLES[codec], compression=codec, uncompressed_size=23, partition_key="x"), 1, 2),
+        EntrySlice(entry(b"plain", partition_key="y"), 1, 3),
+    ]
+    batch = decode_entries(slices, ["value", "key", "entry_id"])
+    assert batch.column("value").to_pylist() == [b"hi"] * 6 + [HELLO, b"plain"]
+    assert batch.column("key").to_pylist() == [b"k"] * 6 + [b"x", b"y"]
+    assert batch.column("entry_id").to_pylist() == [0, 0, 0, 1, 1, 1, 2, 3]
+
+
+def test_a_batch_that_does_not_unpack_is_named() -> None:
+    lying = entry(SAMPLES[LZ4], compression=LZ4, uncompressed_size=24)
+    with pytest.raises(MalformedBatch, match="3:4 .*24 bytes"):
+        decode_entries([EntrySlice(lying, 3, 4)])
