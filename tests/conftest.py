@@ -17,6 +17,13 @@ import pytest
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 
 
+# As tests/apache_pulsar/standalone.conf (ACK-9).
+CONF_OF_OURS = {"acknowledgmentAtBatchIndexLevelEnabled": True}
+# What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
+CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
+CORE_STOPPED = "core stops"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", default="ours", choices=["ours", "apache-pulsar"], help="the broker under test")
 
@@ -40,8 +47,10 @@ def _started(kind: str, data_dir: Path) -> Iterator[Broker]:
     if kind == "ours":
         from spark_pulsar import broker_process
 
-        with broker_process(data_dir=data_dir) as ours:
+        os.environ.setdefault(CHECK_INVARIANTS, "1")
+        with broker_process(data_dir=data_dir, conf=CONF_OF_OURS) as ours:
             yield Broker("ours", ours.service_url, ours.admin_url, ours)
+            assert CORE_STOPPED not in ours.log, f"the core failed during the tests:\n{ours.log}"
     else:
         from tests.apache_pulsar.start import apache_pulsar
 

@@ -17,7 +17,7 @@ NOT_YET = "issue 3, section 3: what is not built yet answers its request id with
 
 # Command type, its fields but the request id, and the field that holds the error in its answer.
 NOT_OFFERED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "transactions": ("NEW_TXN", {"txn_ttl_seconds": 60, "tc_id": 0}, "error"),
+    "transactions": ("NEW_TXN", {"txn_ttl_millis": 60, "tc_id": 0}, "error"),
     "transaction coordinator": ("TC_CLIENT_CONNECT_REQUEST", {"tc_id": 0}, "error"),
     "end of transaction": ("END_TXN", {"txnid_least_bits": 1, "txnid_most_bits": 0, "txn_action": "COMMIT"}, "error"),
     "schema by topic": ("GET_SCHEMA", {"topic": "persistent://public/default/none"}, "error_code"),

@@ -30,6 +30,9 @@ NOT_BUILT = {
     "29-exclusive-producers": "producer access modes (PR-3…PR-8)",
     "30-broker-close": "unload by REST",
 }
+# Where we differ on purpose, by line. RC-3: redelivery counts are kept with the cursor, Apache Pulsar forgets them when
+# the last consumer leaves.
+DIFFERENT = {"15-negative-ack": {line: {"redelivery_count": count} for line, count in ((30, 1), (31, 3), (32, 1))}}
 # Flags of CONNECTED that our broker does not raise, because what they promise is not there (J2).
 FLAGS_NOT_RAISED = frozenset({"supports_topic_watchers", "supports_repl_dedup_by_lid_and_eid"})
 
@@ -100,6 +103,7 @@ def test_replay(broker: Broker, path: Path, request: pytest.FixtureRequest) -> N
         broker.unconnected,
         interludes=_interludes(broker, path.stem),
         any_split=path.stem == "09-shared",
+        own_fields=DIFFERENT.get(path.stem, {}) if ours else {},
         optional_flags=FLAGS_NOT_RAISED if ours else frozenset(),
         timeout_s=NOT_BUILT_TIMEOUT_S if missing else TIMEOUT_S,
     )
