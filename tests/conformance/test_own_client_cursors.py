@@ -1,4 +1,7 @@
-"""Our wire client and durable cursors: made, asked, moved and deleted without consuming. Judged by official consumers."""
+"""Our wire client and durable cursors: made, asked, moved and deleted without consuming.
+
+Official consumers judge where they stand.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def _publish(broker: Broker, topic: str, batches: list[int]) -> None:
     official = broker.client()
     for number, size in enumerate(batches):
         producer = official.create_producer(
-            topic, batching_enabled=True, batching_max_messages=size, batching_max_publish_delay_ms=60_000
+            topic, batching_enabled=True, batching_max_messages=max(size, 2), batching_max_publish_delay_ms=60_000
         )
         for index in range(size):
             producer.send_async(f"{number}-{index}".encode(), lambda result, message_id: None)
