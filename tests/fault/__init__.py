@@ -1,0 +1,1 @@
+"""Crashes, torn files and failing disks."""
