@@ -20,9 +20,10 @@ from typing import Final
 from google_crc32c import value as checksum_of
 
 from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.model.limits import MIN_TOTAL_SIZE_BYTES
 from spark_pulsar.wire import varint
 from spark_pulsar.wire.checksum import crc32c_of
-from spark_pulsar.wire.frames import Frame, FrameSplitter, command_end, parse_command
+from spark_pulsar.wire.frames import HEADER, Frame, FrameSplitter, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 PLAIN: Final = 0
@@ -53,6 +54,7 @@ _SEND_START: Final = b"\x08\x06\x32"
 _MAGIC: Final = 0x0E01
 _MAGIC_BYTES: Final = b"\x0e\x01"
 _SIZE: Final = Struct(">I")
+_ENTRY: Final = Struct(">HII")
 
 
 class SendRun:
@@ -108,13 +110,20 @@ class RunSplitter(FrameSplitter):
             return items
         max_total = self._max_total
         position, size = 0, len(buffer)
+        header = HEADER.unpack_from
         while position < size:
-            end = self._frame_end(buffer, position, size)
-            if end < 0:
+            if size - position >= 8:
+                total, command_size = header(buffer, position)
+                end = position + 4 + total
+                is_whole = MIN_TOTAL_SIZE_BYTES <= total <= max_total and end <= size
+            else:
+                is_whole = False
+            if not is_whole:
+                self._frame_end(buffer, position, size)
                 break
             if buffer.startswith(_SEND_START, position + 8):
                 try:
-                    position = _add_send(items, buffer, position, end, max_total)
+                    position = _add_send(items, buffer, position, end, command_size, max_total)
                 except MalformedFrame as error:
                     self.failure = error
                     break
@@ -149,15 +158,22 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
     return run
 
 
-def _add_send(items: list[Frame | SendRun], buffer: bytes, position: int, end: int, max_total: int) -> int:
+def _add_send(
+    items: list[Frame | SendRun], buffer: bytes, position: int, end: int, command_size: int, max_total: int
+) -> int:
     """Append the run that begins with the SEND at `position`, or lengthen the last one; returns where it ends."""
-    payload_start = command_end(buffer, position, end)
+    payload_start = position + 8 + command_size
+    if payload_start + 10 > end:
+        return _add_odd(items, buffer, position, end)
     send = _read_plain(buffer, position + 11, payload_start)
-    flags = PLAIN if send is None else _flaws(buffer, payload_start, end)
-    if send is None or flags:
-        command, _ = parse_command(buffer, position, end)
-        _add_run(items, send_run(command, buffer, payload_start, end))
-        return end
+    magic, checksum, metadata_size = _ENTRY.unpack_from(buffer, payload_start)
+    if (
+        send is None
+        or magic != _MAGIC
+        or metadata_size > end - payload_start - 10
+        or checksum_of(buffer[payload_start + 6 : end]) != checksum
+    ):
+        return _add_odd(items, buffer, position, end)
     producer_id, sequence_id, message_count, highest, sequence_at = send
     run = items[-1] if items else None
     if (
@@ -183,12 +199,15 @@ def _add_send(items: list[Frame | SendRun], buffer: bytes, position: int, end: i
     return end
 
 
-def _add_run(items: list[Frame | SendRun], run: SendRun) -> None:
-    """Append a run of one, or join it to the last run when both are chunks of one producer."""
+def _add_odd(items: list[Frame | SendRun], buffer: bytes, position: int, end: int) -> int:
+    """Append a SEND that is not plain, read by protobuf, or join it to the last run when both are of chunks."""
+    command, payload_start = parse_command(buffer, position, end)
+    run = send_run(command, buffer, payload_start, end)
     last = items[-1] if items else None
     if (
         type(last) is SendRun
-        and run.flags == last.flags == CHUNK
+        and run.flags == last.flags
+        and run.flags in (PLAIN, CHUNK)
         and last.producer_id == run.producer_id
         and last.highest_sequence_ids is None
         and run.highest_sequence_ids is None
@@ -199,6 +218,7 @@ def _add_run(items: list[Frame | SendRun], run: SendRun) -> None:
         last.ends += run.ends
     else:
         items.append(run)
+    return end
 
 
 def _follow(

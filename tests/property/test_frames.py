@@ -1,0 +1,264 @@
+"""Frames, runs, receipts, MESSAGE frames and acks against protobuf, on any input and however it arrives."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
+from spark_pulsar.model.ids import MessageId, Position, signed
+from spark_pulsar.wire import commands, entries, frames, requests, sends
+from spark_pulsar.wire.frames import Frame, FrameSplitter
+from spark_pulsar.wire.messages import message_frames, parse_ack_ids
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData, MessageMetadata
+from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.wire.sends import RunSplitter, SendRun
+
+QUICK = settings(max_examples=150, deadline=None, derandomize=True)
+U64 = st.integers(0, 2**64 - 1)
+NUMBERS = st.one_of(st.integers(0, 300), st.integers(16_300, 16_500), U64)
+# What a run is made of: mostly the next id of the same producer.
+STEPS = st.tuples(
+    st.sampled_from([1, 1, 1, 1, 0, 5, 127, 128, -3]),
+    st.sampled_from(["plain", "plain", "plain", "plain", "batch", "java", "chunk", "txn", "bad", "unchecked", "ping"]),
+    st.integers(0, 40),
+)
+
+
+def send_frames(producers: list[int], first: int, steps: list[tuple[int, str, int]]) -> list[bytes]:
+    made, at = [], first
+    for index, (step, kind, size) in enumerate(steps):
+        at = max(0, min(at + step, 2**64 - 1))
+        if kind == "ping":
+            made.append(frames.command_frame(commands.ping()))
+            continue
+        command = requests.send(
+            producers[index // 7 % len(producers)],
+            at,
+            size + 2 if kind in ("batch", "java") else 1,
+            min(at + size, 2**64 - 1) if kind == "java" else None,
+            kind == "chunk",
+        )
+        if kind == "txn":
+            command.send.txnid_least_bits = size
+        metadata = MessageMetadata(producer_name="p", sequence_id=at, publish_time=1)
+        stored = bytearray(entries.build_entry(metadata, bytes(size), kind != "unchecked"))
+        if kind == "bad":
+            stored[-1] ^= 1
+        made.append(frames.payload_frame(command, bytes(stored)))
+    return made
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    pieces, at = [], 0
+    while at < len(data):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(data[at : at + size])
+        at += size
+    return pieces
+
+
+Row = tuple[int, int, int, int | None, int, bytes] | bytes
+
+
+def row_of(frame: Frame) -> Row:
+    """One frame as protobuf and the entry parser read it."""
+    command, payload_start = frames.parse_command(*frame)
+    if command.type != BaseCommand.SEND:
+        return frame.buffer[frame.start : frame.end]
+    send = command.send
+    entry = entries.parse_entry(frame.buffer, payload_start, frame.end)
+    flags = {
+        entries.Checksum.OK: 0,
+        entries.Checksum.WRONG: sends.CHECKSUM_WRONG,
+        entries.Checksum.ABSENT: sends.CHECKSUM_ABSENT,
+    }[entry.checksum]
+    flags |= sends.CHUNK if send.is_chunk else 0
+    flags |= sends.TRANSACTION if send.HasField("txnid_least_bits") else 0
+    highest = send.highest_sequence_id if send.HasField("highest_sequence_id") else None
+    return (
+        send.producer_id,
+        send.sequence_id,
+        send.num_messages,
+        highest,
+        flags,
+        frame.buffer[payload_start : frame.end],
+    )
+
+
+def rows_of_run(run: SendRun) -> list[Row]:
+    highest = run.highest_sequence_ids or [None] * len(run)
+    return [
+        (
+            run.producer_id,
+            run.sequence_ids[i],
+            run.message_counts[i],
+            highest[i],
+            run.flags,
+            run.buffer[run.starts[i] : run.ends[i]],
+        )
+        for i in range(len(run))
+    ]
+
+
+@QUICK
+@given(
+    st.lists(NUMBERS, min_size=1, max_size=3),
+    NUMBERS,
+    st.lists(STEPS, max_size=60),
+    st.lists(st.integers(1, 400), min_size=1, max_size=5),
+)
+def test_runs_hold_what_protobuf_reads(
+    producers: list[int], first: int, steps: list[tuple[int, str, int]], sizes: list[int]
+) -> None:
+    data = b"".join(send_frames(producers, first, steps))
+    expected = [row_of(frame) for frame in FrameSplitter().feed(data)]
+    for pieces in ([data] if data else [], cut(data, sizes)):
+        splitter = RunSplitter()
+        found: list[Row] = []
+        for piece in pieces:
+            for item in splitter.feed_runs(piece):
+                if isinstance(item, SendRun):
+                    assert item.flags in (0, sends.CHUNK) or len(item) == 1
+                    found += rows_of_run(item)
+                else:
+                    found.append(item.buffer[item.start : item.end])
+        assert found == expected
+        assert splitter.held_bytes == 0
+
+
+@QUICK
+@given(
+    st.lists(STEPS, min_size=1, max_size=12),
+    st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6),
+    st.integers(0, 60),
+)
+def test_hostile_bytes_give_frames_or_one_typed_error(
+    steps: list[tuple[int, str, int]], damage: list[tuple[int, int]], missing: int
+) -> None:
+    data = bytearray(b"".join(send_frames([3, 300], 120, steps)))
+    for at, value in damage:
+        data[at % len(data)] = value
+    received = bytes(data[: max(0, len(data) - missing)])
+    for splitter in (FrameSplitter(), RunSplitter()):
+        try:
+            items = splitter.feed_runs(received) if isinstance(splitter, RunSplitter) else splitter.feed(received)
+            for item in items:
+                if isinstance(item, Frame):
+                    frames.parse_command(*item)
+                    parse_ack_ids(*item)
+        except (MalformedFrame, UnknownCommand):
+            continue
+
+
+@QUICK
+@given(st.binary(max_size=60))
+def test_any_bytes_as_a_command(body: bytes) -> None:
+    frame = frames.HEADER.pack(len(body) + 4, len(body)) + body
+    try:
+        command, payload_start = frames.parse_command(frame, 0, len(frame))
+    except (MalformedFrame, UnknownCommand):
+        return
+    assert payload_start == len(frame)
+    again = frames.command_frame(command)
+    assert frames.parse_command(again, 0, len(again))[0] == command
+
+
+@QUICK
+@given(NUMBERS, NUMBERS, st.integers(0, 2**62), NUMBERS, st.lists(st.sampled_from([1, 1, 1, 2, 128]), max_size=300))
+def test_receipts_are_what_protobuf_writes(
+    producer_id: int, ledger_id: int, first_entry: int, first: int, steps: list[int]
+) -> None:
+    ids, at = [], first
+    for step in steps:
+        ids.append(at & (2**64 - 1))
+        at += step
+    expected = [
+        frames.command_frame(
+            commands.send_receipt(producer_id, sequence_id, Position(signed(ledger_id), first_entry + index))
+        )
+        for index, sequence_id in enumerate(ids)
+    ]
+    assert receipts(producer_id, signed(ledger_id), first_entry, ids) == b"".join(expected)
+
+
+@QUICK
+@given(
+    NUMBERS,
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**62),
+    st.integers(-1, 2**31 - 1),
+    st.lists(
+        st.tuples(st.binary(max_size=30), st.integers(0, 2**32 - 1), st.none() | st.integers(1, 2**130)), max_size=150
+    ),
+    st.none() | st.integers(0, 2**64 - 1),
+    st.booleans(),
+)
+def test_message_frames_are_what_protobuf_writes(
+    consumer_id: int,
+    ledger_id: int,
+    first_entry: int,
+    partition: int,
+    rows: list[tuple[bytes, int, int | None]],
+    epoch: int | None,
+    is_plain: bool,
+) -> None:
+    buffer, starts, ends = b"", [], []
+    for stored, _, _ in rows:
+        starts.append(len(buffer))
+        buffer += stored
+        ends.append(len(buffer))
+    counts = None if is_plain else [count for _, count, _ in rows]
+    masks = None if is_plain else [mask for _, _, mask in rows]
+    pieces = message_frames(consumer_id, ledger_id, first_entry, partition, buffer, starts, ends, counts, masks, epoch)
+    expected = [
+        frames.payload_frame(
+            commands.message(
+                consumer_id,
+                MessageId(ledger_id, first_entry + index, partition),
+                0 if counts is None else counts[index],
+                None if masks is None else masks[index],
+                epoch,
+            ),
+            stored,
+        )
+        for index, (stored, _, _) in enumerate(rows)
+    ]
+    assert b"".join(pieces) == b"".join(expected)
+
+
+IDS = st.one_of(
+    st.tuples(st.integers(0, 3), st.integers(0, 400)),
+    st.tuples(NUMBERS, NUMBERS),
+)
+
+
+@QUICK
+@given(
+    NUMBERS,
+    st.lists(st.tuples(IDS, st.integers(1, 200), st.integers(1, 3)), max_size=8),
+    st.none() | U64,
+    st.booleans(),
+    st.booleans(),
+)
+def test_acks_are_read_as_protobuf_reads_them(
+    consumer_id: int,
+    runs: list[tuple[tuple[int, int], int, int]],
+    request_id: int | None,
+    is_cumulative: bool,
+    with_partition: bool,
+) -> None:
+    command = requests.ack(consumer_id, [], cumulative=is_cumulative, request_id=request_id)
+    for (ledger_id, first), length, step in runs:
+        for entry_id in range(first, min(first + length * step, 2**64), step):
+            data = MessageIdData(ledgerId=ledger_id, entryId=entry_id)
+            if with_partition:
+                data.partition = -1
+            command.ack.message_id.append(data)
+    frame = frames.command_frame(command)
+    ack = parse_ack_ids(frame, 0, len(frame))
+    assert ack is not None
+    assert (ack.consumer_id, ack.request_id) == (consumer_id, request_id)
+    assert ack.is_cumulative == (command.ack.ack_type == CommandAck.Cumulative)
+    expected = [(signed(data.ledgerId), data.entryId) for data in command.ack.message_id if data.entryId < 2**62]
+    assert [(ledger, entry) for ledger, start, end in ack.ranges for entry in range(start, end)] == expected
