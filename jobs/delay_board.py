@@ -25,6 +25,7 @@ from typing import Any
 from flights import FLIGHT_COUNT, Window, airline_names
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -105,24 +106,20 @@ class Board:
                 mean = window.delay_sum_min / window.departed
                 worst[carrier] = max(worst.get(carrier, (mean, start_ms)), (mean, start_ms))
         names = airline_names()
-        table = Table("airline", title="Departure delays, New York City 2013")
-        for heading in ("flights", "cancelled", "mean delay", "worst window (UTC)", "its mean"):
-            table.add_column(heading, justify="right")
+        table = Table("airline", title="Departure delays, New York City 2013", box=box.SIMPLE)
+        for heading in ("flights", "cancelled", "mean delay", "worst window (UTC)"):
+            table.add_column(heading, justify="right", no_wrap=True)
         for carrier, total in sorted(totals.items(), key=lambda item: -_mean(item[1])):
-            worst_mean, worst_start = "–", "–"
+            shown = "–"
             if carrier in worst:
                 mean, start_ms = worst[carrier]
-                worst_mean, worst_start = (
-                    f"{mean:.0f} min",
-                    f"{datetime.fromtimestamp(start_ms / 1000, UTC):%d %b %H:%M}",
-                )
+                shown = f"{datetime.fromtimestamp(start_ms / 1000, UTC):%d %b %H:%M}  {mean:3.0f} min"
             table.add_row(
-                f"{names.get(carrier, carrier)} ({carrier})",
+                names.get(carrier, carrier),
                 f"{total.flights:,}",
                 f"{total.flights - total.departed:,}",
                 f"{_mean(total):.1f} min",
-                worst_start,
-                worst_mean,
+                shown,
             )
         return table
 

@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import io
+import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 
 FLIGHT_COUNT = 336_776
 HOUR_MS = 3_600_000
+LEGAL_FORM = re.compile(r" (Inc\.|Co\.|Corporation)$")
 VALUE_FIELDS = ("carrier", "flight", "tailnum", "origin", "dest", "distance_miles", "dep_delay", "arr_delay")
 
 
@@ -43,9 +45,9 @@ def read_flights(limit: int | None = None) -> list[Flight]:
 
 
 def airline_names() -> dict[str, str]:
-    """Name of each airline by its two-letter carrier code."""
+    """Name of each airline, without its legal form, by its two-letter carrier code."""
     with (_data_directory() / "airlines.csv").open(encoding="utf-8", newline="") as rows:
-        return {row["carrier"]: row["name"] for row in csv.DictReader(rows)}
+        return {row["carrier"]: LEGAL_FORM.sub("", row["name"]) for row in csv.DictReader(rows)}
 
 
 @dataclass(slots=True)
