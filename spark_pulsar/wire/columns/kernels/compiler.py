@@ -79,13 +79,17 @@ INT: Any = types.int64 if COMPILED else None
 Result = TypeVar("Result")
 
 
-def _usable(directory: Path) -> bool:
-    """Whether compiled code may be kept below ``directory``: it can be written, and by no other user."""
+def usable(directory: Path) -> bool:
+    """Whether compiled code may be kept in ``directory``, which is made: we can write there, and no other user can.
+
+    Loading code from the cache runs it, so a directory that somebody else could have filled is not used.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=directory):
             pass
-        return directory.stat().st_uid == os.getuid()
+        status = directory.stat()
+        return status.st_uid == os.getuid() and not status.st_mode & 0o022
     except OSError:
         return False
 
@@ -103,19 +107,15 @@ def cache_directory() -> str | None:
     """The directory for compiled kernels, or None: numba's own choice (its environment variable) or no cache at all."""
     if not COMPILED or numba.config.CACHE_DIR:
         return None
-    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    private_temporary = Path(tempfile.gettempdir()) / f"spark-pulsar-kernels-{os.getuid()}"
     below = f"kernels-{_digest()}"
-    candidates = (
-        Path(__file__).parent / "__pycache__" / below,
-        user_cache / "spark-pulsar" / below,
-        private_temporary / below,
-    )
-    for candidate in candidates:
-        # A directory of another user in a shared place could hold forged code: its parent must be ours as well.
-        if _usable(candidate) and (candidate.parent != private_temporary or _usable(private_temporary)):
-            return str(candidate)
-    return None
+    user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    # In a directory shared with others, ours must be ours before anything in it is trusted.
+    private = Path(tempfile.gettempdir()) / f"spark-pulsar-{os.getuid()}"
+    if usable(beside := Path(__file__).parent / "__pycache__" / below):
+        return str(beside)
+    if os.path.isabs(user_cache) and usable(own := Path(user_cache) / "spark-pulsar" / below):
+        return str(own)
+    return str(private / below) if usable(private) and usable(private / below) else None
 
 
 @contextmanager

@@ -242,4 +242,3 @@ def anywhere_a_group(entry: EntrySlice) -> bool:
         parts += message.properties
         at += 4 + size + max(0, message.payload_size)
     return any(has_group(part) for part in parts)
-

@@ -1,5 +1,6 @@
 """Columns of decoded messages: types, nulls, large values, text that is not UTF-8, bounds of work and memory."""
 
+import contextlib
 import struct
 import time
 import tracemalloc
@@ -11,7 +12,7 @@ import pytest
 
 from spark_pulsar.model.errors import MalformedBatch
 from spark_pulsar.wire.columns.decode import ALL_COLUMNS, decode_entries
-from spark_pulsar.wire.columns.entries import EntrySlice
+from spark_pulsar.wire.columns.entries import EncryptedEntry, EntrySlice
 from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.unit.wire.columns.test_entries import BATCH, HELLO, KEYED, entry
@@ -185,10 +186,8 @@ def test_hostile_metadata_takes_bounded_time_and_memory(hostile: bytes) -> None:
     slices = [EntrySlice(struct.pack(">I", len(metadata)) + metadata, 1, 0)]
     tracemalloc.start()
     start = time.process_time()
-    try:
+    with contextlib.suppress(EncryptedEntry):
         assert decode_entries(slices).num_rows == 1
-    except Exception as refused:
-        assert type(refused).__name__ == "EncryptedEntry"
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert time.process_time() - start < 20

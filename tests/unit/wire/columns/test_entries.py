@@ -24,9 +24,7 @@ KEYED = bytes.fromhex("0e01459c114d0000001e0a017010011894c4e7e89f3422060a0161120
 BATCH = bytes.fromhex(
     "0e01c79876b10000000e0a016210001895c4e7e89f34580300000004180240006d3000000004180240016d3100000004180240026d32"
 )
-WITH_BROKER_METADATA = bytes.fromhex(
-    "0e02000000090881d095ffbc3110070e01ec6fed200000000c0a017010021880d095ffbc3162656d"
-)
+WITH_BROKER_METADATA = bytes.fromhex("0e02000000090881d095ffbc3110070e01ec6fed200000000c0a017010021880d095ffbc3162656d")
 
 
 def entry(payload: bytes = b"", **fields: object) -> bytes:
@@ -151,7 +149,7 @@ def test_encrypted_entries_have_their_own_error() -> None:
     head = metadata.SerializeToString()
     slices = [EntrySlice(struct.pack(">I", len(head)) + head + b"secret", 4, 2)]
     assert inspect_entries(slices).is_encrypted.tolist() == [True]
-    with pytest.raises(EncryptedEntry, match="4:2 .*encrypted"):
+    with pytest.raises(EncryptedEntry, match=r"4:2 .*encrypted"):
         decode_entries(slices)
 
 

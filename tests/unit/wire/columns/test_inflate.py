@@ -101,5 +101,5 @@ def test_compressed_batches_and_single_messages_decode_among_plain_ones(codec: i
 
 def test_a_batch_that_does_not_unpack_is_named() -> None:
     lying = entry(SAMPLES[LZ4], compression=LZ4, uncompressed_size=24)
-    with pytest.raises(MalformedBatch, match="3:4 .*24 bytes"):
+    with pytest.raises(MalformedBatch, match=r"3:4 .*24 bytes"):
         decode_entries([EntrySlice(lying, 3, 4)])

@@ -1,0 +1,107 @@
+"""Kernels without numba give the same results; compiled code is kept where it may be."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.wire.columns.kernels import compiler
+
+ROOT = Path(__file__).parents[4]
+
+# Encodes and decodes one made-up table with everything in it, and prints a digest of the rows and of the hashes.
+SAMPLE = """
+import hashlib, sys
+{before}
+import pyarrow as pa
+from random import Random
+from spark_pulsar.wire.columns import decode, encode, entries, hashes, records
+from spark_pulsar.wire.columns.kernels.compiler import COMPILED
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.unit.wire.columns import forge
+
+rng = Random(3)
+parts = []
+while len(parts) < 60:
+    one = forge.entry_slice(rng, forge.damaged(rng, forge.entry(rng)) if len(parts) % 3 == 0 else forge.entry(rng))
+    try:
+        decode.decode_entries([one])
+    except Exception as refused:
+        parts.append(str(refused))
+    else:
+        parts.append([one])
+good = [one for part in parts if isinstance(part, list) for one in part]
+table = decode.decode_entries(good)
+texts = pa.array([None if key is None else key.hex() + "é𝄞" for key in table.column("key").to_pylist()])
+seen = [part if isinstance(part, str) else decode.decode_entries(part).to_pylist() for part in parts]
+seen += [batch.to_pylist() for batch in records.record_batches(good, "t", value_nullable=True, max_rows=7)]
+for column in (table.column("key"), texts):
+    keys = hashes.text_keys(column)
+    seen += [hashes.partition_of(keys, 4, scheme).tolist() for scheme in ("JavaStringHash", "Murmur3_32Hash")]
+    partitions = hashes.partition_of(keys, 4)
+    partitions[partitions < 0] = 2
+    columns = encode.message_columns(
+        table.column("value"), keys=keys, ordering_keys=table.column("ordering_key"),
+        properties=table.column("properties"), event_times=table.column("event_time"),
+    )
+    groups = hashes.group_rows(partitions, 4)
+    seen += [bytes(batch.payload) for batch in encode.encode_batches(columns, groups=groups, max_messages=5)]
+print(COMPILED, len(table), hashlib.sha256(repr(seen).encode()).hexdigest())
+"""
+
+
+def sample(before: str = "", **environment: str) -> list[str]:
+    """Runs the sample in a process of its own: [whether compiled, rows, digest]."""
+    done = subprocess.run(
+        [sys.executable, "-c", SAMPLE.format(before=before)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return done.stdout.split()
+
+
+def test_results_do_not_depend_on_compilation() -> None:
+    compiled = sample()
+    assert compiled[0] == str(compiler.COMPILED)
+    assert int(compiled[1]) > 40
+    for interpreted in (sample(NUMBA_DISABLE_JIT="1"), sample("sys.modules['numba'] = None")):
+        assert interpreted == ["False", *compiled[1:]]
+
+
+@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+def test_numbas_own_variable_decides_where_code_is_kept(tmp_path: Path) -> None:
+    program = "from spark_pulsar.wire.columns.kernels import compiler, inflate_kernels; print(compiler.cache_directory())"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "None"
+    assert list(tmp_path.rglob("*lz4_block_size*.nbc"))
+
+
+@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+def test_code_is_kept_in_a_directory_named_after_the_sources() -> None:
+    if (directory := compiler.cache_directory()) is not None:
+        assert Path(directory).name.startswith("kernels-")
+        assert list(Path(directory).rglob("*.nbi"))
+
+
+def test_directories_that_cannot_or_must_not_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert not compiler.usable(tmp_path / "file" / "below")
+    assert compiler.usable(tmp_path / "new" / "deep")
+    everybodys = tmp_path / "everybodys"
+    everybodys.mkdir()
+    everybodys.chmod(0o777)
+    assert not compiler.usable(everybodys)
