@@ -158,19 +158,3 @@ def test_a_cursor_on_a_missing_topic(broker: Broker, client: PulsarClient) -> No
     with pytest.raises(TopicNotFound):
         client.ensure_subscription([topic], "s")
     assert topic not in client.topics_of("public/default")
-
-
-def test_a_cursor_moves_over_the_end_of_a_ledger(own_broker: Broker) -> None:
-    topic = own_broker.topic("ledgers")
-    _publish(own_broker, topic, [1, 1])
-    with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
-        client.ensure_subscription([topic], "s", "earliest")
-        own_broker.restart()  # the next entry begins another ledger
-        official = own_broker.client()
-        producer = official.create_producer(topic)
-        producer.send(b"after")
-        end = client.end_positions([topic])[topic]
-        client.advance_cursors({topic: MessageId(end.ledger_id, 0)}, "s")
-        assert _next_values(own_broker, topic, "s") == [b"after"]
-        client.advance_cursors({topic: end}, "s")
-        assert client.cursor_positions([topic], "s")[topic] == end

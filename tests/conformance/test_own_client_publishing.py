@@ -13,7 +13,6 @@ from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import MessageTooLarge
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.model.ids import EARLIEST_ID
-from spark_pulsar.wire.entries import parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker
 
@@ -123,25 +122,3 @@ def test_our_own_reader_reads_what_our_publisher_wrote(broker: Broker, client: P
     with client.fetch(topic, EARLIEST_ID, end) as fetch:
         values = [block.buffer[stop - 1 : stop] for block in fetch for stop in block.ends]
     assert values == [b"%d" % number for number in range(10)]
-
-
-def test_publishing_goes_on_over_a_restart(own_broker: Broker) -> None:
-    topic = own_broker.topic("restart")
-    with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
-        with client.publisher(topic, name="mine") as publisher:
-            for number in range(200):
-                publisher.send(MessageMetadata(), b"%d" % number)
-                if number == 100:
-                    own_broker.kill()
-                    own_broker.restart()
-        end = client.end_positions([topic])[topic]
-        with client.fetch(topic, EARLIEST_ID, end) as fetch:
-            numbers = [
-                int(bytes(parse_entry(block.buffer, start, stop).payload))
-                for block in fetch
-                for start, stop in zip(block.starts, block.ends, strict=True)
-            ]
-    # At least once: what had no receipt was sent again, in order, so only a stretch may be there twice.
-    assert sorted(set(numbers)) == list(range(200))
-    falls = [index for index in range(1, len(numbers)) if numbers[index] < numbers[index - 1]]
-    assert len(falls) <= 1

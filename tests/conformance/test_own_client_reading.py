@@ -12,7 +12,7 @@ import pytest
 from spark_pulsar.client.blocks import EntryBlock, message_count_of
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.errors import EndNotReached, OperationTimeout
+from spark_pulsar.client.errors import EndNotReached
 from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.client.positions import after_entry
 from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
@@ -269,43 +269,3 @@ def _subscriptions(broker: Broker, topic: str) -> list[str]:
     """Durable subscriptions and connected readers, as far as the broker's REST API tells."""
     status, answer = broker.rest("GET", f"/admin/v2/{topic.replace('://', '/')}/subscriptions")
     return [] if status != 200 else json.loads(json.dumps(answer))
-
-
-# ---- a broker that goes away
-
-
-def test_reading_goes_on_over_a_restart(own_broker: Broker) -> None:
-    topic = own_broker.topic("restart")
-    producer = own_broker.client().create_producer(topic, batching_enabled=False)
-    for number in range(50):
-        producer.send(number.to_bytes(4, "big") * 25_000)
-    with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
-        end = client.end_positions([topic])[topic]
-        with client.fetch(topic, EARLIEST_ID, end, max_queued_bytes=200_000) as fetch:
-            ids = _ids([_some(fetch)])
-            assert len(ids) < 50
-            own_broker.restart()
-            ids += _ids(fetch)
-        assert ids == [(end.ledger_id, entry) for entry in range(50)]
-        assert client.last_message_id(topic) == MessageId(end.ledger_id, 49)
-        # What is written after the restart lies in another ledger: a gap in the ids, none in the data.
-        _publish(own_broker, topic, [0, 0])
-        now = client.end_positions([topic])[topic]
-        assert now.ledger_id > end.ledger_id
-        with client.fetch(topic, MessageId(end.ledger_id, 49), now) as fetch:
-            assert _ids(fetch) == [(end.ledger_id, 49), (now.ledger_id, 0), (now.ledger_id, 1)]
-        with client.fetch(topic, MessageId(end.ledger_id, 49), MessageId(now.ledger_id, 0)) as fetch:
-            assert _ids(fetch) == [(end.ledger_id, 49)]
-
-
-def test_a_broker_that_stays_away_is_a_time_out(own_broker: Broker) -> None:
-    topic = own_broker.topic("away")
-    _publish(own_broker, topic, [0])
-    with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=1_000)) as client:
-        end = client.end_positions([topic])[topic]
-        own_broker.kill()
-        with pytest.raises(OperationTimeout, match="cannot connect"):
-            client.last_message_id(topic)
-        with client.fetch(topic, EARLIEST_ID, end) as fetch, pytest.raises(OperationTimeout, match="opening a reader"):
-            next(iter(fetch))
-    own_broker.restart()
