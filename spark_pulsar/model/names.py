@@ -15,7 +15,7 @@ PUBLIC_TENANT: Final = "public"
 DEFAULT_NAMESPACE: Final = "default"
 
 _ENTITY: Final = re.compile(r"[A-Za-z0-9_\-=:.]+")
-_PARTITION: Final = re.compile(r"(.+)-partition-([0-9]+)", re.DOTALL)
+_PARTITION: Final = re.compile(r"(.+)-partition-(0|[1-9][0-9]*)", re.DOTALL)
 _SYSTEM_LOCALS: Final = frozenset({"__change_events", "__transaction_buffer_snapshot"})
 
 
@@ -77,7 +77,10 @@ class TopicName:
 
     @property
     def partition(self) -> int:
-        """The index when the name ends in `-partition-<index>`, else -1 (TN-5). As in Pulsar, 00 reads as 0."""
+        """The index when the name ends in `-partition-<index>`, written as `at_partition` does, else -1 (TN-5).
+
+        `x-partition-00` and `x-partition-y-3` are no partitions; Apache Pulsar 4.0.8 delivers from them with -1 too.
+        """
         return _split_partition(self.local)[1]
 
     @property

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -106,6 +109,36 @@ class AgainstPlainSet(RuleBasedStateMachine):
                 r for r in expected if r[0] == ledger
             ]
         assert self.ranges == RangeSet(expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_long_random_walks(seed: int) -> None:
+    # Hypothesis prefers short and small; a walk stays among many intervals, where splitting and merging happens.
+    random = Random(seed)
+    pair = AgainstPlainSet()
+    for _ in range(400):
+        ledger, first, length = random.randrange(2), random.randrange(41), random.randrange(-1, 9)
+        step = random.random()
+        if step < 0.45:
+            pair.add(ledger, first, length)
+        elif step < 0.85:
+            pair.remove(ledger, first, length)
+        elif step < 0.95:
+            pair.ask(ledger, first, length)
+        elif step < 0.98:
+            pair.remove_through(ledger, random.randrange(-1, 8))
+        elif step < 0.99:
+            pair.pop_first(random.randrange(6))
+        else:
+            pair.go_on_with_a_copy()
+        pair.agrees()
+
+
+def test_clear() -> None:
+    ranges = RangeSet([(1, 0, 5), (2, 7, 9)])
+    ranges.clear()
+    assert (list(ranges), ranges.count(), ranges.first(), ranges.last()) == ([], 0, None, None)
+    assert ranges.add(1, 3, 4) == 1
 
 
 AgainstPlainSet.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)

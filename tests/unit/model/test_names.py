@@ -63,7 +63,9 @@ def test_refused(text: str, why: str) -> None:
         # covers TN-5
         ("T-partition-1", "T", 1),
         ("T-partition-0", "T", 0),
-        ("T-partition-00", "T", 0),
+        ("T-partition-00", "T-partition-00", -1),
+        ("T-partition-01", "T-partition-01", -1),
+        ("T-partition-x-3", "T-partition-x-3", -1),
         ("T-partition-2147483647", "T", 2**31 - 1),
         ("T-partition-2147483648", "T-partition-2147483648", -1),
         ("T-partition-" + "9" * 5000, "T-partition-" + "9" * 5000, -1),
@@ -82,7 +84,7 @@ def test_partitions(local: str, base: str, partition: int) -> None:
     name = TopicName.parse(f"persistent://t/n/{local}")
     assert name.partition == partition
     assert name.base.local == base
-    assert name.base == name or name.base.at_partition(partition).partition == partition
+    assert name == (name.base if partition < 0 else name.base.at_partition(partition))
 
 
 def test_at_partition() -> None:

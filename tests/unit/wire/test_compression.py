@@ -82,6 +82,13 @@ def test_damage_gives_one_typed_error(codec: CompressionType.ValueType, damage: 
         decompress(codec, damage, len(HELLO))
 
 
+def test_an_empty_payload_is_empty(codec: CompressionType.ValueType) -> None:
+    with pytest.raises(CorruptMessage):
+        decompress(codec, compress(codec, HELLO), 0)
+    with pytest.raises(CorruptMessage):
+        decompress(codec, compress(codec, b"") + b"\x00", 0)
+
+
 def test_every_cut_and_every_tail_is_refused(codec: CompressionType.ValueType) -> None:
     compressed = compress(codec, HELLO * 20)
     for end in range(len(compressed)):

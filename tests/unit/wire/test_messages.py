@@ -71,6 +71,12 @@ def test_a_count_of_zero_is_left_out() -> None:
     assert b"".join(pieces) == b"".join(message_frames(1, 7, 0, -1, b"entry", [0], [5]))
 
 
+@pytest.mark.parametrize("size", [10_000, 8192, 8191])
+def test_a_large_entry_alone(size: int) -> None:
+    expected = frames.payload_frame(commands.message(1, MessageId(7, 3, -1)), bytes(size))
+    assert b"".join(message_frames(1, 7, 3, -1, bytes(size), [0], [size])) == expected
+
+
 def test_nothing_to_send() -> None:
     assert message_frames(1, 7, 0, -1, b"", [], []) == []
 
@@ -182,6 +188,8 @@ def test_every_damaged_byte_is_read_as_protobuf_reads_it_or_left_to_it() -> None
 
 def test_a_frame_cut_short_is_malformed_or_left() -> None:
     frame = ack_frame([(7, i) for i in range(126, 131)])
+    behind = frames.HEADER.pack(len(frame) - 3, len(frame) - 8) + frame[8:] + b"x"
+    assert parse_ack_ids(behind, 0, len(behind)) is None
     for end in range(len(frame)):
         with contextlib.suppress(MalformedFrame):
             assert parse_ack_ids(frame, 0, end) is None
