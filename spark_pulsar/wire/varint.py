@@ -47,6 +47,16 @@ encode_cached = lru_cache(maxsize=4096)(encode)
 
 def decode(buffer: bytes | memoryview, start: int, end: int) -> tuple[int, int]:
     """(unsigned value, position after it). MalformedFrame when it does not end before `end` or is too long."""
+    if end - start > 2:  # most numbers have up to three bytes
+        byte = buffer[start]
+        if byte < 128:
+            return byte, start + 1
+        second = buffer[start + 1]
+        if second < 128:
+            return byte - 128 + (second << 7), start + 2
+        third = buffer[start + 2]
+        if third < 128:
+            return byte - 128 + (second - 128 << 7) + (third << 14), start + 3
     value = 0
     shift = 0
     for position in range(start, min(end, start + MAX_BYTES)):

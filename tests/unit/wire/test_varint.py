@@ -15,7 +15,9 @@ EDGES = sorted({0, 2**64 - 1, *(2**bits + off for bits in range(7, 64, 7) for of
 def test_as_protobuf_writes_it(number: int) -> None:
     expected = CommandReachedEndOfTopic(consumer_id=number).SerializeToString()[1:]
     assert encode(number) == encode_cached(number) == expected
-    assert decode(b"x" + expected + b"x", 1, len(expected) + 2) == (number, len(expected) + 1)
+    for behind in range(4):
+        end = 1 + len(expected) + behind
+        assert decode(b"x" + expected + b"xxx", 1, end) == (number, len(expected) + 1)
     with pytest.raises(MalformedFrame):
         decode(expected, 0, len(expected) - 1)
 
