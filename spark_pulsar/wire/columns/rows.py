@@ -10,9 +10,10 @@ import numpy as np
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.columns.entries import ByteArray, EntryTable, IntArray, Kind
-from spark_pulsar.wire.columns.inflate import NONE, inflate
+from spark_pulsar.wire.columns.inflate import inflate
 from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.row_kernels import walk_entries
+from spark_pulsar.wire.pulsar_api_pb2 import NONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +59,7 @@ def _unpacked(table: EntryTable) -> tuple[ByteArray, EntryTable]:
     for i in packed.tolist():
         codec, size = int(fields[layout.COMPRESSION, i]), int(fields[layout.UNCOMPRESSED_SIZE, i])
         try:
-            payloads.append(inflate(codec, np.frombuffer(table.payload(i), np.uint8), size))
+            payloads.append(inflate(codec, table.payload(i), size))
         except CorruptMessage as damaged:
             table.refuse(i, damaged.message)
     sizes = fields[layout.UNCOMPRESSED_SIZE, packed]

@@ -178,11 +178,8 @@ def rows_of(entry: EntrySlice) -> list[dict[str, Any]]:
     metadata = parse(MessageMetadata, head)
     if metadata.HasField("marker_type"):
         return []
-    if metadata.num_chunks_from_msg > 1 or metadata.encryption_keys:
-        raise Refused("a chunk, or encrypted")
-    packed_nothing = metadata.compression in (1, 2, 3, 4) and not payload and not metadata.uncompressed_size
-    if metadata.compression and not packed_nothing:
-        raise Refused("compressed")
+    if metadata.num_chunks_from_msg > 1 or metadata.encryption_keys or metadata.compression:
+        raise Refused("a chunk, encrypted, or compressed")
     if metadata.HasField("num_messages_in_batch"):
         return _batch(entry, metadata, payload)
     stop = 1 if entry.stop_index is None else entry.stop_index
