@@ -66,6 +66,7 @@ class DeclaredRecord(Record):
 
 _ENTRIES_HEAD: Final = Struct("<QQIIIB")
 _ENTRY_ALONE: Final = Struct("<QQIIIBII")
+_OFFSETS_ALONE: Final = Struct("<II")
 _ALL_SINGLE: Final = 1
 _MAX_WASTE_SHIFT: Final = 3
 
@@ -120,11 +121,25 @@ class EntriesAppended(Record):
     def encode(self) -> bytes:
         return b"".join(self.encode_parts())
 
+    @staticmethod
+    def place_of(body: bytes, at: int) -> tuple[int, int, int]:
+        """Ledger id, first entry id and one past the last entry id of the encoded run at `body[at:]`, without decoding
+        the rest."""
+        ledger_id, first, number, _, _, _ = _ENTRIES_HEAD.unpack_from(body, at)
+        return ledger_id, first, first + number
+
     @classmethod
     def decode(cls, body: bytes, at: int, end: int) -> EntriesAppended:
         """The run lies over `body` itself: the region is not copied."""
         try:
             ledger_id, first, number, base, size, flags = _ENTRIES_HEAD.unpack_from(body, at)
+            if number == 1 and flags & _ALL_SINGLE:
+                start, stop = _OFFSETS_ALONE.unpack_from(body, at + _ENTRIES_HEAD.size)
+                region_at = at + _ENTRY_ALONE.size
+                if region_at + size != end or end > len(body) or not base <= start <= stop <= base + size:
+                    raise RecordDamaged("entries: a lone entry does not fill its body")
+                shift = region_at - base
+                return cls(EntryRun(ledger_id, first, body, (start + shift,), (stop + shift,)))
         except StructError as error:
             raise RecordDamaged("entries: head is cut") from error
         arrays_at = at + _ENTRIES_HEAD.size

@@ -75,6 +75,7 @@ class DurableState:
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""
+        self._dirty_ledgers = self.dirty["ledgers"]
         self.gone_cursor_ledgers: set[tuple[int, int]] = set()
         """(cursor id, ledger id) of acked ranges that went with their cursor since the last checkpoint."""
         self.cursor_topics: dict[int, int] = {}
@@ -178,12 +179,16 @@ class DurableState:
         if info.sealed_ms is not None or run.first_entry_id != info.entries:
             raise InvalidRecord(f"{run!r} does not continue ledger {ledger_id} ({info.entries} entries, {info=})")
         count = len(run.starts)
+        if count == 1 and run.message_counts is None:
+            info.size_bytes += run.ends[0] - run.starts[0]
+            info.messages += 1
+        else:
+            info.size_bytes += run.size_bytes
+            info.messages += run.messages
         info.entries += count
-        info.size_bytes += run.size_bytes
-        info.messages += run.messages
         ledger.total_entries += count
         ledger.last_position = Position(ledger_id, info.entries - 1)
-        self.dirty["ledgers"].add(ledger_id)
+        self._dirty_ledgers.add(ledger_id)
 
     def _counter_set(self, record: r.CounterSet) -> None:
         self.counters[record.name] = record.value
@@ -257,7 +262,7 @@ class DurableState:
         self._use_id(NEXT_LEDGER, record.ledger_id)
         self.add_ledger(LedgerInfo(record.ledger_id, record.topic_id, ledger.total_entries, record.opened_ms))
         ledger.appendable = True
-        self.dirty["ledgers"].add(record.ledger_id)
+        self._dirty_ledgers.add(record.ledger_id)
 
     def _ledger_sealed(self, record: r.LedgerSealed) -> None:
         ledger = self._topic(record.topic_id).ledger
@@ -268,7 +273,7 @@ class DurableState:
             self._remove_ledgers(ledger, (record.ledger_id,))
         info.sealed_ms = record.sealed_ms
         ledger.appendable = False
-        self.dirty["ledgers"].add(record.ledger_id)
+        self._dirty_ledgers.add(record.ledger_id)
 
     def _ledgers_trimmed(self, record: r.LedgersTrimmed) -> None:
         topic = self._topic(record.topic_id)
@@ -291,7 +296,7 @@ class DurableState:
     def _remove_ledgers(self, ledger: ManagedLedger, ledger_ids: tuple[int, ...] | list[int]) -> None:
         for ledger_id in ledger.remove(ledger_ids):
             del self._ledgers[ledger_id]
-            self.dirty["ledgers"].add(ledger_id)
+            self._dirty_ledgers.add(ledger_id)
             self.dirty["topics"].add(ledger.topic_id)
 
     def _entries_dropped(self, record: r.EntriesDropped) -> None:
@@ -299,7 +304,7 @@ class DurableState:
         if record.ledger_id not in ledger.ledgers:
             raise InvalidRecord(f"ledger {record.ledger_id} does not exist")
         ledger.drop_before(record.ledger_id, record.first_entry_id)
-        self.dirty["ledgers"].add(record.ledger_id)
+        self._dirty_ledgers.add(record.ledger_id)
 
     # Cursors
 

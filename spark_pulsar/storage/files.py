@@ -29,6 +29,9 @@ from .settle import LedgerPlan, SettlePlan, Settler, SettlingStopped, read_run
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
 
+REPLAY_RECORDS: Final = 200_000
+"""Records after which a checkpoint is due although no segment is full: opening must not have to replay many more."""
+
 _RETRY_S: Final = 5.0
 
 
@@ -54,6 +57,7 @@ class FileStorage:
         self._running = False
         self._closing = False
         self._trimmed = False
+        self._records_at_checkpoint = 0
         self._not_before = 0.0
         self.settle_error: StorageError | OSError | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
@@ -242,7 +246,8 @@ class FileStorage:
         """See `Storage.needs_checkpoint`."""
         if self._running or self._journal.failure is not None:
             return False
-        if self._trimmed or self._journal.current_number > self._mark.first_segment:
+        records = self._journal.submitted_records - self._records_at_checkpoint
+        if self._trimmed or records > REPLAY_RECORDS or self._journal.current_number > self._mark.first_segment:
             return time.monotonic() >= self._not_before
         return False
 
@@ -252,6 +257,7 @@ class FileStorage:
             return
         self._running = True
         self._trimmed = False
+        self._records_at_checkpoint = self._journal.submitted_records
         first_segment = max(self._journal.current_number, self._mark.first_segment)
         ledgers = self._plan_ledgers(state, first_segment)
         dropped: list[Record] = []

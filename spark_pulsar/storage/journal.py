@@ -106,6 +106,8 @@ class Journal:
         self._on_wants_work = on_wants_work
         self._write = disk.write_durably if files.synced else disk.write
         self._queue: SimpleQueue[_Item] = SimpleQueue()
+        self.submitted_records = 0
+        """Records submitted since opening."""
         self._submitted_bytes = 0
         self._written_bytes = 0
         self.failure: StorageFailed | None = None
@@ -129,6 +131,7 @@ class Journal:
             raise self.failure
         submission = Submission(records, on_durable)
         self._submitted_bytes += submission.size
+        self.submitted_records += submission.count
         self._queue.put(submission)
 
     def barrier(self, reached: Callable[[int], None]) -> None:

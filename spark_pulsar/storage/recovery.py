@@ -82,31 +82,30 @@ def replay(layout: Layout, mark: JournalMark, state: DurableState, index: RunInd
     """
     report.checkpoint_group = mark.last_group
 
+    entries_type, ledger_of = EntriesAppended.TYPE, state.managed_ledger_of
+
     def sink(group: Group, segment: ReplayedSegment) -> None:
-        base, payload = group.payload_at, group.payload
-        name = layout.relative(segment.path)
+        base, payload, number = group.payload_at, group.payload, segment.header.number
         after_checkpoint = group.number > mark.last_group
         body_at = 0
         try:
             for record_type, version, body_at, end in records_of(payload):
-                if not after_checkpoint and record_type != EntriesAppended.TYPE:
-                    continue
-                record = decode_record(record_type, version, payload, body_at, end)
                 if after_checkpoint:
+                    record = decode_record(record_type, version, payload, body_at, end)
                     state.apply(record)
                     report.records += 1
-                if type(record) is EntriesAppended:
-                    run = record.run
-                    if state.managed_ledger_of(run.ledger_id) is not None:
-                        place = (segment.header.number, base + body_at, end - body_at)
-                        index.add(run.ledger_id, run.first_entry_id, run.end_entry_id, *place)
-                elif type(record) is LedgersTrimmed:
-                    for ledger_id in record.ledger_ids:
-                        index.drop_ledger(ledger_id)
+                    if type(record) is LedgersTrimmed:
+                        for ledger_id in record.ledger_ids:
+                            index.drop_ledger(ledger_id)
+                if record_type == entries_type:
+                    ledger_id, first, stop = EntriesAppended.place_of(payload, body_at)
+                    if ledger_of(ledger_id) is not None:
+                        index.add(ledger_id, first, stop, number, base + body_at, end - body_at)
         except UnknownRecord as error:
+            name = layout.relative(segment.path)
             raise StorageVersionUnknown(f"{name}, offset {base + body_at}: {error}") from error
         except (RecordDamaged, InvalidRecord) as error:
-            raise StorageDamaged(name, base + body_at, str(error)) from error
+            raise StorageDamaged(layout.relative(segment.path), base + body_at, str(error)) from error
         report.groups += after_checkpoint
 
     found = walk_journal(layout, mark, report, sink)
