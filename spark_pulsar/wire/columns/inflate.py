@@ -28,6 +28,8 @@ def inflate(codec: int, data: memoryview, size: int) -> Any:
     :param codec: CompressionType, any number but NONE
     :raises CorruptMessage: unknown codec, damaged data, another size, or more than MAX_DECOMPRESSED_SIZE_BYTES
     """
+    if not len(data):
+        raise CorruptMessage("it is marked compressed but has no payload; even nothing compresses to something")
     if codec != LZ4:
         return decompress(codec, data, size)  # type: ignore[arg-type]
     if size > MAX_DECOMPRESSED_SIZE_BYTES:

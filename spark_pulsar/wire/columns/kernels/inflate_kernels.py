@@ -27,8 +27,6 @@ def read_run(data: Bytes, at: int, nibble: int) -> tuple[int, int]:
 def lz4_block_size(data: Bytes) -> int:
     """Bytes that a raw LZ4 block unpacks to, or a negative code. Offsets of matches are not looked at."""
     at, size = 0, 0
-    if len(data) == 0:  # even nothing takes one token
-        return TRUNCATED
     while at < len(data):
         token = byte_at(data, at)
         literals, at = read_run(data, at + 1, token >> 4)

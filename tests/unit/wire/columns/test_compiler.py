@@ -76,9 +76,8 @@ def test_results_do_not_depend_on_compilation() -> None:
 
 @pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
 def test_numbas_own_variable_decides_where_code_is_kept(tmp_path: Path) -> None:
-    program = (
-        "from spark_pulsar.wire.columns.kernels import compiler, inflate_kernels; print(compiler.cache_directory())"
-    )
+    imports = "from spark_pulsar.wire.columns.kernels import compiler, inflate_kernels"
+    program = f"{imports}; print(compiler.cache_directory())"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
