@@ -18,6 +18,7 @@ from pathlib import Path
 import pulsar
 import pyspark
 from flights import FLIGHT_COUNT, HOUR_MS, airline_names, read_flights, windows
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -95,13 +96,12 @@ def compare(found: list[tuple[Alert, float]], expected: dict[Alert, float]) -> l
 def show(console: Console, found: list[tuple[Alert, float]]) -> None:
     """The worst alerts as a table."""
     names = airline_names()
-    table = Table(
-        "airline", "window (UTC)", title=f"delay-alerts as the official client read it: {len(found)} messages"
-    )
+    title = f"delay-alerts as the official client read it: {len(found)} messages, the worst {SHOWN}"
+    table = Table("airline", "window (UTC)", title=title, box=box.SIMPLE)
     table.add_column("mean delay", justify="right")
     for (carrier, start_ms), mean in sorted(found, key=lambda item: -item[1])[:SHOWN]:
         start = datetime.fromtimestamp(start_ms / 1000, UTC)
-        table.add_row(f"{names[carrier]} ({carrier})", f"{start:%d %b %Y %H:%M}, {WINDOW_HOURS} h", f"{mean:.1f} min")
+        table.add_row(names[carrier], f"{start:%d %b %Y %H:%M}, {WINDOW_HOURS} h", f"{mean:.1f} min")
     console.print(table)
 
 

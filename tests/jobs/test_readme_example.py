@@ -1,5 +1,6 @@
 """The README's example runs as it stands."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert 10 <= len([line for line in example.splitlines() if line.strip()]) <= 16
     program = tmp_path / "example.py"
     program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='upper').load().show()\n")
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=280, check=False)
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable}  # what an activated environment does through PATH
+    command = [sys.executable, str(program)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     lower, upper = done.stdout.split("__messageProperties")[1:]
     assert lower.count("6E") >= 10  # `n` in the hexadecimal that show() prints of binary values
