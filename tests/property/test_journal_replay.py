@@ -1,0 +1,60 @@
+"""A state loaded from rows taken at any moment, with the records after it applied again, equals the live one."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_pulsar.ledger.record_types import decode_record
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.snapshot import TABLES, load_rows, take_dirty_rows
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.storage.groups import records_of
+from spark_pulsar.storage.journal import Submission
+from tests.contract.histories import History, picture
+
+
+class Tables:
+    """Rows kept as the checkpoint keeps them."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[tuple[object, ...], tuple[object, ...]]] = {table.name: {} for table in TABLES}
+
+    def take(self, state: DurableState) -> None:
+        for row in take_dirty_rows(state):
+            if row.values is None:
+                self.rows[row.table].pop(row.key, None)
+            else:
+                self.rows[row.table][row.key] = row.values
+
+    def load(self) -> DurableState:
+        return load_rows({name: [key + values for key, values in rows.items()] for name, rows in self.rows.items()})
+
+
+def decoded(records: list[Record]) -> list[Record]:
+    """The records as the journal gives them back."""
+    payload = b"".join(Submission(records, None).parts)
+    return [decode_record(kind, version, payload, at, end) for kind, version, at, end in records_of(payload)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), moments=st.lists(st.integers(1, 20), min_size=1, max_size=8))
+def test_rows_and_replay_equal_the_live_state(seed: int, moments: list[int]) -> None:
+    history = History(DurableState(), seed)
+    tables = Tables()
+    after: list[Record] = []
+    for moment in moments:
+        for _ in range(moment):
+            after += history.submit(3)
+        replayed = tables.load()
+        for record in decoded(after):
+            replayed.apply(record)
+        assert picture(replayed) == picture(history.state)
+        # Dirty rows of the replayed state are as complete as those of the live one.
+        again = Tables()
+        again.rows = {name: dict(rows) for name, rows in tables.rows.items()}
+        again.take(replayed)
+        tables.take(history.state)
+        assert again.rows == tables.rows
+        assert picture(tables.load()) == picture(history.state)
+        after.clear()

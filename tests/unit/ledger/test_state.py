@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.record_codec import RecordDamaged
+from spark_pulsar.ledger.snapshot import TABLES, Row, load_rows, take_dirty_rows
+from spark_pulsar.ledger.state import DurableState, InvalidRecord
+from spark_pulsar.model.ids import EARLIEST, Position
+from tests.contract.histories import picture
+
+TOPIC = "persistent://public/default/t"
+
+
+def apply(state: DurableState, *records: r.Record) -> DurableState:
+    for record in records:
+        state.apply(record)
+    return state
+
+
+@pytest.fixture
+def state() -> DurableState:
+    """One topic with ledger 1 of three entries and cursor 1 at the beginning."""
+    return apply(
+        DurableState(),
+        r.TopicCreated(1, TOPIC, 5, {}),
+        r.LedgerOpened(1, 1, 6),
+        r.EntriesAppended(run_of(1, 0, [b"a", b"bb", b"ccc"], [1, 2, 3])),
+        cr.CursorCreated(1, 1, "sub", -1, -1, 7, {"k": "v"}),
+    )
+
+
+def test_a_topic_takes_entries(state: DurableState) -> None:
+    ledger = state.topics_by_name[TOPIC].ledger
+    info = ledger.ledgers[1]
+    assert (info.entries, info.size_bytes, info.messages) == (3, 6, 6)
+    assert (ledger.last_position, ledger.total_entries, ledger.size_bytes) == (Position(1, 2), 3, 6)
+    assert state.managed_ledger_of(1) is ledger
+    assert (state.next_topic_id, state.next_ledger_id, state.next_cursor_id) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        r.EntriesAppended(run_of(1, 4, [b"gap"])),
+        r.EntriesAppended(run_of(1, 2, [b"again"])),
+        r.EntriesAppended(run_of(9, 0, [b"nowhere"])),
+        r.TopicCreated(2, TOPIC, 5, {}),
+        r.TopicCreated(1, "persistent://public/default/other", 5, {}),
+        r.TopicDeleted(1),
+        r.TopicDeleted(7),
+        r.TopicPropertiesSet(7, {}),
+        r.LedgerOpened(1, 2, 6),
+        r.LedgerSealed(1, 2, 6),
+        r.LedgersTrimmed(1, (2,)),
+        r.EntriesDropped(1, 2, 3),
+        r.PartitionedTopicDeleted("x"),
+        r.NamespaceDeleted("x"),
+        cr.CursorCreated(2, 1, "sub", -1, -1, 7, {}),
+        cr.CursorCreated(1, 1, "other", -1, -1, 7, {}),
+        cr.CursorDeleted(2),
+        cr.CursorAcked(2, [(1, 0, 1)]),
+        cr.CursorMarkDeleted(2, 1, 0),
+    ],
+    ids=repr,
+)
+def test_a_record_that_does_not_fit_changes_nothing(state: DurableState, record: r.Record) -> None:
+    before = picture(state)
+    with pytest.raises(InvalidRecord):
+        state.apply(record)
+    assert picture(state) == before
+
+
+def test_rolling(state: DurableState) -> None:
+    # covers ML-1
+    apply(state, *state.records_to_open_ledger(1, 50))
+    ledger = state.topics[1].ledger
+    assert list(ledger.ledgers) == [1, 2]
+    assert (ledger.ledgers[1].sealed_ms, ledger.ledgers[2].base) == (50, 3)
+    apply(state, *state.records_to_open_ledger(1, 60))
+    assert list(ledger.ledgers) == [1, 3], "an empty ledger vanishes"
+    assert state.managed_ledger_of(2) is None
+
+
+def test_deleting_a_topic(state: DurableState) -> None:
+    records = state.records_to_delete_topic(1)
+    apply(state, *records)
+    assert (state.topics, state.cursors, state.ledger_ids()) == ({}, {}, set())
+    apply(state, r.TopicCreated(2, TOPIC, 5, {}))
+    assert state.topics_by_name[TOPIC].ledger.last_position == EARLIEST
+
+
+def test_trimming_takes_cursors_along(state: DurableState) -> None:
+    apply(state, *state.records_to_open_ledger(1, 50), r.EntriesAppended(run_of(2, 0, [b"d", b"e"])))
+    apply(state, cr.CursorAcked(1, [(2, 0, 1)]), r.LedgersTrimmed(1, (1,)))
+    cursor = state.cursors[1]
+    assert cursor.mark_delete == Position(2, 0)
+    assert cursor.backlog() == 1
+    assert state.topics[1].ledger.first_position == Position(2, 0)
+
+
+def test_what_must_be_kept_when_settling(state: DurableState) -> None:
+    assert state.first_needed_entry(1) == 0
+    apply(state, cr.CursorMarkDeleted(1, 1, 0))
+    assert state.first_needed_entry(1) == 1
+    apply(state, cr.CursorCreated(2, 1, "late", 1, 2, 7, {}))
+    assert state.first_needed_entry(1) == 1
+    apply(state, cr.CursorMarkDeleted(1, 1, 2))
+    assert state.first_needed_entry(1) == 3
+    apply(state, cr.CursorDeleted(1), cr.CursorDeleted(2))
+    assert state.first_needed_entry(1) == 0, "without a durable cursor everything stays"
+    apply(state, r.EntriesDropped(1, 1, 2))
+    assert state.first_needed_entry(1) == 2
+    assert state.first_needed_entry(9) is None
+
+
+def test_recovered_ledgers_take_no_more(state: DurableState) -> None:
+    # covers ML-1
+    assert state.topics[1].ledger.appendable
+    state.finish_recovery()
+    assert not state.topics[1].ledger.appendable
+
+
+def test_only_what_changed_is_handed_out(state: DurableState) -> None:
+    take_dirty_rows(state)
+    assert take_dirty_rows(state) == []
+    apply(state, cr.CursorAcked(1, [(1, 1, 2)]))
+    assert {(row.table, row.key) for row in take_dirty_rows(state)} == {("cursors", (1,)), ("cursor_ranges", (1, 1))}
+    apply(state, cr.CursorAcked(1, [(1, 0, 1)]))
+    rows = {(row.table, row.key): row.values for row in take_dirty_rows(state)}
+    assert rows["cursor_ranges", (1, 1)] is None
+    apply(state, cr.CursorAcked(1, [(1, 2, 3)]), cr.CursorDeleted(1))
+    assert Row("cursors", (1,), None) in take_dirty_rows(state)
+
+
+def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
+    apply(
+        state,
+        r.PartitionedTopicSet("p", 3, {}),
+        r.NamespaceSet("a/b", "{}"),
+        cr.CursorAcked(1, [(1, 1, 2)], [(1, 2, 5)]),
+    )
+    tables = {table.name: table for table in TABLES}
+    seen = set()
+    for row in take_dirty_rows(state):
+        seen.add(row.table)
+        assert len(row.key) == tables[row.table].keys
+        assert row.values is not None
+        assert len(row.key) + len(row.values) == len(tables[row.table].columns)
+    assert seen == set(tables)
+
+
+def test_rows_that_do_not_fit_are_damage() -> None:
+    with pytest.raises(RecordDamaged):
+        load_rows({"topics": [(1, "x")]})
+    with pytest.raises(RecordDamaged):
+        load_rows({"cursor_ranges": [(1, 1, b"12345678")]})
+    with pytest.raises(RecordDamaged):
+        load_rows({"topics": [(1, "x", 5, "no json", 0, -1, -1)]})
