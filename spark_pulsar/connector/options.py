@@ -105,7 +105,10 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     if path is not None and not named and not path.startswith(("file:", "/")):
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():
-        raise OptionError('option service.url is required, for example "pulsar://localhost:6650"')
+        raise OptionError(
+            'option service.url is required, for example "pulsar://localhost:6650"'
+            + ("" if raw else " (Spark passes no options on for a catalog table: use a temporary view, or WITH (...))")
+        )
     return Options(
         service_url=_read(values, "service.url", _service_url, ""),
         topic=_read(values, "topic", _topic, None),
