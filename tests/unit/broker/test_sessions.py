@@ -1,0 +1,113 @@
+"""Handshake, keep-alive, liveness."""
+
+import pytest
+
+from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS
+from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.unit.broker.world import TOPIC, World
+
+PING, PONG = BaseCommand.PING, BaseCommand.PONG
+
+
+def test_handshake_agrees_on_the_lower_version_and_promises_only_what_works() -> None:
+    client = World().open_socket()
+    connect = requests.connect("old")
+    connect.connect.protocol_version = 18
+    client.send(connect)
+    connected = client.expect(BaseCommand.CONNECTED)
+    assert connected.protocol_version == 18
+    assert connected.max_message_size == 5_242_880
+    assert connected.feature_flags.supports_get_partitioned_metadata_without_auto_creation
+    assert not connected.feature_flags.supports_topic_watchers
+
+
+def test_ping_is_answered_before_the_handshake_and_nothing_else_is() -> None:
+    client = World().open_socket()
+    client.send(commands.ping())
+    client.expect(PONG)
+    client.send(requests.lookup(1, TOPIC))
+    assert client.closed
+
+
+def test_second_connect_ends_the_connection() -> None:
+    client = World().connect()
+    client.send(requests.connect("again"))
+    assert client.closed
+
+
+@pytest.mark.parametrize("command", [commands.success(1), commands.ping()], ids=["broker's", "client's"])
+def test_command_that_only_a_broker_sends_ends_the_connection(command: BaseCommand) -> None:
+    client = World().connect()
+    client.send(command)
+    assert client.closed == (command.type == BaseCommand.SUCCESS)
+
+
+def test_connection_without_handshake_ends_in_time_even_if_it_pings() -> None:
+    world = World()
+    client = world.open_socket()
+    world.advance(HANDSHAKE_TIMEOUT_MS - 1)
+    client.send(commands.ping())
+    client.expect(PONG)
+    assert not client.closed
+    world.advance(1)
+    assert client.closed
+
+
+def test_silent_peer_is_pinged_then_closed() -> None:
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    world.advance(KEEP_ALIVE_INTERVAL_MS)
+    client.expect(PING)
+    client.send(commands.pong())
+    world.advance(KEEP_ALIVE_INTERVAL_MS)
+    client.expect(PING)
+    world.advance(KEEP_ALIVE_INTERVAL_MS)
+    assert client.closed
+    assert not world.core.sessions
+    assert not world.core.topics[TOPIC].producers  # covers A6
+
+
+def test_a_frame_of_any_kind_keeps_a_peer_alive() -> None:
+    world = World()
+    client = world.connect()
+    for _ in range(5):
+        world.advance(KEEP_ALIVE_INTERVAL_MS)
+        client.expect(PING)
+        client.send(requests.flow(7, 1))
+    assert not client.closed
+
+
+@pytest.mark.parametrize(
+    ("advertised", "url"),
+    [
+        ("", "pulsar://10.1.2.3:16650"),
+        ("broker.example", "pulsar://broker.example:16650"),
+        ("broker.example:7000", "pulsar://broker.example:7000"),
+    ],
+)
+def test_lookup_answers_the_address_that_the_client_used_unless_told_otherwise(advertised: str, url: str) -> None:
+    # covers A4
+    client = World(advertised_address=advertised).connect(local="10.1.2.3:16650")
+    client.send(requests.lookup(5, TOPIC))
+    answer = client.expect(BaseCommand.LOOKUP_RESPONSE)
+    assert (answer.brokerServiceUrl, answer.request_id) == (url, 5)
+    assert answer.proxy_through_service_url
+
+
+def test_what_is_not_built_answers_its_request() -> None:
+    client = World().connect()
+    coordinator = BaseCommand(type=BaseCommand.TC_CLIENT_CONNECT_REQUEST)
+    coordinator.tcClientConnectRequest.request_id = 3
+    coordinator.tcClientConnectRequest.tc_id = 0
+    client.send(coordinator)
+    refused = client.expect(BaseCommand.ERROR)
+    assert (refused.request_id, refused.message) == (3, "Transactions are not enabled.")
+    schema = BaseCommand(type=BaseCommand.GET_SCHEMA)
+    schema.getSchema.request_id = 4
+    schema.getSchema.topic = TOPIC
+    client.send(schema)
+    inside = client.expect(BaseCommand.GET_SCHEMA_RESPONSE)
+    assert inside.request_id == 4
+    assert "not built" in inside.error_message

@@ -1,0 +1,274 @@
+"""A world around one core: clients that send frames, a disk in memory, and a clock that tests move.
+
+Frames are real bytes that go through the server's `Connection`, so that what the core hears is what it hears in life.
+After every turn the core's invariants are checked.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker.broker import Broker
+from spark_pulsar.broker.config import BrokerConfig
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.events import (
+    EntriesRead,
+    Event,
+    ReadFailed,
+    RecordsDurable,
+    Requested,
+    SessionClosed,
+    SessionOpened,
+)
+from spark_pulsar.broker.invariants import check
+from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.server.session import Connection
+from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.frames import command_frame, payload_frame
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+
+START_MS = 1_795_000_000_000
+TOPIC = "persistent://public/default/t"
+
+
+def entry(text: str, publish_time: int = START_MS, batch: int = 0) -> bytes:
+    """The bytes of an entry with this payload; `batch` messages when it is not 0."""
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=publish_time)
+    if batch:
+        metadata.num_messages_in_batch = batch
+    return build_entry(metadata, text.encode())
+
+
+class World:
+    """One core on one disk. With `disk_is_slow` records become durable only by `sync`, reads only by `serve_reads`."""
+
+    def __init__(self, disk: MemoryDisk | None = None, **config: Any) -> None:
+        self.disk = disk or MemoryDisk()
+        self.storage, self.state = MemoryStorage.open(self.disk, auto=False)
+        self.now_ms = START_MS
+        self.broker = Broker(self.state, BrokerConfig(**config), self.now_ms)
+        self.sessions: dict[int, Client] = {}
+        self.disk_is_slow = False
+        self.reads: list[fx.ReadEntries] = []
+        self._durable: list[int] = []
+        self._handle([])
+
+    @property
+    def core(self) -> Core:
+        return self.broker.core
+
+    def connect(self, local: str = "127.0.0.1:6650") -> "Client":
+        """A client that has done its handshake."""
+        client = self.open_socket(local)
+        client.send(requests.connect("test"))
+        assert client.take().type == BaseCommand.CONNECTED
+        return client
+
+    def open_socket(self, local: str = "127.0.0.1:6650") -> "Client":
+        """A connection without handshake."""
+        client = Client(self, len(self.sessions) + 1)
+        self.sessions[client.session_id] = client
+        self.happen([SessionOpened(client.session_id, "/10.0.0.1:1000", local)])
+        return client
+
+    def ask(self, request: Callable[[Core], object]) -> None:
+        """Have the core do something, as the admin API does."""
+        self.happen([Requested(lambda core: request(core) and None)])
+
+    def happen(self, events: list[Event]) -> None:
+        """One turn, and all that follows of itself when the disk is quick."""
+        self._handle(events)
+        if not self.disk_is_slow:
+            self.settle()
+
+    def settle(self) -> None:
+        """Let the disk do everything it was asked for, and the core everything it wants to do now."""
+        while True:
+            self.sync()
+            self.serve_reads()
+            deadline = self.broker.next_deadline()
+            if not self.reads and not self._durable and (deadline is None or deadline > self.now_ms):
+                return
+            self._handle([])
+
+    def sync(self, submits: int | None = None) -> None:
+        """Make what was submitted durable."""
+        self.storage.sync(submits)
+        durable, self._durable = self._durable, []
+        for group in durable:
+            self._handle([RecordsDurable(group)])
+
+    def serve_reads(self, *, fail: bool = False) -> None:
+        """Answer what the core wants to read."""
+        reads, self.reads = self.reads, []
+        for read in reads:
+            if fail:
+                self._handle([ReadFailed(read.token, "test")])
+            else:
+                runs = self.storage.read(read.ledger_id, read.entry_id, read.max_entries, read.max_bytes)
+                self._handle([EntriesRead(read.token, runs)])
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, waking the core whenever it asked for it."""
+        end = self.now_ms + ms
+        while True:
+            deadline = self.broker.next_deadline()
+            if deadline is None or deadline > end:
+                break
+            self.now_ms = max(self.now_ms, deadline)
+            self.happen([])
+        self.now_ms = end
+        self.happen([])
+
+    def restart(self, **config: Any) -> "World":
+        """Kill the core at once and start another on what the disk has."""
+        self.storage.crash()
+        return World(self.disk, **config)
+
+    def _handle(self, events: list[Event]) -> None:
+        for effect in self.broker.handle(events, self.now_ms):
+            if isinstance(effect, fx.AppendRecords):
+                group = effect.group
+                self.storage.submit(effect.records, lambda _number, group=group: self._durable.append(group))
+            elif isinstance(effect, fx.ReadEntries):
+                self.reads.append(effect)
+            else:
+                self.sessions[effect.session_id].effects.append(effect)
+        check(self.broker)
+
+
+class Client:
+    """One connection: sends frames, keeps what comes back."""
+
+    def __init__(self, world: World, session_id: int) -> None:
+        self.world = world
+        self.session_id = session_id
+        self.effects: list[Any] = []
+        self._events: list[Event] = []
+        self._connection = Connection(self, session_id, 5_253_120)  # type: ignore[arg-type]
+        self._connection.transport = self  # type: ignore[assignment]
+        self._requests = 0
+
+    # What a Connection wants of its engine and transport
+
+    def happen(self, events: list[Event]) -> None:
+        self._events += events
+
+    def is_closing(self) -> bool:
+        return False
+
+    # Sending
+
+    def send(self, *commands: BaseCommand) -> None:
+        """Commands in one read of the broker."""
+        self.send_bytes(b"".join(command_frame(command) for command in commands))
+
+    def send_bytes(self, data: bytes) -> None:
+        self._connection.data_received(data)
+        events, self._events = self._events, []
+        self.world.happen(events)
+
+    def publish(self, producer_id: int, *entries: bytes, first: int = 0, messages: int = 1) -> None:
+        """SENDs with consecutive sequence ids in one read of the broker."""
+        frames = [
+            payload_frame(requests.send(producer_id, first + index, messages), each)
+            for index, each in enumerate(entries)
+        ]
+        self.send_bytes(b"".join(frames))
+
+    def close(self) -> None:
+        """The connection drops."""
+        self.world.happen([SessionClosed(self.session_id)])
+
+    def request_id(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    # Receiving
+
+    def take(self) -> BaseCommand:
+        """The next command that came."""
+        effect = self.effects.pop(0)
+        assert isinstance(effect, fx.SendCommand), effect
+        return effect.command
+
+    def take_all(self) -> list[Any]:
+        """Everything that came."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def expect(self, kind: "BaseCommand.Type.ValueType") -> Any:
+        """The content of the next command, which must be of this type."""
+        command = self.take()
+        assert command.type == kind, command
+        return getattr(command, BaseCommand.DESCRIPTOR.fields_by_number[kind].name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the broker ended the connection."""
+        return any(isinstance(effect, fx.CloseSession) for effect in self.effects)
+
+    def receipts(self) -> list[tuple[int, Position]]:
+        """(sequence id, position) of the receipts that came; nothing else may have come."""
+        return [
+            (sequence_id, Position(each.ledger_id, each.first_entry_id + index))
+            for each in self.take_all()
+            for index, sequence_id in enumerate(each.sequence_ids)
+        ]
+
+    def deliveries(self) -> list[fx.SendMessages]:
+        """The MESSAGE effects that came; nothing else may have come."""
+        effects = self.take_all()
+        assert all(isinstance(each, fx.SendMessages) for each in effects), effects
+        return effects
+
+    def messages(self) -> list[str]:
+        """Payloads of the MESSAGEs that came; nothing else may have come."""
+        return [text for each in self.deliveries() for text in payloads(each)]
+
+    # Habits
+
+    def open_producer(self, topic: str = TOPIC, producer_id: int = 1, name: str | None = "p") -> Any:
+        """A producer; PRODUCER_SUCCESS."""
+        self.send(requests.producer(self.request_id(), topic, producer_id, name))
+        return self.expect(BaseCommand.PRODUCER_SUCCESS)
+
+    def open_consumer(
+        self, subscription: str = "s", consumer_id: int = 1, *, permits: int = 0, topic: str = TOPIC, **more: Any
+    ) -> None:
+        """A consumer from the earliest entry on (or as `more` of `requests.subscribe` says), with permits."""
+        more.setdefault("initial_position", 1)
+        self.send(requests.subscribe(self.request_id(), topic, subscription, consumer_id, **more))
+        self.expect(BaseCommand.SUCCESS)
+        if permits:
+            self.send(requests.flow(consumer_id, permits))
+
+    def ack(self, positions: Iterable[Position], consumer_id: int = 1, **more: Any) -> None:
+        """An ACK."""
+        self.send(requests.ack(consumer_id, list(positions), **more))
+
+
+def payloads(delivery: fx.SendMessages) -> list[str]:
+    """The payloads of plain entries of a delivery."""
+    from spark_pulsar.wire.entries import parse_entry
+
+    return [
+        bytes(parse_entry(delivery.buffer, start, end).payload).decode()
+        for start, end in zip(delivery.starts, delivery.ends, strict=True)
+    ]
+
+
+def positions_of(deliveries: Iterable[fx.SendMessages]) -> list[Position]:
+    """Positions of all delivered entries."""
+    return [
+        Position(each.ledger_id, each.first_entry_id + index)
+        for each in deliveries
+        for index in range(len(each.starts))
+    ]
+
+
+def at(position: Position) -> MessageId:
+    """A message id for a whole entry."""
+    return MessageId(*position)
