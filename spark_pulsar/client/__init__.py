@@ -10,8 +10,9 @@ Theory of operation
   caller's code and never waits for one: a fetch whose consumer is slow has its own connection, on which the
   thread stops reading (so TCP itself holds the broker back) while it goes on sending PINGs.
 * **Every wait has a deadline** (`deadlines.py`) that knows what is waited for and where, so a time-out says so.
-  Retries happen in one place (`retry.py`), with back-off, only for lost connections and codes the protocol calls
-  transient, and never beyond the operation's deadline.
+  Retries, with back-off (`retry.py`), happen only for lost connections and codes the protocol calls transient, and never
+  beyond the operation's deadline. A conversation with the broker is a generator (`steps.py`), so that the same question
+  about a thousand partitions costs a few round trips.
 * **Positions are "next to read"**: a `MessageId` whose batch index, when above 0, says that the messages before it in
   that entry are done. `positions.py` has the arithmetic.
 * **Reading** (`fetch.py`) is a non-durable reader: it leaves nothing behind on the broker. **Durable cursors**

@@ -1,6 +1,7 @@
 """Blocks of raw entries: what a fetch hands out. Cut from MESSAGE frames without an object per entry."""
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -12,8 +13,12 @@ from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.frames import Frame, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
-_CHECKSUM_MAGIC: Final = b"\x0e\x01"
-_BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
+_CHECKSUM_MAGIC: Final = 0x0E01
+_BROKER_METADATA_MAGIC: Final = 0x0E02
+_HEAD: Final = Struct(">HI")
+"""A magic and the checksum or size after it."""
+_LONG_HEAD: Final = Struct(">HII")
+"""Checksum magic, checksum and the size of the metadata."""
 _BATCH_TAG: Final = b"\x58"
 """How num_messages_in_batch begins: metadata without this byte cannot have the field."""
 
@@ -121,27 +126,40 @@ def _shape_of(buffer: bytes, start: int, payload: int) -> _CommandShape:
     return _CommandShape(buffer[at : position + 1], buffer[end:payload], position + 1 - at, end - at, payload - at)
 
 
-def block_of(frames: Sequence[Frame], consumer_id: int, partition: int, topic: str) -> EntryBlock:
-    """The entries of MESSAGE frames that share one buffer; frames for other consumers are left out.
+def block_of(runs: Sequence[Sequence[Frame]], consumer_id: int, partition: int, topic: str) -> EntryBlock:
+    """The entries of MESSAGE frames, in order; each run of frames lies in one buffer. Several runs are joined.
 
-    Raises ChecksumFailed naming the entry, MalformedFrame for a frame that is no MESSAGE.
+    Frames for other consumers are left out. Raises ChecksumFailed naming the entry, MalformedFrame for a frame that is
+    no MESSAGE.
+    """
+    pieces = [run[0].buffer[run[0].start : run[-1].end] for run in runs] if len(runs) > 1 else []
+    block = EntryBlock(b"".join(pieces) if pieces else runs[0][0].buffer, partition)
+    offset = 0
+    for run in runs:
+        shift = offset - run[0].start if pieces else 0
+        _add_run(block, run, shift, consumer_id, topic)
+        offset += run[-1].end - run[0].start
+    return block
+
+
+def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: int, topic: str) -> None:
+    """Add the entries of frames in one buffer, which lie `shift` bytes later in the block's.
 
     A command is parsed once; as long as the next frame has the same bytes around its entry id, only that id is read.
     """
-    buffer = frames[0].buffer
-    block = EntryBlock(buffer, partition)
+    buffer = run[0].buffer
     add_start, add_end = block.starts.append, block.ends.append
     add_ledger, add_entry = block.ledger_ids.append, block.entry_ids.append
     prefix, suffix, id_at, suffix_at, payload_at = _NO_SHAPE
     ledger_id = -1
-    for _, start, end in frames:
+    for _, start, end in run:
         at = start + 4
         payload = at + payload_at
         if buffer[at : at + id_at] == prefix and buffer[at + suffix_at : payload] == suffix:
-            entry_id = shift = 0
+            entry_id = shift_bits = 0
             for byte in buffer[at + id_at : at + suffix_at]:
-                entry_id |= (byte & 127) << shift
-                shift += 7
+                entry_id |= (byte & 127) << shift_bits
+                shift_bits += 7
         else:
             command, payload = parse_command(buffer, start, end)
             message = command.message
@@ -149,50 +167,35 @@ def block_of(frames: Sequence[Frame], consumer_id: int, partition: int, topic: s
                 continue
             ledger_id, entry_id = signed(message.message_id.ledgerId), signed(message.message_id.entryId)
             prefix, suffix, id_at, suffix_at, payload_at = _shape_of(buffer, start, payload)
-        payload = _skip_broker_metadata(buffer, payload)
-        if buffer[payload : payload + 2] == _CHECKSUM_MAGIC:
-            checksum = int.from_bytes(buffer[payload + 2 : payload + 6], "big")
-            if crc32c(buffer[payload + 6 : end]) != checksum:
-                raise ChecksumFailed(f"{topic}: the checksum of entry {ledger_id}:{entry_id} does not match its bytes")
-        add_start(payload)
-        add_end(end)
+        magic, checksum = _HEAD.unpack_from(buffer, payload) if end - payload >= _HEAD.size else (0, 0)
+        if magic == _BROKER_METADATA_MAGIC:  # not asked for, but some broker may send it
+            payload += _HEAD.size + checksum
+            magic, checksum = _HEAD.unpack_from(buffer, payload) if end - payload >= _HEAD.size else (0, 0)
+        if magic == _CHECKSUM_MAGIC and crc32c(buffer[payload + 6 : end]) != checksum:
+            raise ChecksumFailed(f"{topic}: the checksum of entry {ledger_id}:{entry_id} does not match its bytes")
+        add_start(payload + shift)
+        add_end(end + shift)
         add_ledger(ledger_id)
         add_entry(entry_id)
-    return block
-
-
-def _skip_broker_metadata(buffer: bytes, payload: int) -> int:
-    """Where the stored entry begins; a broker may put a block in front that we did not ask for."""
-    if buffer[payload : payload + 2] == _BROKER_METADATA_MAGIC:
-        return payload + 6 + int.from_bytes(buffer[payload + 2 : payload + 6], "big")
-    return payload
-
-
-def joined(runs: Sequence[Sequence[Frame]]) -> list[Frame]:
-    """The frames of several buffers as frames of one new buffer, in order."""
-    pieces: list[bytes] = []
-    spans: list[tuple[int, int]] = []
-    offset = 0
-    for run in runs:
-        first, end = run[0].start, run[-1].end
-        pieces.append(run[0].buffer[first:end])
-        shift = offset - first
-        spans += [(start + shift, stop + shift) for _, start, stop in run]
-        offset += end - first
-    buffer = b"".join(pieces)
-    return [Frame(buffer, start, stop) for start, stop in spans]
 
 
 def permits_of(block: EntryBlock) -> int:
     """How many permits the broker charged for the entries of a block: the messages of each, by its metadata."""
     buffer = block.buffer
-    total = 0
+    total = len(block)
     for start, end in zip(block.starts, block.ends, strict=True):
-        at = start + 6 if buffer[start : start + 2] == _CHECKSUM_MAGIC else start
-        stop = min(at + 4 + int.from_bytes(buffer[at : at + 4], "big"), end)
-        metadata = buffer[at + 4 : stop]
-        total += message_count(metadata) if _BATCH_TAG in metadata else 1
+        metadata = _metadata(buffer, start, end)
+        if _BATCH_TAG in metadata:
+            total += message_count(metadata) - 1
     return total
+
+
+def _metadata(buffer: bytes, start: int, end: int) -> bytes:
+    """The serialized metadata of an entry, as far as there are any."""
+    magic, _, size = _LONG_HEAD.unpack_from(buffer, start) if end - start >= _LONG_HEAD.size else (0, 0, 0)
+    if magic == _CHECKSUM_MAGIC:
+        return buffer[start + _LONG_HEAD.size : min(start + _LONG_HEAD.size + size, end)]
+    return buffer[start + 4 : min(start + 4 + int.from_bytes(buffer[start : start + 4], "big"), end)]
 
 
 def message_count(metadata: bytes) -> int:
@@ -205,7 +208,4 @@ def message_count(metadata: bytes) -> int:
 
 def message_count_of(block: EntryBlock, index: int) -> int:
     """The messages of one entry of a block, by its metadata."""
-    start, end = block.starts[index], block.ends[index]
-    at = start + 6 if block.buffer[start : start + 2] == _CHECKSUM_MAGIC else start
-    stop = min(at + 4 + int.from_bytes(block.buffer[at : at + 4], "big"), end)
-    return message_count(block.buffer[at + 4 : stop])
+    return message_count(_metadata(block.buffer, block.starts[index], block.ends[index]))

@@ -11,7 +11,7 @@ from spark_pulsar.client.blocks import message_count_of
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.cursors import Cursors
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
 from spark_pulsar.client.lookup import TopicDirectory, TopicMode, partition_count, topics_of
 from spark_pulsar.client.pool import ConnectionPool
@@ -275,9 +275,10 @@ class PulsarClient:
         """How many messages the entry of a position has; 0 when it is no longer there."""
         entry = position._replace(batch_index=-1)
         with self.fetch(topic, entry, after_entry(entry), max_queued_bytes=1) as fetch:
-            for block in fetch:
-                return message_count_of(block, 0)
-        return 0
+            try:
+                return sum(message_count_of(block, 0) for block in fetch)
+            except EndNotReached:
+                return 0
 
     def seek_cursor(
         self, topic: str, subscription: str, target: MessageId, sub_type: SubscriptionType = "exclusive"

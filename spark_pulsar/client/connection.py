@@ -30,6 +30,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, Feat
 CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024
 _READ_AT_MOST_BYTES: Final = 1024 * 1024
+_READ_ALONE_BYTES: Final = 4 * 1024
 _SEND_BUFFER_BYTES: Final = 1024 * 1024
 _BUFFERS_PER_CALL: Final = 512  # below every system's limit for sendmsg
 
@@ -205,12 +206,15 @@ class Connection:
             tick_ms = self._keep_alive()
             if not self._may_read.wait(tick_ms / 1000) or not poller.poll(tick_ms):
                 continue
-            data = self._socket.recv(size)
+            missing = self._splitter.missing_bytes
+            # The rest of a begun frame comes by itself: joining it with all that follows would copy that too.
+            wanted = missing if missing >= _READ_ALONE_BYTES else size
+            data = self._socket.recv(wanted)
             if not data:
                 raise ConnectionLost(f"{self.address} closed the connection")
             if len(data) == size:
                 size = min(2 * size, _READ_AT_MOST_BYTES)
-            elif len(data) < size // 8:
+            elif wanted == size and len(data) < size // 8:
                 size = max(size // 2, _READ_AT_LEAST_BYTES)
             self._last_received_ms = monotonic_ms()
             self._router.dispatch(self._splitter.feed(data))

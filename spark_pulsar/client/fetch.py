@@ -117,13 +117,13 @@ class Fetch:
             if self._closed:
                 raise ClientClosed(f"the fetch of {self.topic} is closed")
             reading = self._reading or self._open()
-            frames = reading.inbox.take(0)
-            if not frames:
+            runs = reading.inbox.take(0)
+            if not runs:
                 if self._ask_for_last:
                     self._refresh_last(reading)
-                frames = reading.inbox.take(min(deadline.left_ms(), self._stall_check_ms))
-            if frames:
-                block = self._accept(reading, block_of(frames, reading.consumer_id, self._partition, self.topic))
+                runs = reading.inbox.take(min(deadline.left_ms(), self._stall_check_ms))
+            if runs:
+                block = self._accept(reading, block_of(runs, reading.consumer_id, self._partition, self.topic))
                 if block is not None:
                     return block
             elif reading.inbox.lost is not None:

@@ -2,14 +2,13 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from spark_pulsar.client.blocks import joined
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire.frames import Frame
 
-_BLOCK_BYTES: Final = 4 * 1024 * 1024
+_JOINED_BYTES: Final = 1024 * 1024
 
 
 class Inbox:
@@ -20,15 +19,16 @@ class Inbox:
         self._pause = pause
         self._resume = resume
         self._changed = threading.Condition()
-        self._runs: deque[list[Frame]] = deque()
+        self._queue: deque[list[Frame]] = deque()
         self._bytes = 0
         self._lost: PulsarError | None = None
 
     def messages(self, frames: list[Frame]) -> None:
         """Called by the reader thread with frames in order of arrival."""
-        size = _size_of(frames)
+        runs = list(_runs(frames))
+        size = sum(map(_size_of, runs))
         with self._changed:
-            self._runs.append(frames)
+            self._queue += runs
             self._bytes += size
             if self._bytes > self._max_bytes:
                 self._pause()
@@ -48,40 +48,37 @@ class Inbox:
     @property
     def empty(self) -> bool:
         """Whether everything that arrived was taken."""
-        return not self._runs
+        return not self._queue
 
-    def take(self, timeout_ms: int) -> list[Frame]:
-        """The next frames, all in one buffer, waiting for some; none when time is up or the consumer is lost.
+    def take(self, timeout_ms: int) -> list[list[Frame]]:
+        """The next runs of frames, waiting for some; none when time is up or the consumer is lost.
 
-        What has piled up is joined, so that blocks are large when the taker is the slower side.
+        The frames of a run lie in one buffer, one after the other. Short runs that have piled up are taken together, so
+        that blocks are large when the taker is the slower side; a long one comes alone, as joining would copy it.
         """
         with self._changed:
-            if not self._runs and self._lost is None and timeout_ms > 0:
-                self._changed.wait_for(lambda: self._runs or self._lost is not None, timeout_ms / 1000)
+            if not self._queue and self._lost is None and timeout_ms > 0:
+                self._changed.wait_for(lambda: self._queue or self._lost is not None, timeout_ms / 1000)
             runs: list[list[Frame]] = []
             size = 0
-            while self._runs and (not runs or size < _BLOCK_BYTES):
-                run = _one_buffer(self._runs)
-                size += _size_of(run)
-                runs.append(run)
+            while self._queue and (not runs or size + _size_of(self._queue[0]) <= _JOINED_BYTES):
+                runs.append(self._queue.popleft())
+                size += _size_of(runs[-1])
             self._bytes -= size
             if self._bytes <= self._max_bytes // 2:
                 self._resume()
-        if not runs:
-            return []
-        return runs[0] if len(runs) == 1 else joined(runs)
+        return runs
 
 
-def _one_buffer(runs: deque[list[Frame]]) -> list[Frame]:
-    """Remove and return the first frames that lie in one buffer."""
-    run = runs.popleft()
-    buffer = run[0].buffer
-    if run[-1].buffer is buffer:
-        return run
-    end = next(i for i, frame in enumerate(run) if frame.buffer is not buffer)
-    runs.appendleft(run[end:])
-    return run[:end]
+def _runs(frames: list[Frame]) -> Iterator[list[Frame]]:
+    """The frames cut where the buffer changes: what was left of the buffer before comes joined with the next."""
+    first = 0
+    for index in range(1, len(frames)):
+        if frames[index].buffer is not frames[index - 1].buffer:
+            yield frames[first:index]
+            first = index
+    yield frames[first:]
 
 
-def _size_of(frames: list[Frame]) -> int:
-    return sum(frame.end - frame.start for frame in frames)
+def _size_of(run: list[Frame]) -> int:
+    return run[-1].end - run[0].start

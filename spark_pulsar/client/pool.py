@@ -2,8 +2,6 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from spark_pulsar.client.config import Address, ClientConfig
@@ -83,19 +81,8 @@ class ConnectionPool:
             raise ClientClosed("the client was closed")
         return connection
 
-    @contextmanager
-    def exclusive(self, target: Target, deadline: Deadline) -> Iterator[Connection]:
-        """A connection for one user, who may stop reading from it. Kept for the next one if the block ends well."""
-        connection = self.take(target, deadline)
-        try:
-            yield connection
-        except BaseException:
-            self.drop(connection)
-            raise
-        self.give_back(target, connection)
-
     def take(self, target: Target, deadline: Deadline) -> Connection:
-        """An exclusive connection; `give_back` or `drop` it."""
+        """A connection for one user, who may stop reading from it; `give_back` or `drop` it."""
         with self._lock:
             self._raise_if_closed()
             idle = self._idle.get(target, [])

@@ -1,16 +1,13 @@
-"""Trying again: the only place that does."""
+"""Pauses between attempts: everything that tries again paces itself by them."""
 
 import threading
-from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.model.errors import PulsarError
 
 FIRST_PAUSE_MS: Final = 50
 LONGEST_PAUSE_MS: Final = 3_000
-
-Result = TypeVar("Result")
 
 
 class Backoff:
@@ -32,18 +29,3 @@ class Backoff:
             raise deadline.error(cause) from cause
         (woken or threading.Event()).wait(self._pause_ms / 1000)
         self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
-
-
-def with_retries(attempt: Callable[[], Result], deadline: Deadline) -> Result:
-    """The result of `attempt`, called again with growing pauses while it fails with a retriable error.
-
-    Raises an error that is not retriable as it is; OperationTimeout naming the last error when time is up.
-    """
-    backoff = Backoff()
-    while True:
-        try:
-            return attempt()
-        except PulsarError as error:
-            if not error.retriable:
-                raise
-            backoff.pause(deadline, error)

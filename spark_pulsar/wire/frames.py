@@ -55,6 +55,14 @@ class FrameSplitter:
         """Bytes of the unfinished frame that are kept; never more than the frame limit plus one chunk."""
         return self._held_bytes
 
+    @property
+    def missing_bytes(self) -> int:
+        """What the unfinished frame still lacks; 0 when none was begun or its size is not yet known.
+
+        Who reads just this much next spares the copy of everything read behind it.
+        """
+        return self._wanted_bytes - self._held_bytes if self._held_bytes >= 4 else 0
+
     def limit_frames(self, max_frame_size_bytes: int) -> None:
         """Use another limit from the next `feed` on; a client does when CONNECTED has told it the broker's."""
         self._max_total = max_frame_size_bytes - 4

@@ -12,7 +12,7 @@ from spark_pulsar.model.errors import ConsumerBusy, MetadataError, TopicNotFound
 from spark_pulsar.model.ids import MessageId, signed
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe
-from tests.unit.client.peer import Caller, Peer
+from tests.unit.client.peer import Caller, Peer, message
 
 MakeClient = Callable[..., PulsarClient]
 TOPIC = "persistent://public/default/t"
@@ -105,6 +105,27 @@ def test_moving_a_cursor_acknowledges_cumulatively_and_takes_nothing(peer: Peer,
     assert not peer.of(BaseCommand.FLOW)
     assert not peer.of(BaseCommand.SEEK)
     assert len(peer.of(BaseCommand.CLOSE_CONSUMER)) == 3
+
+
+@pytest.mark.parametrize(("batch", "ack_set"), [(10, [0b1111111000]), (70, [-8, 63]), (3, []), (None, [])])
+def test_a_position_inside_a_batch_needs_the_size_of_the_batch(
+    batch: int | None, ack_set: list[int], peer: Peer, client_of: MakeClient
+) -> None:
+    # The bitmap says which messages are left; an entry that is gone, or no batch, is acknowledged whole.
+    fields = {} if batch is None else {"num_messages_in_batch": batch}
+    peer.last = MessageId(3, 5)
+    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
+        message(command.flow.consumer_id, MessageId(3, 5), **fields)
+    )
+    peer.handlers[BaseCommand.ACK] = lambda caller, command, _: caller.send(
+        commands.ack_response(command.ack.consumer_id, command.ack.request_id)
+    )
+    client = client_of(peer.url)
+    client.advance_cursors({"t": MessageId(3, 5, -1, 3)}, "s")
+    assert _acked(peer) == (3, 5, ack_set)
+    peer.last = MessageId(-1, -1)
+    client.advance_cursors({"t": MessageId(3, 5, -1, 3)}, "s")
+    assert _acked(peer) == (3, 5, [])
 
 
 def test_an_acknowledgement_is_repeated_when_its_consumer_is_closed(peer: Peer, client_of: MakeClient) -> None:

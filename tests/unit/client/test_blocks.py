@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.client.blocks import EntryBlock, block_of, joined, message_count_of, permits_of
+from spark_pulsar.client.blocks import EntryBlock, block_of, message_count_of, permits_of
 from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.client.inbox import Inbox
 from spark_pulsar.client.permits import Permits
@@ -21,6 +21,10 @@ def _frames(*parts: bytes) -> list[Frame]:
     return FrameSplitter().feed(b"".join(parts))
 
 
+def _run(*parts: bytes) -> list[list[Frame]]:
+    return [_frames(*parts)]
+
+
 def _ids(block: EntryBlock) -> list[tuple[int, int]]:
     return list(zip(block.ledger_ids, block.entry_ids, strict=True))
 
@@ -34,7 +38,7 @@ def test_entries_and_ids_over_all_lengths_of_numbers() -> None:
         (ledger, entry) for ledger in (0, 127, 128, 2**40) for entry in (0, 1, 126, 127, 128, 129, 16383, 16384, 2**62)
     ]
     frames = _frames(*(message(3, MessageId(*one), str(one).encode()) for one in ids))
-    block = block_of(frames, 3, 5, "t")
+    block = block_of([frames], 3, 5, "t")
     assert _ids(block) == ids
     assert block.partition == 5
     for one, entry in zip(ids, _entries(block), strict=True):
@@ -52,25 +56,25 @@ def test_redelivery_counts_ack_sets_and_other_consumers_between() -> None:
         payload_frame(commands.message(1, MessageId(1, 4), ack_set=5), entry),
         payload_frame(commands.message(1, MessageId(2, 0, 7)), entry),
     )
-    assert _ids(block_of(frames, 1, -1, "t")) == [(1, 1), (1, 2), (1, 4), (2, 0)]
+    assert _ids(block_of([frames], 1, -1, "t")) == [(1, 1), (1, 2), (1, 4), (2, 0)]
 
 
 def test_a_broker_metadata_block_is_stepped_over() -> None:
     entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"value")
     frame = payload_frame(commands.message(1, MessageId(1, 1)), build_broker_metadata(5, 6) + entry)
-    assert _entries(block_of(_frames(frame), 1, -1, "t")) == [entry]
+    assert _entries(block_of(_run(frame), 1, -1, "t")) == [entry]
 
 
 def test_a_wrong_checksum_names_the_entry() -> None:
     good, bad = message(1, MessageId(4, 1), b"good"), bytearray(message(1, MessageId(4, 2), b"bad"))
     bad[-1] ^= 1
     with pytest.raises(ChecksumFailed, match=r"some-topic: .* entry 4:2 "):
-        block_of(_frames(good, bytes(bad)), 1, -1, "some-topic")
+        block_of(_run(good, bytes(bad)), 1, -1, "some-topic")
 
 
 def test_an_entry_without_checksum_passes() -> None:
     entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x", with_checksum=False)
-    block = block_of(_frames(payload_frame(commands.message(1, MessageId(1, 1)), entry)), 1, -1, "t")
+    block = block_of(_run(payload_frame(commands.message(1, MessageId(1, 1)), entry)), 1, -1, "t")
     assert _entries(block) == [entry]
     assert permits_of(block) == 1
 
@@ -79,7 +83,7 @@ def test_frames_whose_sizes_lie() -> None:
     frame = bytearray(message(1, MessageId(1, 1)))
     frame[7] = 250  # commandSize beyond the frame
     with pytest.raises(MalformedFrame):
-        block_of([Frame(bytes(frame), 0, len(frame))], 1, -1, "t")
+        block_of([[Frame(bytes(frame), 0, len(frame))]], 1, -1, "t")
 
 
 def test_permits_are_messages() -> None:
@@ -89,13 +93,13 @@ def test_permits_are_messages() -> None:
         message(1, MessageId(1, 3), partition_key="X marks no batch"),
         message(1, MessageId(1, 4), num_messages_in_batch=1),
     )
-    block = block_of(frames, 1, -1, "t")
+    block = block_of([frames], 1, -1, "t")
     assert [message_count_of(block, i) for i in range(4)] == [1, 25, 1, 1]
     assert permits_of(block) == 28
 
 
 def test_cutting() -> None:
-    block = block_of(_frames(*(message(1, MessageId(1, i)) for i in range(5)), message(1, MessageId(2, 0))), 1, -1, "t")
+    block = block_of(_run(*(message(1, MessageId(1, i)) for i in range(5)), message(1, MessageId(2, 0))), 1, -1, "t")
     block.cut_before(1, 2)
     assert _ids(block) == [(1, 2), (1, 3), (1, 4), (2, 0)]
     block.cut_from(1, 9)
@@ -107,11 +111,11 @@ def test_cutting() -> None:
     assert len(block) == 0
 
 
-def test_joined_frames_are_the_same_frames() -> None:
-    runs = [_frames(message(1, MessageId(1, i)), message(1, MessageId(1, i + 1))) for i in (0, 2, 4)]
-    frames = joined(runs)
-    assert len({id(frame.buffer) for frame in frames}) == 1
-    assert _ids(block_of(frames, 1, -1, "t")) == [(1, i) for i in range(6)]
+def test_runs_of_several_buffers_are_joined() -> None:
+    runs = [_frames(message(1, MessageId(1, i), b"%d" % i), message(1, MessageId(1, i + 1))) for i in (0, 2, 4)]
+    block = block_of(runs, 1, -1, "t")
+    assert _ids(block) == [(1, i) for i in range(6)]
+    assert [entry[-1:] for entry in _entries(block)] == [b"0", b"x", b"2", b"x", b"4", b"x"]
 
 
 # ---- inbox
@@ -126,7 +130,7 @@ def test_the_inbox_pauses_and_resumes_reading() -> None:
     inbox.messages(run)
     inbox.messages(run)
     assert calls == ["pause"]
-    assert len(inbox.take(0)) == 3  # piled up runs come as one
+    assert len(inbox.take(0)) == 3  # what has piled up comes together
     assert calls[-1] == "resume"
     assert inbox.empty
 
@@ -140,13 +144,14 @@ def test_the_inbox_hands_out_what_arrived_before_the_loss() -> None:
     assert isinstance(inbox.lost, ConnectionLost)
 
 
-def test_frames_of_different_buffers_come_apart_or_joined() -> None:
+def test_frames_of_different_buffers_are_different_runs() -> None:
     inbox = Inbox(1 << 20, lambda: None, lambda: None)
     inbox.messages(
         _frames(message(1, MessageId(1, 0))) + _frames(message(1, MessageId(1, 1)), message(1, MessageId(1, 2)))
     )
-    frames = inbox.take(0)
-    assert _ids(block_of(frames, 1, -1, "t")) == [(1, 0), (1, 1), (1, 2)]
+    runs = inbox.take(0)
+    assert [len(run) for run in runs] == [1, 2]
+    assert _ids(block_of(runs, 1, -1, "t")) == [(1, 0), (1, 1), (1, 2)]
 
 
 # ---- permits
@@ -186,5 +191,5 @@ def test_permits_start_anew_with_a_consumer() -> None:
 
 def test_an_unknown_command_in_place_of_a_message_is_malformed() -> None:
     frame = command_frame(commands.ping())
-    block = block_of([Frame(frame, 0, len(frame))], 1, -1, "t")
+    block = block_of([[Frame(frame, 0, len(frame))]], 1, -1, "t")
     assert len(block) == 0
