@@ -87,7 +87,7 @@ def test_no_bytes_at_all_are_no_block(codec: int) -> None:
 
 def test_unknown_codecs_are_refused() -> None:
     with pytest.raises(CorruptMessage, match="9"):
-        unpacked(9, b"", 0)
+        unpacked(9, b"x", 1)
 
 
 @pytest.mark.parametrize("codec", CODECS)
