@@ -199,7 +199,9 @@ def _check_built(core: Core, command: CommandSubscribe) -> None:
     if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Shared):
         raise NotAllowed(f"Subscription type {name} is not built yet")
     if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5; nothing is ever compacted yet,
-        raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")  # so the view is the topic
+        raise NotAllowed(
+            "readCompacted only allowed on failover or exclusive subscriptions"
+        )  # so the view is the topic
     if command.HasField("schema"):
         raise NotAllowed("Schemas are not built yet: subscribe without a schema (bytes)")
 

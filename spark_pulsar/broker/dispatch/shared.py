@@ -72,21 +72,22 @@ class SharedDispatcher(Dispatcher):
 
     def _deal_new_entries(self) -> bool:
         through = self.visible_through()
-        if self.position > through or self._is_blocked():
+        if self.position > through or not self._room():
             return False
         ranges = self.subscription.cursor.unacked(self.position, through, _MAX_ENTRIES_A_TURN)
         for ledger_id, first, end in ranges:
-            sent_through = self._deal(self.reader, ledger_id, first, end, check_limit=True)
+            sent_through = self._deal(self.reader, ledger_id, first, end, are_new=True)
             self.position = Position(ledger_id, sent_through)
             if sent_through < end:
                 return self._budget <= 0
         return self.is_more_after(ranges, _MAX_ENTRIES_A_TURN, through)
 
-    def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, check_limit: bool = False) -> int:
+    def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, are_new: bool = False) -> int:
         """Send entries of one ledger in turns; returns where it had to stop."""
         limit = self._consumer_limit()
         while first < end:
-            if self._budget <= 0 or (check_limit and self._is_blocked()):
+            room = self._room() if are_new else _UNBOUNDED
+            if self._budget <= 0 or not room:
                 break
             consumer = self._next_consumer()
             if consumer is None:
@@ -94,7 +95,7 @@ class SharedDispatcher(Dispatcher):
             run = reader.find(ledger_id, first)
             if run is None:
                 break
-            messages = consumer.permits
+            messages = min(consumer.permits, room)
             if limit:
                 messages = min(messages, limit - consumer.unacked)
             if len(self.subscription.consumers) > 1:
@@ -146,19 +147,17 @@ class SharedDispatcher(Dispatcher):
         """Unacked messages that one consumer may hold; 0 = no limit (SH-6)."""
         return self.core.config.max_unacked_per_consumer if self.subscription.is_durable else 0
 
-    def _is_blocked(self) -> bool:
-        """Whether too much is unacked for new entries to be sent (SH-7)."""
+    def _room(self) -> int:
+        """Messages that may be sent for the first time before too many are unacked (SH-7). Once none may, half of the
+        limit must be acked first."""
         limit = self.core.config.max_unacked_per_subscription
         if not limit or not self.subscription.is_durable:
-            return False
+            return _UNBOUNDED
         unacked = sum(consumer.unacked for consumer in self.subscription.consumers)
-        if self._blocked_by_limit:
-            self._blocked_by_limit = unacked >= limit // 2
-        else:
-            self._blocked_by_limit = unacked >= limit
-        return self._blocked_by_limit
+        self._is_blocked = unacked >= (limit // 2 if self._is_blocked else limit)
+        return 0 if self._is_blocked else limit - unacked
 
-    _blocked_by_limit = False
+    _is_blocked = False
     _budget = 0
 
     # Coming back
@@ -175,7 +174,7 @@ class SharedDispatcher(Dispatcher):
             if self.replay:
                 self.replay.remove(ledger_id, first, end)
         self._unblock(consumer)
-        if self._blocked_by_limit:
+        if self._is_blocked:
             self.core.wake(self.subscription)
 
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:

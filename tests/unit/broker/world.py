@@ -89,7 +89,8 @@ class World:
             self.sync()
             self.serve_reads()
             deadline = self.broker.next_deadline()
-            if not self.reads and not self._durable and (deadline is None or deadline > self.now_ms):
+            is_idle = not self.reads and not self.storage.unwritten_bytes
+            if is_idle and (deadline is None or deadline > self.now_ms):
                 return
             self._handle([])
 
