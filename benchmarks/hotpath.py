@@ -23,8 +23,9 @@ from spark_pulsar.wire import commands, entries, frames, requests
 from spark_pulsar.wire.frames import FrameSplitter
 from spark_pulsar.wire.messages import message_frames, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.wire.receipts import receipts, scattered_receipts
 from spark_pulsar.wire.sends import RunSplitter, SendRun
+from spark_pulsar.wire.sweeps import SendSweep
 
 READ_BYTES = 65_536
 
@@ -54,8 +55,12 @@ def publish(reads: list[bytes]) -> None:
     splitter = RunSplitter()
     entry_id = 0
     for data in reads:
-        for run in splitter.feed_runs(data):
-            if isinstance(run, SendRun):
+        for run in splitter.feed_sends(data):
+            if isinstance(run, SendSweep):
+                entry_ids = [entry_id] * len(run)
+                scattered_receipts(run.producer_ids, entry_ids, entry_ids, run.sequence_ids)
+                entry_id += len(run)
+            elif isinstance(run, SendRun):
                 receipts(run.producer_id, 7, entry_id, run.sequence_ids, run.highest_sequence_ids)
                 entry_id += len(run)
 

@@ -130,7 +130,8 @@ class PlainAck(NamedTuple):
     """An ACK of whole entries: `ranges` are (ledger, first entry, end entry exclusive), neighbours merged.
 
     They come in the order of the frame, so ranges may repeat or overlap, and name entries that do not exist. Ids that
-    no entry can have (-1, for one) are left out. `request_id` asks for an ACK_RESPONSE.
+    no entry can have (-1, for one) are left out. A cumulative one has one range of one entry. `request_id` asks for an
+    ACK_RESPONSE.
     """
 
     consumer_id: int
@@ -143,7 +144,8 @@ def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
     """The acknowledgement in the frame `buffer[start:end]`, or None when protobuf must read it.
 
     That is when the frame is no ACK, or one with a bitmap, a transaction, a validation error, properties, or fields
-    in an order that official clients do not write. MalformedFrame only for sizes that do not fit.
+    in an order that official clients do not write; or a cumulative one that names no entry (`L:-1` says "nothing of
+    this ledger yet") or several. MalformedFrame only for sizes that do not fit.
     """
     if not buffer.startswith(_ACK_START, start + 8):
         return None
@@ -163,6 +165,8 @@ def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
         if 0 <= at < end and buffer[at] == 0x40:
             request_id, at = varint.decode(buffer, at + 1, end)
     except MalformedFrame:
+        return None
+    if is_cumulative and [end - first for _, first, end in ranges] != [1]:
         return None
     return PlainAck(consumer_id, is_cumulative, ranges, request_id) if at == end else None
 

@@ -7,11 +7,12 @@ at once: the first one repeated, then the low bytes of both numbers laid over it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from spark_pulsar.model.ids import unsigned
 from spark_pulsar.wire.frames import HEADER
-from spark_pulsar.wire.varint import RAMP, encode, encode_cached
+from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP, encode, encode_cached
 
 _FRONT: Final = tuple(
     HEADER.pack(size + 8, size + 4) + b"\x08\x07\x3a" + bytes((size,)) + b"\x08" for size in range(128)
@@ -22,6 +23,8 @@ _ID_FRONT: Final = tuple(b"\x1a" + bytes((size,)) + b"\x08" for size in range(12
 """Everything between the sequence id and the ledger id, by the size of the MessageIdData."""
 
 _NO_HIGHEST: Final = b"\x20\x00"
+
+_FRONT_AFTER_ANOTHER: Final = tuple(_NO_HIGHEST + front for front in _FRONT)
 
 
 def receipts(
@@ -36,8 +39,7 @@ def receipts(
     Echoes `highest_sequence_ids`, or 0 where there are none. A `first_entry_id` of -1 (with `ledger_id` -1) says of
     every one that it was a duplicate and is dropped.
     """
-    producer = encode_cached(producer_id) + b"\x10"
-    ledger = encode_cached(unsigned(ledger_id)) + b"\x10"
+    producer, ledger = _tagged(producer_id), _tagged(unsigned(ledger_id))
     if highest_sequence_ids is not None or first_entry_id < 0:
         return _one_by_one(producer, ledger, first_entry_id, sequence_ids, highest_sequence_ids)
     count = len(sequence_ids)
@@ -61,6 +63,42 @@ def receipts(
             pieces.append(receipt)
             index += 1
     return b"".join(pieces)
+
+
+def scattered_receipts(
+    producer_ids: Sequence[int], ledger_ids: Sequence[int], entry_ids: Sequence[int], sequence_ids: Sequence[int]
+) -> bytes:
+    """The frames of the receipts of entries in different ledgers, in order; all four lists are parallel.
+
+    For what a sweep of many producers brought. No highest sequence ids, no dropped duplicates.
+    """
+    pieces: list[bytes] = []
+    add = pieces.extend
+    # Each piece begins with the end of the receipt before it, so that every receipt takes six of them.
+    fronts = _FRONT_AFTER_ANOTHER
+    for producer_id, ledger_id, entry_id, sequence_id in zip(
+        producer_ids, ledger_ids, entry_ids, sequence_ids, strict=True
+    ):
+        producer, ledger = _tagged(producer_id), _tagged(ledger_id)
+        entry = LOW_CONTINUED[entry_id & 127] + encode_cached(entry_id >> 7) if entry_id > 127 else LOW[entry_id]
+        if sequence_id > 127:
+            sequence = LOW_CONTINUED[sequence_id & 127] + encode_cached(sequence_id >> 7)
+        else:
+            sequence = LOW[sequence_id]
+        id_size = len(ledger) + len(entry) + 1
+        body_size = len(producer) + len(sequence) + id_size + 5
+        add((fronts[body_size], producer, sequence, _ID_FRONT[id_size], ledger, entry))
+    if not pieces:
+        return b""
+    pieces[0] = pieces[0][len(_NO_HIGHEST) :]
+    pieces.append(_NO_HIGHEST)
+    return b"".join(pieces)
+
+
+@lru_cache(maxsize=16_384)
+def _tagged(number: int) -> bytes:
+    """An id that comes again and again, and the tag of field 2 that follows it."""
+    return encode(number) + b"\x10"
 
 
 def _one_by_one(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import Final
+from typing import Final, cast
 
 from google_crc32c import value as checksum_of
 
@@ -25,6 +25,7 @@ from spark_pulsar.wire import varint
 from spark_pulsar.wire.checksum import crc32c_of
 from spark_pulsar.wire.frames import HEADER, Frame, FrameSplitter, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.sweeps import STREAK, SendSweep, learn
 
 PLAIN: Final = 0
 """A run of SENDs that are checked and have nothing special about them."""
@@ -97,15 +98,26 @@ class SendRun:
         return f"SendRun(producer_id={self.producer_id}, entries={len(self)}, flags={self.flags})"
 
 
+Item = Frame | SendRun | SendSweep
+"""What a stream of frames is made of."""
+
+
 class RunSplitter(FrameSplitter):
-    """A FrameSplitter that returns SENDs as runs. Other frames come as they are, in the order of arrival."""
+    """A FrameSplitter that returns SENDs in bulk. Other frames come as they are, in the order of arrival."""
 
     __slots__ = ()
 
+    def feed_sends(self, data: bytes) -> list[Item]:
+        """The runs, sweeps and other frames completed by `data`; fails as `feed` does."""
+        return self._feed(data, True)
+
     def feed_runs(self, data: bytes) -> list[Frame | SendRun]:
-        """The runs and other frames completed by `data`; fails as `feed` does."""
+        """The same without sweeps: producers that take turns give a run each time."""
+        return [item for item in self._feed(data, False) if not isinstance(item, SendSweep)]
+
+    def _feed(self, data: bytes, with_sweeps: bool) -> list[Item]:
         buffer = self._gather(data)
-        items: list[Frame | SendRun] = []
+        items: list[Item] = []
         if buffer is None:
             return items
         max_total = self._max_total
@@ -123,7 +135,7 @@ class RunSplitter(FrameSplitter):
                 break
             if buffer.startswith(_SEND_START, position + 8):
                 try:
-                    position = _add_send(items, buffer, position, end, command_size, max_total)
+                    position = _add_send(items, buffer, position, end, command_size, max_total, with_sweeps)
                 except MalformedFrame as error:
                     self.failure = error
                     break
@@ -159,9 +171,15 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
 
 
 def _add_send(
-    items: list[Frame | SendRun], buffer: bytes, position: int, end: int, command_size: int, max_total: int
+    items: list[Item],
+    buffer: bytes,
+    position: int,
+    end: int,
+    command_size: int,
+    max_total: int,
+    with_sweeps: bool,
 ) -> int:
-    """Append the run that begins with the SEND at `position`, or lengthen the last one; returns where it ends."""
+    """Append what begins with the SEND at `position`, or lengthen the last item with it; returns where it ends."""
     payload_start = position + 8 + command_size
     if payload_start + 10 > end:
         return _add_odd(items, buffer, position, end)
@@ -175,19 +193,26 @@ def _add_send(
     ):
         return _add_odd(items, buffer, position, end)
     producer_id, sequence_id, message_count, highest, sequence_at = send
-    run = items[-1] if items else None
+    last = items[-1] if items else None
     if (
-        type(run) is SendRun
-        and run.producer_id == producer_id
-        and not run.flags
-        and (run.highest_sequence_ids is None) == (highest is None)
+        type(last) is SendRun
+        and last.producer_id == producer_id
+        and not last.flags
+        and (last.highest_sequence_ids is None) == (highest is None)
     ):
+        run = last
         run.sequence_ids.append(sequence_id)
         run.message_counts.append(message_count)
         run.starts.append(payload_start)
         run.ends.append(end)
         if run.highest_sequence_ids is not None and highest is not None:
             run.highest_sequence_ids.append(highest)
+    elif with_sweeps and highest is None and _sweeps_on(last, producer_id):
+        sweep = last if type(last) is SendSweep else SendSweep(cast("SendRun", last))
+        items[-1] = sweep
+        sweep.add(producer_id, sequence_id, message_count, payload_start, end)
+        learn(buffer, position, sequence_at, payload_start, (producer_id, sequence_id, message_count))
+        return sweep.follow(end, max_total)
     else:
         run = SendRun(producer_id, buffer, sequence_id, message_count, payload_start, end)
         if highest is not None:
@@ -199,7 +224,14 @@ def _add_send(
     return end
 
 
-def _add_odd(items: list[Frame | SendRun], buffer: bytes, position: int, end: int) -> int:
+def _sweeps_on(last: Item | None, producer_id: int) -> bool:
+    """Whether a plain SEND of another producer than the last run's makes or lengthens a sweep."""
+    if type(last) is SendSweep:
+        return last.takes(producer_id)
+    return type(last) is SendRun and not last.flags and last.highest_sequence_ids is None and len(last) < STREAK
+
+
+def _add_odd(items: list[Item], buffer: bytes, position: int, end: int) -> int:
     """Append a SEND that is not plain, read by protobuf, or join it to the last run when both are of chunks."""
     command, payload_start = parse_command(buffer, position, end)
     run = send_run(command, buffer, payload_start, end)

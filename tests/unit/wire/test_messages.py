@@ -141,6 +141,12 @@ def test_cumulative() -> None:
     assert ack.ranges == [(7, 900, 901)]
 
 
+@pytest.mark.parametrize("ids", [[], [(7, -1)], [(7, 5), (7, 9)], [(7, 5), (7, 6)]])
+def test_cumulative_of_no_entry_or_several_is_left_to_protobuf(ids: list[tuple[int, int]]) -> None:
+    frame = ack_frame(ids, cumulative=True)
+    assert parse_ack_ids(frame, 0, len(frame)) is None
+
+
 def test_ids_as_java_writes_them() -> None:
     # partition, batch index and batch size do not matter for the ack of a whole entry (5.7)
     command = requests.ack(5, [])

@@ -6,7 +6,7 @@ import pytest
 
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands, frames
-from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
 
 def expected(
@@ -45,3 +45,12 @@ def test_dropped_duplicates() -> None:
     # 5.5: ledger and entry 2**64 - 1 for every one of them
     assert receipts(1, -1, -1, [4, 5, 6]) == expected(1, -1, -1, [4, 5, 6], step=0)
     assert receipts(1, -1, -1, [4], [9]) == expected(1, -1, -1, [4], [9], step=0)
+
+
+def test_scattered() -> None:
+    rows = [
+        (p, ledger, e, s) for p in (0, 300) for ledger in (1, 2**40) for e in (0, 127, 128, 9**9) for s in (0, 2**63)
+    ]
+    expected_frames = [expected(p, ledger, e, [s]) for p, ledger, e, s in rows]
+    assert scattered_receipts(*([row[i] for row in rows] for i in range(4))) == b"".join(expected_frames)
+    assert scattered_receipts([], [], [], []) == b""

@@ -12,6 +12,7 @@ from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import RunSplitter, SendRun
+from spark_pulsar.wire.sweeps import SendSweep
 
 PING = frames.command_frame(commands.ping())
 
@@ -104,6 +105,64 @@ def test_other_commands_end_a_run_and_keep_their_place() -> None:
     assert isinstance(second, SendRun)
     assert ping == Frame(data, first.ends[-1], first.ends[-1] + len(PING))
     assert (first.sequence_ids, second.sequence_ids) == ([200, 201], [202])
+
+
+class TestSweeps:
+    """Producers in turn."""
+
+    @staticmethod
+    def turns(*stretches: tuple[int, int]) -> bytes:
+        """SENDs of (producer, how many in a row)."""
+        return b"".join(send(producer, 300 + i) for producer, count in stretches for i in range(count))
+
+    @staticmethod
+    def kinds(data: bytes) -> list[tuple[str, int]]:
+        items = RunSplitter().feed_sends(data)
+        return [(type(item).__name__, 1 if isinstance(item, Frame) else len(item)) for item in items]
+
+    def test_two_producers_make_one(self) -> None:
+        data = self.turns((1, 1), (2, 1), (1, 2), (300, 7), (1, 1))
+        (sweep,) = RunSplitter().feed_sends(data)
+        assert isinstance(sweep, SendSweep)
+        assert sweep.buffer is data
+        assert sweep.producer_ids == [1, 2, 1, 1, *[300] * 7, 1]
+        assert sweep.sequence_ids == [300, 300, 300, 301, *range(300, 307), 300]
+        assert repr(sweep) == "SendSweep(entries=12)"
+
+    def test_one_producer_stays_a_run(self) -> None:
+        assert self.kinds(self.turns((1, 1))) == [("SendRun", 1)]
+        assert self.kinds(self.turns((1, 100))) == [("SendRun", 100)]
+        assert self.kinds(self.turns((1, 8), (2, 8), (1, 8))) == [("SendRun", 8)] * 3
+
+    def test_a_streak_ends_it(self) -> None:
+        streak = self.turns((1, 1), (2, 1), (3, 50), (1, 1), (2, 1))
+        assert self.kinds(streak) == [("SendSweep", 10), ("SendRun", 42), ("SendSweep", 2)]
+
+    def test_others_end_it_and_keep_their_place(self) -> None:
+        data = self.turns((1, 1), (2, 1)) + PING + self.turns((1, 1), (2, 1))
+        assert self.kinds(data) == [("SendSweep", 2), ("Frame", 1), ("SendSweep", 2)]
+        bad = bytearray(send(2, 5, stored=entry(b"x")))
+        bad[-1] ^= 1
+        chunk = odd_send(is_chunk=True)
+        java = send(2, 10, 5, 14)
+        for odd in (bytes(bad), chunk, java):
+            data = self.turns((1, 1), (2, 1)) + odd + self.turns((1, 1), (2, 1))
+            assert self.kinds(data) == [("SendSweep", 2), ("SendRun", 1), ("SendSweep", 2)]
+
+    def test_numbers_of_every_length(self) -> None:
+        producers = [0, 127, 128, 16_383, 16_384, 2**64 - 1]
+        ids = [0, 127, 128, 129, 16_383, 16_384, 2**35, 2**64 - 1]
+        rows = [(producer, at, count) for _ in range(3) for at in ids for producer in producers for count in (1, 200)]
+        (sweep,) = RunSplitter().feed_sends(b"".join(send(*row) for row in rows))
+        assert isinstance(sweep, SendSweep)
+        assert list(zip(sweep.producer_ids, sweep.sequence_ids, sweep.message_counts, strict=True)) == rows
+
+    def test_what_is_learnt_stays_bounded(self) -> None:
+        sweeps = RunSplitter()
+        for block in range(3):
+            for item in sweeps.feed_sends(b"".join(send(block * 10_000 + i, 5) for i in range(10_000))):
+                assert isinstance(item, SendSweep)
+                assert item.producer_ids == list(range(block * 10_000, block * 10_000 + 10_000))
 
 
 def test_an_unfinished_send_waits_for_the_next_buffer() -> None:
