@@ -10,7 +10,7 @@ Theory of operation
   caller's code and never waits for one: a fetch whose consumer is slow has its own connection, on which the
   thread stops reading (so TCP itself holds the broker back) while it goes on sending PINGs.
 * **Every wait has a deadline** (`deadlines.py`) that knows what is waited for and where, so a time-out says so.
-  Retries, with back-off (`retry.py`), happen only for lost connections and codes the protocol calls transient, and never
+  Retries, with back-off (`retry.py`), happen only for lost connections and codes the protocol calls transient, never
   beyond the operation's deadline. A conversation with the broker is a generator (`steps.py`), so that the same question
   about a thousand partitions costs a few round trips.
 * **Positions are "next to read"**: a `MessageId` whose batch index, when above 0, says that the messages before it in
