@@ -183,7 +183,7 @@ def test_a_wrong_checksum_is_named() -> None:
         (entry(num_chunks_from_msg=2, chunk_id=-1, uuid="u"), "chunk number"),
         (entry(partition_key="a", partition_key_b64_encoded=True), "base64"),
         (entry(partition_key="?" * 4, partition_key_b64_encoded=True), "base64"),
-        (entry(compression=1, uncompressed_size=2**32 - 1), "limit"),
+        (entry(b"x", compression=1, uncompressed_size=2**32 - 1), "limit"),
     ],
 )
 def test_hostile_entries_are_refused_with_id_and_reason(data: bytes, reason: str) -> None:
