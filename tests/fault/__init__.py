@@ -1,1 +1,1 @@
-"""Crashes, torn files and failing disks."""
+"""Faults: damaged files, failing disks, killed processes."""
