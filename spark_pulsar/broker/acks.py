@@ -126,7 +126,7 @@ def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int |
         return
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     info = ledger.ledgers.get(position.ledger_id)
-    if info is None or position.entry_id >= info.entries:
+    if info is None or not -1 <= position.entry_id < info.entries:  # L:-1 = everything before ledger L
         return
     sets: list[BatchSet] = []
     if bits is not None:

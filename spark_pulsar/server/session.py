@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
             return self._sends(item)
         buffer, start, end = item  # type: ignore[misc]
         ack = parse_ack_ids(buffer, start, end)
-        if ack is not None:
+        if ack is not None and ack.ranges:
             return AcksReceived(self.session_id, ack)
         try:
             command, payload_start = parse_command(buffer, start, end)
