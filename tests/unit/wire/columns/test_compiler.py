@@ -106,3 +106,24 @@ def test_directories_that_cannot_or_must_not_be_used(tmp_path: Path) -> None:
     everybodys.mkdir()
     everybodys.chmod(0o777)
     assert not compiler.usable(everybodys)
+
+
+def test_threads_and_forked_processes_share_the_kernels() -> None:
+    # Spark forks its Python workers; kernels run without the interpreter lock, so threads really meet in them.
+    program = """
+import os
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from spark_pulsar.wire.columns import decode, entries
+from tests.unit.wire.columns.test_entries import BATCH, KEYED
+
+slices = [entries.EntrySlice(data, 1, i) for i in range(500) for data in (BATCH, KEYED)]
+expected = decode.decode_entries(slices)
+child = os.fork()
+if child == 0:
+    os._exit(0 if decode.decode_entries(slices).equals(expected) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+with ThreadPoolExecutor(4) as pool:
+    assert all(batch.equals(expected) for batch in pool.map(decode.decode_entries, [slices] * 20))
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
