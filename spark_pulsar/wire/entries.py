@@ -18,8 +18,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from spark_pulsar.model.errors import CorruptMessage, MalformedFrame
 from spark_pulsar.wire import varint
 from spark_pulsar.wire.checksum import crc32c, crc32c_of
-from spark_pulsar.wire.frames import parse_command
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, BrokerEntryMetadata, MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import BrokerEntryMetadata, MessageMetadata
 
 CHECKSUM_MAGIC: Final = b"\x0e\x01"
 BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
@@ -84,13 +83,6 @@ def text_of(value: str | bytes) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-class ReceivedMessage(NamedTuple):
-    """A MESSAGE frame, taken apart."""
-
-    command: BaseCommand
-    entry: Entry
-
-
 def build_entry(metadata: MessageMetadata, payload: bytes | memoryview, with_checksum: bool = True) -> bytes:
     """The bytes of an entry, as a SEND carries them; CorruptMessage when `metadata` lack a required field.
 
@@ -126,14 +118,6 @@ def parse_entry(buffer: bytes, start: int = 0, end: int | None = None) -> Entry:
     metadata = MessageMetadata()
     _merge(metadata, buffer[start + 4 : payload_start], "metadata")
     return Entry(metadata, memoryview(buffer)[payload_start:end], checksum, broker_metadata)
-
-
-def parse_message_frame(buffer: bytes, start: int, end: int) -> ReceivedMessage:
-    """Take apart a MESSAGE frame. MalformedFrame when the frame is none, CorruptMessage when only its entry is bad."""
-    command, payload_start = parse_command(buffer, start, end)
-    if command.type != BaseCommand.MESSAGE:
-        raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command where a MESSAGE should be")
-    return ReceivedMessage(command, parse_entry(buffer, payload_start, end))
 
 
 def metadata_of(buffer: bytes, start: int, end: int) -> MessageMetadata:

@@ -73,14 +73,17 @@ class FrameSplitter:
         frames: list[Frame] = []
         if buffer is None:
             return frames
+        max_total = self._max_total
         position, size = 0, len(buffer)
-        while position < size:
-            end = self._frame_end(buffer, position, size)
-            if end < 0:
+        unpack = _SIZE.unpack_from
+        while size - position >= 4:
+            (total,) = unpack(buffer, position)
+            end = position + 4 + total
+            if end > size or not MIN_TOTAL_SIZE_BYTES <= total <= max_total:
                 break
             frames.append(Frame(buffer, position, end))
             position = end
-        self._hold(buffer, position)
+        self._keep(buffer, position)
         if self.failure is not None and not frames:
             raise self.failure
         return frames
@@ -97,28 +100,19 @@ class FrameSplitter:
             return None
         return b"".join(self._held)
 
-    def _hold(self, buffer: bytes, position: int) -> None:
-        """Keep what is left of `buffer` from `position` on for the next `feed`."""
-        rest = buffer[position:] if self.failure is None else b""
+    def _keep(self, buffer: bytes, position: int) -> None:
+        """Keep what is left of `buffer` from `position` on, the beginning of a frame, unless it can be none."""
+        rest = b"" if self.failure is not None else buffer[position:]
+        self._wanted_bytes = 4
+        if len(rest) >= 4:
+            (total,) = _SIZE.unpack_from(rest)
+            self._wanted_bytes += total
+            if not MIN_TOTAL_SIZE_BYTES <= total <= self._max_total:
+                allowed = f"{MIN_TOTAL_SIZE_BYTES} to {self._max_total}"
+                self.failure = MalformedFrame(f"a frame of {total} bytes is outside {allowed}")
+                rest = b""
         self._held = [rest] if rest else []
         self._held_bytes = len(rest)
-
-    def _frame_end(self, buffer: bytes, position: int, size: int) -> int:
-        """Where the frame at `position` ends; -1 when it is not whole (notes how much is wanted) or not a frame."""
-        if size - position < 4:
-            self._wanted_bytes = 4
-            return -1
-        (total,) = _SIZE.unpack_from(buffer, position)
-        if not MIN_TOTAL_SIZE_BYTES <= total <= self._max_total:
-            self.failure = MalformedFrame(
-                f"a frame of {total} bytes is outside {MIN_TOTAL_SIZE_BYTES} to {self._max_total}"
-            )
-            return -1
-        end: int = position + 4 + total
-        if end > size:
-            self._wanted_bytes = 4 + total
-            return -1
-        return end
 
 
 def command_frame(command: BaseCommand) -> bytes:

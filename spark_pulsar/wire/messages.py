@@ -1,4 +1,4 @@
-"""The broker's way out: many MESSAGE frames in one write; and what comes back for them: grouped acknowledgements.
+"""MESSAGE frames: many in one write, one taken apart; and what comes back for them: grouped acknowledgements.
 
 The command of a MESSAGE differs from entry to entry in the entry id alone, so for up to 128 entries a `Struct` writes
 totalSize, the unchanging front, one byte, and the unchanging rest; the stored bytes follow as they are.
@@ -15,7 +15,9 @@ from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.ids import signed, unsigned
 from spark_pulsar.wire import ack_sets as bitmaps
 from spark_pulsar.wire import varint
-from spark_pulsar.wire.frames import command_end
+from spark_pulsar.wire.entries import Entry, parse_entry
+from spark_pulsar.wire.frames import command_end, parse_command
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.varint import RAMP
 
 _SIZE: Final = Struct(">I")
@@ -124,6 +126,21 @@ def _options(redelivery_count: int, ack_set: int | None) -> bytes:
     if ack_set is not None:
         pieces += [b"\x20" + varint.encode(word) for word in bitmaps.words(ack_set)]
     return b"".join(pieces)
+
+
+class ReceivedMessage(NamedTuple):
+    """A MESSAGE frame, taken apart."""
+
+    command: BaseCommand
+    entry: Entry
+
+
+def parse_message_frame(buffer: bytes, start: int, end: int) -> ReceivedMessage:
+    """Take apart a MESSAGE frame. MalformedFrame when the frame is none, CorruptMessage when only its entry is bad."""
+    command, payload_start = parse_command(buffer, start, end)
+    if command.type != BaseCommand.MESSAGE:
+        raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command where a MESSAGE should be")
+    return ReceivedMessage(command, parse_entry(buffer, payload_start, end))
 
 
 class PlainAck(NamedTuple):

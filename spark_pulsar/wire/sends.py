@@ -123,15 +123,10 @@ class RunSplitter(FrameSplitter):
         max_total = self._max_total
         position, size = 0, len(buffer)
         header = HEADER.unpack_from
-        while position < size:
-            if size - position >= 8:
-                total, command_size = header(buffer, position)
-                end = position + 4 + total
-                is_whole = MIN_TOTAL_SIZE_BYTES <= total <= max_total and end <= size
-            else:
-                is_whole = False
-            if not is_whole:
-                self._frame_end(buffer, position, size)
+        while size - position >= 8:
+            total, command_size = header(buffer, position)
+            end = position + 4 + total
+            if end > size or not MIN_TOTAL_SIZE_BYTES <= total <= max_total:
                 break
             if buffer.startswith(_SEND_START, position + 8):
                 try:
@@ -142,7 +137,7 @@ class RunSplitter(FrameSplitter):
             else:
                 items.append(Frame(buffer, position, end))
                 position = end
-        self._hold(buffer, position)
+        self._keep(buffer, position)
         if self.failure is not None and not items:
             raise self.failure
         return items

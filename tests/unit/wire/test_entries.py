@@ -11,6 +11,7 @@ from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands, entries, frames
 from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.entries import Checksum, Kind
+from spark_pulsar.wire.messages import parse_message_frame
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 PING = frames.command_frame(commands.ping())
@@ -117,11 +118,11 @@ def test_incomplete_metadata_are_not_written() -> None:
 def test_message_frame() -> None:
     stored = entries.build_entry(metadata(), b"hello")
     frame = frames.payload_frame(commands.message(1, MessageId(7, 3, 2)), stored)
-    received = entries.parse_message_frame(b"xx" + frame, 2, 2 + len(frame))
+    received = parse_message_frame(b"xx" + frame, 2, 2 + len(frame))
     assert received.command.message.message_id.partition == 2
     assert bytes(received.entry.payload) == b"hello"
     with pytest.raises(MalformedFrame):
-        entries.parse_message_frame(PING, 0, len(PING))
+        parse_message_frame(PING, 0, len(PING))
 
 
 @pytest.mark.parametrize("with_checksum", [True, False])
