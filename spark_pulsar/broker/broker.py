@@ -21,7 +21,7 @@ from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
 
-from . import acks, events, last_id, lookup, producers, seek, sessions, stats, subscriptions
+from . import acks, events, last_id, lookup, publishing, seek, sessions, stats, subscribing
 from .core import Core
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.LOOKUP: lookup.on_lookup,
     BaseCommand.PARTITIONED_METADATA: lookup.on_partition_metadata,
     BaseCommand.GET_TOPICS_OF_NAMESPACE: lookup.on_topics_of_namespace,
-    BaseCommand.PRODUCER: producers.on_producer,
-    BaseCommand.CLOSE_PRODUCER: producers.on_close_producer,
-    BaseCommand.SUBSCRIBE: subscriptions.on_subscribe,
-    BaseCommand.FLOW: subscriptions.on_flow,
-    BaseCommand.UNSUBSCRIBE: subscriptions.on_unsubscribe,
-    BaseCommand.CLOSE_CONSUMER: subscriptions.on_close_consumer,
+    BaseCommand.PRODUCER: publishing.on_producer,
+    BaseCommand.CLOSE_PRODUCER: publishing.on_close_producer,
+    BaseCommand.SUBSCRIBE: subscribing.on_subscribe,
+    BaseCommand.FLOW: subscribing.on_flow,
+    BaseCommand.UNSUBSCRIBE: subscribing.on_unsubscribe,
+    BaseCommand.CLOSE_CONSUMER: subscribing.on_close_consumer,
     BaseCommand.ACK: acks.on_ack,
     BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: acks.on_redeliver,
     BaseCommand.SEEK: seek.on_seek,
@@ -91,7 +91,7 @@ class Broker:
             if namespace not in state.namespaces:
                 self.core.append(NamespaceSet(namespace, "{}"))
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            events.SendsReceived: self._bound(producers.on_sends),
+            events.SendsReceived: self._bound(publishing.on_sends),
             events.AcksReceived: self._bound(acks.on_acks),
             events.CommandReceived: self._on_command_received,
             events.UnknownCommandReceived: self._on_unknown_command_received,

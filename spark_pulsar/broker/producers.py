@@ -1,39 +1,15 @@
-"""Producers: creation, names, runs of SENDs, receipts, back-pressure (rules section 2; wire-protocol 5.4, 5.5)."""
+"""Producers: a name on a topic, held by a session (PR-2)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records import EntriesAppended
-from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError
-from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
-
-from . import sessions, topics
-from .effects import PauseReading, SendReceipts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_pulsar.wire.sends import SendRun
-
     from .core import Core
-    from .events import Flaw, SendsReceived
     from .sessions import Session
     from .topics import Topic
-
-FLAWS: Final[Mapping[Flaw, PulsarError]] = {
-    "checksum": ChecksumFailed("Checksum failed on the broker"),
-    "metadata": NotAllowed("The message metadata does not fit into the entry"),
-    "transaction": NotAllowed("Transactions are not enabled."),
-    "marker": NotAllowed("Markers and shadow messages are the broker's own"),
-}
-"""What a SEND with a flaw is answered with (PR-12)."""
-
-_RESUME_SHARE: Final = 2
-"""A paused session is read again when its pending publishes have sunk to limit / this."""
 
 
 class Producer:
@@ -80,207 +56,8 @@ class Producer:
             del self.topic.producers[self.name]
 
 
-# ---- opening and closing ----------------------------------------------------------------------------------------
-
-
-def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
-    """PRODUCER: opens a producer, or says why not."""
-    present = session.producers.get(command.producer_id)
-    if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
-        _tell_ready(core, session, command.request_id, present)
-        return
-    if command.HasField("schema"):
-        raise NotAllowed("Schemas are not built yet: create the producer without a schema (bytes)")
-    mode = command.producer_access_mode
-    if mode != ProducerAccessMode.Shared:
-        raise NotAllowed(f"Producer access mode {ProducerAccessMode.Name(mode)} is not built yet")
-    if command.txn_enabled:
-        raise NotAllowed("Transactions are not enabled.")
-    topic = topics.obtain(core, TopicName.parse(command.topic), may_create=True)
-    _open(core, session, command, topic, look_again=True)
-
-
-def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
-    name = command.producer_name or _fresh_name(core, topic)
-    holder = topic.producers.get(name)
-    if holder is not None:
-        busy = ProducerBusy(f"Producer with name '{name}' is already connected to topic '{topic.name}'")
-        if holder.session is session or not look_again:
-            raise busy
-        _when_holder_is_checked(core, session, command, topic, holder, busy)
-        return
-    limit = core.config.max_producers_per_topic
-    if limit and len(topic.producers) >= limit:
-        raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
-    initial = command.initial_subscription_name
-    if initial:
-        topics.create_initial_subscription(core, topic, initial)
-    properties = {pair.key: pair.value for pair in command.metadata}
-    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties)
-    producer.connected_ms = core.now_ms
-    producer.join()
-    core.when_durable(lambda: _tell_ready(core, session, command.request_id, producer))
-
-
-def _when_holder_is_checked(
-    core: Core, session: Session, command: CommandProducer, topic: Topic, holder: Producer, busy: ProducerBusy
-) -> None:
-    """The name is held over another connection: it stays there if that one still answers (PR-2)."""
-
-    def go_on(alive: bool) -> None:
-        if session.session_id not in core.sessions:
-            return
-        if alive and topic.producers.get(holder.name) is holder:
-            core.fail(session, command.request_id, busy)
-            return
-        try:
-            _open(core, session, command, topic, look_again=False)
-        except PulsarError as error:
-            sessions.refuse(core, session, error, command.request_id)
-
-    sessions.check_alive(core, holder.session, go_on)
-
-
-def _fresh_name(core: Core, topic: Topic) -> str:
-    """A name that no producer of this topic has, over all starts of this broker (PR-1)."""
-    while True:
-        name = f"{core.config.cluster_name}-{core.instance}-{core.producer_names_given}"
-        core.producer_names_given += 1
-        if name not in topic.producers:
-            return name
-
-
-def _tell_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
-    core.send(session, commands.producer_success(request_id, producer.name))
-
-
-def on_close_producer(core: Core, session: Session, command: CommandCloseProducer) -> None:
-    """CLOSE_PRODUCER: SUCCESS after the receipts of what was sent before, also for an unknown id."""
-    producer = session.producers.get(command.producer_id)
-    session.dropped_producers.discard(command.producer_id)
-    if producer is None:
-        core.succeed(session, command.request_id)
-        return
-    producer.leave()
-    if producer.entries_pending:
-        core.when_durable(lambda: core.succeed(session, command.request_id))
-    else:
-        core.succeed(session, command.request_id)
-
-
 def disconnect(core: Core, producer: Producer) -> None:
     """Close a producer from our side; what it still sends is dropped until the client opens it again."""
     producer.leave()
     producer.session.dropped_producers.add(producer.producer_id)
     core.send(producer.session, commands.close_producer(producer.producer_id))
-
-
-# ---- entries ----------------------------------------------------------------------------------------------------
-
-
-class _Stored:
-    """What is due when one run of entries is on disk: readers may see it, and its receipts go out."""
-
-    __slots__ = ("core", "producer", "run", "sends", "size_bytes")
-
-    def __init__(self, core: Core, producer: Producer, run: EntryRun, sends: SendRun, size_bytes: int) -> None:
-        self.core = core
-        self.producer = producer
-        self.run = run
-        self.sends = sends
-        self.size_bytes = size_bytes
-
-    def __call__(self) -> None:
-        core, producer, run, sends = self.core, self.producer, self.run, self.sends
-        producer.topic.confirm(core, run)
-        session = producer.session
-        entries = len(run.starts)
-        producer.entries_pending -= entries
-        if session.open:
-            core.effects.append(
-                SendReceipts(
-                    session.session_id,
-                    producer.producer_id,
-                    run.ledger_id,
-                    run.first_entry_id,
-                    sends.sequence_ids,
-                    sends.highest_sequence_ids,
-                )
-            )
-        _settle_publishes(core, session, entries, self.size_bytes)
-
-
-def on_sends(core: Core, event: SendsReceived) -> None:
-    """Consecutive SENDs of one producer: one check, one record, one write of receipts."""
-    session = core.sessions.get(event.session_id)
-    if session is None:
-        return
-    sessions.heard_from(session)
-    sends = event.run
-    producer = session.producers.get(sends.producer_id)
-    if producer is None:
-        if sends.producer_id not in session.dropped_producers:
-            sessions.end(core, session, f"SEND for producer {sends.producer_id}, which is not open")
-        return
-    if event.flaw is not None:
-        _refuse_sends(core, producer, sends, FLAWS[event.flaw])
-        return
-    topic = producer.topic
-    if topic.ledger.must_roll(core.now_ms, topic.roll_limits):
-        topics.open_ledger(core, topic)
-    info = topic.ledger.current
-    assert info is not None, "must_roll is true while no ledger is open"
-    entries = len(sends.ends)
-    messages = sum(sends.message_counts)
-    counts = None if messages == entries else sends.message_counts
-    run = EntryRun(info.ledger_id, info.entries, sends.buffer, sends.starts, sends.ends, counts)
-    core.append(EntriesAppended(run))
-    core.cache.insert(run)
-    size_bytes = run.ends[-1] - run.starts[0]
-    producer.entries_pending += entries
-    producer.messages_in += messages
-    producer.bytes_in += size_bytes
-    topic.messages_in += messages
-    topic.bytes_in += size_bytes
-    session.pending_publishes += entries
-    session.pending_publish_bytes += size_bytes
-    core.pending_publish_bytes += size_bytes
-    core.when_durable(_Stored(core, producer, run, sends, size_bytes))
-    if (
-        session.pending_publishes >= core.config.max_pending_publishes_per_session
-        or core.pending_publish_bytes >= core.config.max_pending_publish_bytes
-    ) and not session.reading_paused:
-        session.reading_paused = True
-        core.paused_sessions.add(session.session_id)
-        core.effects.append(PauseReading(session.session_id))
-
-
-def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:
-    """SEND_ERROR for each entry, in its place among the receipts (A2)."""
-
-    def tell() -> None:
-        for sequence_id in sends.sequence_ids:
-            core.send(producer.session, commands.send_error(producer.producer_id, sequence_id, error))
-
-    if producer.entries_pending:
-        core.when_durable(tell)
-    else:
-        tell()
-
-
-def _settle_publishes(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """Receipts went out: the session, and others that waited for memory, may be read again."""
-    session.pending_publishes -= entries
-    session.pending_publish_bytes -= size_bytes
-    core.pending_publish_bytes -= size_bytes
-    if not core.paused_sessions:
-        return
-    if core.pending_publish_bytes > core.config.max_pending_publish_bytes // _RESUME_SHARE:
-        candidates = []
-    else:
-        candidates = list(core.paused_sessions)
-    limit = core.config.max_pending_publishes_per_session // _RESUME_SHARE
-    for session_id in candidates:
-        paused = core.sessions[session_id]
-        if paused.pending_publishes <= limit:
-            sessions.resume_reading(core, paused)

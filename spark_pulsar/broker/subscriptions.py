@@ -1,44 +1,29 @@
-"""Subscriptions: coming into being, who may join, leaving, unsubscribing (sections 6, 7.1 and 7.2 of the rules)."""
+"""Subscriptions: a cursor, and the consumers connected to it (sections 6 and 7.1 of the rules)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.cursor import Cursor
 from spark_pulsar.ledger.cursor_records import CursorDeleted
-from spark_pulsar.model.errors import (
-    ConsumerBusy,
-    MetadataError,
-    NotAllowed,
-    ProducerBusy,
-    PulsarError,
-    SubscriptionNotFound,
-)
-from spark_pulsar.model.ids import Position, signed
-from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.pulsar_api_pb2 import (
-    CommandCloseConsumer,
-    CommandFlow,
-    CommandSubscribe,
-    CommandUnsubscribe,
-)
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
-from . import seek, sessions, topics
-from .consumers import Consumer
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.shared import SharedDispatcher
 
 if TYPE_CHECKING:
+    from spark_pulsar.ledger.cursor import Cursor
+
+    from .consumers import Consumer
     from .core import Core
     from .dispatch.base import Dispatcher
-    from .sessions import Session
     from .topics import Topic
 
-_RESERVED_PREFIX = "pulsar.repl"
-_RESERVED_NAMES = frozenset({"pulsar.dedup"})
-_READER_KEPT_MS = 60_000
+_RESERVED_PREFIX: Final = "pulsar.repl"
+_RESERVED_NAMES: Final = frozenset({"pulsar.dedup"})
+_READER_KEPT_MS: Final = 60_000
 """How long a reader's subscription waits for its client to come back after a seek."""
 
 
@@ -154,191 +139,6 @@ def check_subscription_name(name: str) -> None:
         raise ProducerBusy("Empty subscription name")
     if name.startswith(_RESERVED_PREFIX) or name in _RESERVED_NAMES:
         raise ProducerBusy("Subscription with reserved subscription name attempted")
-
-
-# ---- joining ----------------------------------------------------------------------------------------------------
-
-
-def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
-    """SUBSCRIBE: joins a subscription, which is created if need be; or says why not."""
-    if command.consumer_id in session.consumers:  # already there, whatever the request says (wire-protocol 5.6)
-        core.when_durable(lambda: core.succeed(session, command.request_id))
-        return
-    check_subscription_name(command.subscription)
-    _check_built(core, command)
-    topic = topics.obtain(core, TopicName.parse(command.topic), may_create=command.force_topic_creation)
-    subscription = topic.subscriptions.get(command.subscription)
-    if subscription is None:
-        subscription = _create(core, topic, command)
-    elif subscription.is_durable != command.durable:
-        kind = "Durable" if subscription.is_durable else "NonDurable"
-        raise NotAllowed(f"{kind} subscription with the same name already exists.")
-    join_when_free(core, session, command, subscription)
-
-
-def join_when_free(core: Core, session: Session, command: CommandSubscribe, subscription: Subscription) -> None:
-    """Join now, or when the seek that runs is over (CUR-11; never refused, C1)."""
-
-    def join() -> None:
-        if session.session_id in core.sessions:
-            try:
-                _join(core, session, command, subscription, look_again=True)
-            except PulsarError as error:
-                sessions.refuse(core, session, error, command.request_id)
-
-    if subscription.fenced:
-        subscription.waiting.append(join)
-    else:
-        join()
-
-
-def _check_built(core: Core, command: CommandSubscribe) -> None:
-    name = type_name(command.subType)
-    if name not in core.config.subscription_types:
-        raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
-    if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Shared):
-        raise NotAllowed(f"Subscription type {name} is not built yet")
-    if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5; nothing is ever compacted yet,
-        raise NotAllowed(
-            "readCompacted only allowed on failover or exclusive subscriptions"
-        )  # so the view is the topic
-    if command.HasField("schema"):
-        raise NotAllowed("Schemas are not built yet: subscribe without a schema (bytes)")
-
-
-def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription:
-    """A new subscription at its initial position (CUR-9, CUR-10)."""
-    properties = {pair.key: pair.value for pair in command.subscription_properties}
-    latest = command.initialPosition == CommandSubscribe.Latest
-    initial = topics.at_end(topic) if latest else topics.before_first(topic)
-    if command.durable:
-        if not core.config.allow_auto_subscription_creation:
-            raise SubscriptionNotFound("Subscription does not exist")
-        subscription = topics.create_subscription(core, topic, command.subscription, initial, properties)
-    else:
-        mark_delete = _reader_start(topic, command, initial)
-        cursor = Cursor(topic.ledger, command.subscription, mark_delete, properties=properties)
-        subscription = Subscription(core, topic, cursor)
-        topic.subscriptions[command.subscription] = subscription
-    if command.start_message_rollback_duration_sec:
-        since_ms = core.now_ms - 1000 * command.start_message_rollback_duration_sec
-        subscription.fenced = True
-        seek.place_at_time(core, subscription, since_ms, subscription.unfence)
-    return subscription
-
-
-def _reader_start(topic: Topic, command: CommandSubscribe, initial: Position) -> Position:
-    """Where a reader begins: at the entry it names, which is delivered too; beyond the end its initial position
-    decides (CUR-10)."""
-    if not command.HasField("start_message_id"):
-        return initial
-    wanted = Position(signed(command.start_message_id.ledgerId), signed(command.start_message_id.entryId))
-    if wanted > topic.ledger.last_position and wanted.entry_id >= 0:
-        return initial
-    return topic.ledger.previous_position(topic.ledger.at_or_after(wanted))
-
-
-def _join(
-    core: Core, session: Session, command: CommandSubscribe, subscription: Subscription, *, look_again: bool
-) -> None:
-    if subscription.topic.subscriptions.get(command.subscription) is not subscription:
-        raise MetadataError("The subscription was removed meanwhile")
-    config, topic = core.config, subscription.topic
-    if subscription.consumers:
-        if subscription.type != command.subType:
-            raise ConsumerBusy(
-                f"Subscription is of different type. Active subscription type of '{subscription.type_name}' is "
-                f"different than the connecting consumer's type '{type_name(command.subType)}'."
-            )
-        if command.subType == CommandSubscribe.Exclusive:
-            _when_owner_is_checked(core, session, command, subscription, look_again=look_again)
-            return
-    if config.max_consumers_per_topic and topic.consumer_count >= config.max_consumers_per_topic:
-        raise ConsumerBusy("Topic reached max consumers limit")
-    if config.max_consumers_per_subscription and len(subscription.consumers) >= config.max_consumers_per_subscription:
-        raise ConsumerBusy("Subscription reached max consumers limit")
-    consumer = Consumer(
-        session,
-        subscription,
-        command.consumer_id,
-        command.consumer_name,
-        command.priority_level,
-        command.consumer_epoch if command.HasField("consumer_epoch") else None,
-        {pair.key: pair.value for pair in command.metadata},
-        core.now_ms,
-    )
-    subscription.add(consumer, command.subType)
-
-    def ready() -> None:
-        core.succeed(session, command.request_id)
-        consumer.ready = True
-        core.wake(subscription)
-
-    core.when_durable(ready)
-
-
-def _when_owner_is_checked(
-    core: Core, session: Session, command: CommandSubscribe, subscription: Subscription, *, look_again: bool
-) -> None:
-    """An Exclusive subscription is taken: the newcomer gets it if the owner's connection is dead (EX-1)."""
-    owner = subscription.consumers[0]
-    busy = ConsumerBusy("Exclusive consumer is already connected")
-    if owner.session is session or not look_again:
-        raise busy
-
-    def go_on(alive: bool) -> None:
-        if session.session_id not in core.sessions:
-            return
-        try:
-            if alive and owner in subscription.consumers:
-                raise busy
-            if not subscription.is_durable and not subscription.consumers:
-                on_subscribe(core, session, command)  # the reader's subscription went with its owner
-            else:
-                _join(core, session, command, subscription, look_again=False)
-        except PulsarError as error:
-            sessions.refuse(core, session, error, command.request_id)
-
-    sessions.check_alive(core, owner.session, go_on)
-
-
-# ---- being there ------------------------------------------------------------------------------------------------
-
-
-def on_flow(core: Core, session: Session, command: CommandFlow) -> None:
-    """FLOW: more permits. Of an unknown consumer: ignored; of none at all: the connection ends (SUB-4)."""
-    if command.messagePermits == 0:
-        sessions.end(core, session, "FLOW without permits")
-        return
-    consumer = session.consumers.get(command.consumer_id)
-    if consumer is not None:
-        consumer.permits += command.messagePermits
-        consumer.permits_granted += command.messagePermits
-        core.wake(consumer.subscription)
-
-
-# ---- leaving ----------------------------------------------------------------------------------------------------
-
-
-def on_close_consumer(core: Core, session: Session, command: CommandCloseConsumer) -> None:
-    """CLOSE_CONSUMER: SUCCESS, also for an unknown id."""
-    consumer = session.consumers.get(command.consumer_id)
-    if consumer is not None:
-        consumer.subscription.remove(consumer)
-    core.succeed(session, command.request_id)
-
-
-def on_unsubscribe(core: Core, session: Session, command: CommandUnsubscribe) -> None:
-    """UNSUBSCRIBE: the subscription goes with its consumer, unless others are connected (CUR-16)."""
-    consumer = session.consumers.get(command.consumer_id)
-    if consumer is None:
-        raise MetadataError("Consumer not found")
-    subscription = consumer.subscription
-    if len(subscription.consumers) > 1 and not command.force:
-        raise MetadataError("Unconnected or shared consumer attempting to unsubscribe")
-    subscription.remove(consumer)
-    delete(core, subscription)
-    core.when_durable(lambda: core.succeed(session, command.request_id))
 
 
 def delete(core: Core, subscription: Subscription) -> None:

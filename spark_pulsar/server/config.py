@@ -66,7 +66,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
         if known is None:
             (unsupported if key in PULSAR_KEYS else unknown).append(key)
             continue
-        if text == "" and not known.empty_means_something:
+        if text == "":
             continue  # `key=` in broker.conf means: not set
         try:
             value = known.read(text)
@@ -94,13 +94,13 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
-    """How one key becomes a field: of BrokerConfig when `of_broker`, else of ServerConfig."""
+class Key:
+    """One key: the field it sets (of BrokerConfig when `of_broker`, else of ServerConfig), how, and what it is for."""
 
     field: str
     read: Callable[[str], Any]
     of_broker: bool = True
-    empty_means_something: bool = False
+    help: str = ""
 
 
 def _whole(text: str) -> int:
@@ -168,41 +168,187 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-KEYS: Final[Mapping[str, _Key]] = {
-    "bindAddress": _Key("bind_address", str, of_broker=False),
-    "brokerServicePort": _Key("port", _port, of_broker=False),
-    "webServicePort": _Key("http_port", _port, of_broker=False),
-    "dataDirectory": _Key("data_dir", Path, of_broker=False),
-    "journalSyncData": _Key("journal_sync", _switch, of_broker=False),
-    "journalMaxSizeMB": _Key("journal_segment_bytes", _times(_MIB), of_broker=False),
-    "clusterName": _Key("cluster_name", str),
-    "advertisedAddress": _Key("advertised_address", str),
-    "maxMessageSize": _Key("max_message_size_bytes", _positive),
-    "keepAliveIntervalSeconds": _Key("keep_alive_interval_ms", _times(1000)),
-    "connectionLivenessCheckTimeoutMillis": _Key("liveness_check_timeout_ms", _positive),
-    "allowAutoTopicCreation": _Key("allow_auto_topic_creation", _switch),
-    "allowAutoTopicCreationType": _Key("auto_topic_creation_partitioned", _creation_type),
-    "defaultNumPartitions": _Key("default_num_partitions", _positive),
-    "allowAutoSubscriptionCreation": _Key("allow_auto_subscription_creation", _switch),
-    "maxNumPartitionsPerPartitionedTopic": _Key("max_partitions_per_topic", _natural),
-    "maxTopicsPerNamespace": _Key("max_topics_per_namespace", _natural),
-    "maxProducersPerTopic": _Key("max_producers_per_topic", _natural),
-    "maxConsumersPerTopic": _Key("max_consumers_per_topic", _natural),
-    "maxConsumersPerSubscription": _Key("max_consumers_per_subscription", _natural),
-    "maxSubscriptionsPerTopic": _Key("max_subscriptions_per_topic", _natural),
-    "subscriptionTypesEnabled": _Key("subscription_types", _types),
-    "additionalNamespaces": _Key("namespaces", _namespaces),
-    "acknowledgmentAtBatchIndexLevelEnabled": _Key("batch_index_acks", _switch),
-    "maxUnackedMessagesPerConsumer": _Key("max_unacked_per_consumer", _natural),
-    "maxUnackedMessagesPerSubscription": _Key("max_unacked_per_subscription", _natural),
-    "dispatcherMaxRoundRobinBatchSize": _Key("round_robin_batch", _positive),
-    "dispatcherMaxReadSizeBytes": _Key("max_read_bytes", _positive),
-    "maxPendingPublishRequestsPerConnection": _Key("max_pending_publishes_per_session", _positive),
-    "maxMessagePublishBufferSizeInMB": _Key("max_pending_publish_bytes", _times(_MIB)),
-    "managedLedgerMaxEntriesPerLedger": _Key("ledger_max_entries", _positive),
-    "managedLedgerMaxSizePerLedgerMbytes": _Key("ledger_max_bytes", _times(_MIB)),
-    "managedLedgerMinLedgerRolloverTimeMinutes": _Key("ledger_min_age_ms", _times(60_000, _natural)),
-    "managedLedgerMaxLedgerRolloverTimeMinutes": _Key("ledger_max_age_ms", _times(60_000)),
-    "managedLedgerCacheSizeMB": _Key("cache_bytes", _times(_MIB, _natural)),
+KEYS: Final[Mapping[str, Key]] = {
+    "bindAddress": Key(
+        "bind_address",
+        str,
+        of_broker=False,
+        help="Address that both ports listen on.",
+    ),
+    "brokerServicePort": Key(
+        "port",
+        _port,
+        of_broker=False,
+        help="Port of the binary protocol; 0 chooses a free one.",
+    ),
+    "webServicePort": Key(
+        "http_port",
+        _port,
+        of_broker=False,
+        help="Port of the admin API and the metrics; 0 chooses a free one.",
+    ),
+    "dataDirectory": Key(
+        "data_dir",
+        Path,
+        of_broker=False,
+        help="Where journal, ledgers and checkpoint are kept (ours).",
+    ),
+    "journalSyncData": Key(
+        "journal_sync",
+        _switch,
+        of_broker=False,
+        help="Sync the journal to the disk before a receipt; false survives kill -9 but not power loss.",
+    ),
+    "journalMaxSizeMB": Key(
+        "journal_segment_bytes",
+        _times(_MIB),
+        of_broker=False,
+        help="Size of one journal segment.",
+    ),
+    "clusterName": Key(
+        "cluster_name",
+        str,
+        help="First part of generated producer names.",
+    ),
+    "advertisedAddress": Key(
+        "advertised_address",
+        str,
+        help="Host, or host:port, that lookups answer; empty: the address the client connected to.",
+    ),
+    "maxMessageSize": Key(
+        "max_message_size_bytes",
+        _positive,
+        help="Bytes of metadata and payload of one message, announced to clients.",
+    ),
+    "keepAliveIntervalSeconds": Key(
+        "keep_alive_interval_ms",
+        _times(1000),
+        help="Time between pings; a silent client is closed after two, and a handshake may take one.",
+    ),
+    "connectionLivenessCheckTimeoutMillis": Key(
+        "liveness_check_timeout_ms",
+        _positive,
+        help="How long an old connection may take to answer before its name is given away.",
+    ),
+    "allowAutoTopicCreation": Key(
+        "allow_auto_topic_creation",
+        _switch,
+        help="Whether using a missing topic creates it.",
+    ),
+    "allowAutoTopicCreationType": Key(
+        "auto_topic_creation_partitioned",
+        _creation_type,
+        help="partitioned or non-partitioned: what is created then.",
+    ),
+    "defaultNumPartitions": Key(
+        "default_num_partitions",
+        _positive,
+        help="Partitions of an automatically created partitioned topic.",
+    ),
+    "allowAutoSubscriptionCreation": Key(
+        "allow_auto_subscription_creation",
+        _switch,
+        help="Whether subscribing creates a missing subscription.",
+    ),
+    "maxNumPartitionsPerPartitionedTopic": Key(
+        "max_partitions_per_topic",
+        _natural,
+        help="Most partitions of a topic; 0: no limit.",
+    ),
+    "maxTopicsPerNamespace": Key(
+        "max_topics_per_namespace",
+        _natural,
+        help="Most topics and partitions of a namespace; 0: no limit.",
+    ),
+    "maxProducersPerTopic": Key(
+        "max_producers_per_topic",
+        _natural,
+        help="Most producers of a topic; 0: no limit.",
+    ),
+    "maxConsumersPerTopic": Key(
+        "max_consumers_per_topic",
+        _natural,
+        help="Most consumers of a topic; 0: no limit.",
+    ),
+    "maxConsumersPerSubscription": Key(
+        "max_consumers_per_subscription",
+        _natural,
+        help="Most consumers of a subscription; 0: no limit.",
+    ),
+    "maxSubscriptionsPerTopic": Key(
+        "max_subscriptions_per_topic",
+        _natural,
+        help="Most subscriptions of a topic; 0: no limit.",
+    ),
+    "subscriptionTypesEnabled": Key(
+        "subscription_types",
+        _types,
+        help="Subscription types that may be used, by commas.",
+    ),
+    "additionalNamespaces": Key(
+        "namespaces",
+        _namespaces,
+        help="Namespaces that exist from the start beside public/default, tenant/namespace by commas (ours).",
+    ),
+    "acknowledgmentAtBatchIndexLevelEnabled": Key(
+        "batch_index_acks",
+        _switch,
+        help="Whether messages inside a batch can be acknowledged one by one.",
+    ),
+    "maxUnackedMessagesPerConsumer": Key(
+        "max_unacked_per_consumer",
+        _natural,
+        help="Messages a Shared consumer may hold unacknowledged; 0: no limit.",
+    ),
+    "maxUnackedMessagesPerSubscription": Key(
+        "max_unacked_per_subscription",
+        _natural,
+        help="Messages a Shared subscription may hold unacknowledged; 0: no limit.",
+    ),
+    "dispatcherMaxRoundRobinBatchSize": Key(
+        "round_robin_batch",
+        _positive,
+        help="Messages a Shared consumer gets in one turn.",
+    ),
+    "dispatcherMaxReadSizeBytes": Key(
+        "max_read_bytes",
+        _positive,
+        help="Bytes of one read from storage.",
+    ),
+    "maxPendingPublishRequestsPerConnection": Key(
+        "max_pending_publishes_per_session",
+        _positive,
+        help="Entries of a connection that may wait for the disk before it is not read any more.",
+    ),
+    "maxMessagePublishBufferSizeInMB": Key(
+        "max_pending_publish_bytes",
+        _times(_MIB),
+        help="Entries of all connections that may wait for the disk.",
+    ),
+    "managedLedgerMaxEntriesPerLedger": Key(
+        "ledger_max_entries",
+        _positive,
+        help="Entries of one ledger.",
+    ),
+    "managedLedgerMaxSizePerLedgerMbytes": Key(
+        "ledger_max_bytes",
+        _times(_MIB),
+        help="Size of one ledger.",
+    ),
+    "managedLedgerMinLedgerRolloverTimeMinutes": Key(
+        "ledger_min_age_ms",
+        _times(60_000, _natural),
+        help="Least age of a ledger before it is followed by the next.",
+    ),
+    "managedLedgerMaxLedgerRolloverTimeMinutes": Key(
+        "ledger_max_age_ms",
+        _times(60_000),
+        help="Age at which a ledger is followed by the next.",
+    ),
+    "managedLedgerCacheSizeMB": Key(
+        "cache_bytes",
+        _times(_MIB, _natural),
+        help="Memory for recent entries, from which consumers near the tail are served.",
+    ),
 }
 """Every key that has an effect."""

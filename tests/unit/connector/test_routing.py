@@ -8,7 +8,7 @@ from spark_pulsar.connector.routing import KeylessRouter
 
 
 def routed(router: KeylessRouter, partitions: list[int]) -> list[int]:
-    array = np.array(partitions, np.int32)
+    array = np.array(partitions, np.int64)
     router.fill(array)
     return array.tolist()
 

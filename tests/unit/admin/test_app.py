@@ -1,0 +1,212 @@
+"""The admin API over a core in memory: paths, bodies, statuses."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_pulsar.admin.answers import Refused
+from spark_pulsar.admin.app import build_app, find_route
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.events import Requested
+from spark_pulsar.model.errors import PulsarError
+from tests.unit.broker.world import TOPIC, World, entry
+
+BASE = "/admin/v2/persistent/public/default"
+
+
+class Gate:
+    """The core of a world, as the server shows it to the admin API."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def core(self) -> Core:
+        return self._world.core
+
+    def ask(self, request: Callable[[Core], Any]) -> "asyncio.Future[Any]":
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def run(core: Core) -> None:
+            try:
+                result = request(core)
+            except PulsarError as error:
+                answer.set_exception(error)
+            else:
+                core.when_durable(lambda: answer.set_result(result))
+
+        self._world.happen([Requested(run)])
+        return answer
+
+
+def call(world: World | None, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, str], Any]:
+    """(status, headers, body as JSON or text) of one request."""
+    gate = None if world is None else Gate(world)
+    sent: list[Any] = []
+    raw, _, query = path.partition("?")
+    scope = {"type": "http", "method": method, "path": raw, "raw_path": raw.encode(), "query_string": query.encode()}
+    scope |= {"headers": [], "http_version": "1.1", "scheme": "http", "server": ("x", 80), "client": ("y", 1)}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(build_app(lambda: gate)(scope, receive, send))  # type: ignore[arg-type]
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    content = b"".join(message.get("body", b"") for message in sent[1:])
+    is_json = headers.get("content-type") == "application/json"
+    return sent[0]["status"], headers, json.loads(content) if is_json else content.decode()
+
+
+@pytest.mark.parametrize("body", [b"3", b'"3"', b'{"partitions":3,"properties":null}', b" 3\n"])
+def test_partitioned_topic_from_any_form_of_body(body: bytes) -> None:
+    # covers TN-8, T-12, T-16
+    world = World()
+    assert call(world, "PUT", f"{BASE}/t/partitions", body)[0] == 204
+    assert call(world, "GET", f"{BASE}/t/partitions")[2] == {"partitions": 3, "deleted": False}
+    assert len(world.state.topics) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "reason"),
+    [
+        ("PUT", "/t/partitions", b"0", 406, "Number of partitions should be more than 0"),
+        ("PUT", "/t/partitions", b"", 400, "partitions: want a number"),
+        ("PUT", "/t/partitions", b"{", 400, "The request body is no JSON"),
+        ("PUT", "/t/partitions", b"11", 406, "Number of partitions should be less than or equal to 10"),
+        ("PUT", "/plain/partitions", b"2", 409, "This topic already exists"),
+        ("PUT", "/parted/partitions", b"2", 409, "This topic already exists"),
+        ("PUT", "/a-partition-0/partitions", b"2", 412, "Partitioned Topic Name should not contain '-partition-'"),
+        ("POST", "/plain/partitions", b"2", 409, f"Topic {TOPIC[:-1]}plain is not the partitioned topic."),
+        ("POST", "/parted/partitions", b"1", 422, "Desired partitions 1 can't be less than the current partitions 2."),
+        ("GET", "/none/partitions", b"", 404, f"Topic {TOPIC[:-1]}none not found"),
+        ("DELETE", "/none/partitions", b"", 404, f"Topic {TOPIC[:-1]}none not found."),
+        ("DELETE", "/plain/partitions", b"", 409, "is a non-partitioned topic"),
+        ("DELETE", "/parted", b"", 409, "is a partitioned topic"),
+        ("DELETE", "/none", b"", 404, "not found"),
+        ("PUT", "/plain", b"", 409, "This topic already exists"),
+        ("PUT", "/f-partition-0", b"", 412, 'Can\'t create topic f-partition-0 with "-partition-"'),
+        ("PUT", "/parted-partition-7", b"", 412, "a number smaller than number of partition"),
+        ("GET", "/none/stats", b"", 404, "not found"),
+        ("GET", "/plain/partitioned-stats", b"", 404, "Partitioned Topic"),
+        ("DELETE", "/plain/subscription/none", b"", 404, "Subscription none not found"),
+    ],
+)
+def test_refusals(method: str, path: str, body: bytes, status: int, reason: str) -> None:
+    # covers TN-8; admin-rest 1.4
+    world = World(max_partitions_per_topic=10)
+    assert call(world, "PUT", f"{BASE}/plain")[0] == 204
+    assert call(world, "PUT", f"{BASE}/parted/partitions", b"2")[0] == 204
+    got, headers, answer = call(world, method, BASE + path, body)
+    assert (got, headers["content-type"]) == (status, "application/json")
+    assert reason in answer["reason"]
+
+
+def test_growing_and_deleting_partitions() -> None:
+    # covers TN-8, PT-7
+    world = World()
+    call(world, "PUT", f"{BASE}/t/partitions", b'{"partitions":1,"properties":{"k":"v"}}')
+    assert call(world, "POST", f"{BASE}/t/partitions", b"1")[0] == 204
+    assert call(world, "POST", f"{BASE}/t/partitions", b"3")[0] == 204
+    assert call(world, "GET", f"{BASE}/t/partitions")[2] == {
+        "partitions": 3,
+        "deleted": False,
+        "properties": {"k": "v"},
+    }
+    client = world.connect()
+    client.open_producer(topic=f"{TOPIC}-partition-1")
+    assert call(world, "DELETE", f"{BASE}/t/partitions")[0] == 412
+    assert call(world, "DELETE", f"{BASE}/t/partitions?force=true")[0] == 204
+    assert world.state.topics == {}
+    assert world.state.partitioned == {}
+
+
+def test_answer_comes_when_the_change_is_on_disk() -> None:
+    # covers DUR-7
+    world = World()
+    call(world, "PUT", f"{BASE}/t/partitions", b"2")
+    assert len(world.restart().state.topics) == 2
+
+
+def test_missing_namespace_and_other_domain() -> None:
+    world = World()
+    missing = "/admin/v2/persistent/public/missing"
+    assert call(world, "PUT", f"{missing}/t/partitions", b"2")[::2] == (404, {"reason": "Namespace not found"})
+    assert call(world, "GET", missing)[::2] == (404, {"reason": "Namespace does not exist"})
+    assert call(world, "GET", "/admin/v2/non-persistent/public/default")[::2] == (200, [])
+    assert call(world, "PUT", "/admin/v2/non-persistent/public/default/t/partitions", b"2")[0] == 405
+
+
+def test_names_are_decoded_once_and_segment_by_segment() -> None:
+    # covers T-8, T-9
+    world = World()
+    assert call(world, "PUT", f"{BASE}/a%20b%3Fc/partitions", b"1")[0] == 204
+    assert list(world.state.partitioned) == ["persistent://public/default/a b?c"]
+    assert call(world, "PUT", f"{BASE}/x%2Fy/partitions", b"1")[0] == 412
+
+
+def test_stats_tell_the_backlog_of_a_subscription() -> None:
+    # covers ST-2
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer("shared", subscription_type=1)
+    client.publish(1, entry("a"), entry("b"))
+    stats = call(world, "GET", f"{BASE}/t/stats")[2]
+    subscription = stats["subscriptions"]["shared"]
+    assert (subscription["msgBacklog"], subscription["type"]) == (2, "Shared")
+    assert len(subscription["consumers"]) == 1
+    assert stats["msgInCounter"] == 2
+    assert call(world, "GET", f"{BASE}/t/subscriptions")[2] == ["shared"]
+    assert call(world, "DELETE", f"{BASE}/t/subscription/shared")[0] == 412
+    assert call(world, "DELETE", f"{BASE}/t/subscription/shared?force=true")[0] == 204
+    assert call(world, "GET", f"{BASE}/t/subscriptions")[2] == []
+
+
+def test_partitioned_stats_sum_up() -> None:
+    # covers ST-5
+    world = World()
+    call(world, "PUT", f"{BASE}/p/partitions", b"2")
+    client = world.connect()
+    for index in range(2):
+        topic = f"persistent://public/default/p-partition-{index}"
+        client.open_producer(topic=topic, producer_id=index + 1)
+        client.open_consumer("s", consumer_id=index + 1, topic=topic)
+        client.publish(index + 1, entry("a"), entry("b"))
+        client.take_all()
+    stats = call(world, "GET", f"{BASE}/p/partitioned-stats")[2]
+    assert stats["metadata"] == {"partitions": 2, "deleted": False}
+    assert stats["subscriptions"]["s"]["msgBacklog"] == 4
+    assert len(stats["partitions"]) == 2
+
+
+def test_health_metrics_and_paths_that_are_not_there() -> None:
+    # covers T-1, T-20
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.publish(1, entry("a"))
+    assert call(world, "GET", "/admin/v2/brokers/health")[::2] == (200, "ok")
+    text = call(world, "GET", "/metrics")[2]
+    labels = f'cluster="standalone",namespace="public/default",subscription="s",topic="{TOPIC}"'
+    assert f"pulsar_subscription_back_log{{{labels}}} 1.0" in text
+    assert "process_resident_memory_bytes" in text
+    assert call(world, "GET", "/nowhere")[0] == 404
+    status, headers, answer = call(world, "POST", "/admin/v2/brokers/health")
+    assert (status, headers["allow"]) == (405, "GET")
+    assert answer["reason"]
+    assert call(world, "GET", "/admin/v2/tenants")[0] == 501
+    assert call(None, "GET", "/admin/v2/brokers/health")[0] == 503
+
+
+def test_topic_that_is_called_like_a_list() -> None:
+    assert "PUT" in find_route(["admin", "v2", "persistent", "t", "n", "partitioned"], "PUT")[0]
+    assert "GET" in find_route(["admin", "v2", "persistent", "t", "n", "partitioned"], "GET")[0]
+    with pytest.raises(Refused):
+        find_route(["admin", "v2", "elsewhere"], "GET")
