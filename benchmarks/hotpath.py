@@ -5,9 +5,10 @@
 Each line is one job over prepared bytes in 64 KB reads, as CPU time of this process: best of the rounds that fit into
 the given seconds. "peer" is the same job done entry by entry with protobuf (and the same CRC32C), the obvious way.
 
-One run, on 2 cores that six other jobs shared (load 7), Python 3.11.7, in entries/s: scan + receipts 1,277,000 at 100 B
-(peer 77,000), 220,000 when 1,000 producers take turns (71,000); MESSAGE frames 3,070,000 at 100 B (236,000), 645,000
-one by one (210,000), 535,000 of 10 KB; acknowledged ids 36,600,000 in order (1,909,000), 2,670,000 every second.
+Several runs on 2 cores that six other jobs shared (load 5 to 7), Python 3.11.7, in entries/s: scan + receipts
+1.0 to 1.28 M at 100 B (peer 67,000 to 82,000), 0.50 to 0.56 M when 1,000 producers take turns (70,000); MESSAGE frames
+2.0 to 3.4 M at 100 B (0.20 to 0.24 M), 0.38 to 0.65 M one by one (0.2 M), 0.53 M of 10 KB (0.2 M); acknowledged ids
+36 to 48 M in order (2 M), 2.1 to 3.4 M every second (1.6 to 2.4 M).
 """
 
 from __future__ import annotations
