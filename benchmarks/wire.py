@@ -3,8 +3,9 @@
     .venv/bin/python benchmarks/wire.py [--seconds 1.0] [--only WORD]
 
 Times are processor time of the one thread that works, the best of several runs over the same input, so that a neighbour
-on the machine spoils few of them. The targets of the project are printed beside the figures they belong to. "All columns" means the seven columns
-of the Spark connector; the entries are what a producer makes: 1,000 messages a batch with a key and a sequence id.
+on the machine spoils few of them. The targets of the project are printed beside the figures they belong to.
+"All Spark columns" means the seven columns of the connector; the entries are what a producer makes: 1,000 messages a
+batch with a key and a sequence id.
 """
 
 import argparse
