@@ -1,4 +1,4 @@
-"""The cache of recent runs, from which tailing consumers are served without reading a file."""
+"""The cache of recent entries, from which tailing consumers are served without reading a file."""
 
 from __future__ import annotations
 
@@ -7,43 +7,51 @@ from collections import deque
 from typing import Final
 
 from .entries import EntryRun
+from .scattered import EntriesScattered
 
 RUN_OVERHEAD_BYTES: Final = 400
 """What a cached run costs beside its buffer: the objects around it."""
 
+SCATTERED_OVERHEAD_BYTES: Final = 200
+"""The same for each entry of a scattered record."""
+
 _COMPACT_AT: Final = 64
+
+_Cached = EntryRun | EntriesScattered
+_Piece = EntryRun | tuple[EntriesScattered, int] | None
 
 
 class _LedgerRuns:
-    """The cached runs of one ledger, rising; those before `head` have left."""
+    """What is cached of one ledger, rising: runs, and entries as (record, index). Those before `head` have left."""
 
-    __slots__ = ("firsts", "head", "runs")
+    __slots__ = ("end", "firsts", "head", "pieces")
 
     def __init__(self) -> None:
-        self.runs: list[EntryRun | None] = []
+        self.pieces: list[_Piece] = []
         self.firsts: list[int] = []
         self.head = 0
+        self.end = 0
 
     def drop_first(self) -> None:
-        self.runs[self.head] = None
+        self.pieces[self.head] = None
         self.head += 1
-        if self.head >= _COMPACT_AT and self.head * 2 >= len(self.runs):
-            del self.runs[: self.head], self.firsts[: self.head]
+        if self.head >= _COMPACT_AT and self.head * 2 >= len(self.pieces):
+            del self.pieces[: self.head], self.firsts[: self.head]
             self.head = 0
 
 
 class EntryCache:
-    """Runs of entries by ledger, bounded in bytes; the oldest inserted leave first.
+    """Entries by ledger, bounded in bytes; the oldest inserted leave first.
 
-    Runs of a ledger are inserted in rising order (what is appended); anything else is not cached. A small run inside a
-    big buffer is copied out, so that the bound holds for what is really kept alive.
+    Entries of a ledger are inserted in rising order (what is appended); anything else is not cached. What is small
+    inside a big buffer is copied out, so that the bound holds for what is really kept alive.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.size_bytes = 0
         self._ledgers: dict[int, _LedgerRuns] = {}
-        self._order: deque[EntryRun] = deque()
+        self._order: deque[_Cached] = deque()
 
     def insert(self, run: EntryRun) -> None:
         """Keep a run just appended, at the cost of the oldest ones."""
@@ -51,16 +59,26 @@ class EntryCache:
         known = self._ledgers.get(run.ledger_id)
         if known is None:
             known = self._ledgers[run.ledger_id] = _LedgerRuns()
-        elif known.runs:
-            last = known.runs[-1]
-            if last is not None and last.end_entry_id > run.first_entry_id:
-                return
-        known.runs.append(run)
+        elif known.end > run.first_entry_id:
+            return
+        known.pieces.append(run)
         known.firsts.append(run.first_entry_id)
-        self._order.append(run)
-        self.size_bytes += len(run.buffer) + RUN_OVERHEAD_BYTES
-        while self.size_bytes > self.max_bytes and self._order:
-            self._evict()
+        known.end = run.first_entry_id + len(run.starts)
+        self._keep(run, len(run.buffer) + RUN_OVERHEAD_BYTES)
+
+    def insert_scattered(self, record: EntriesScattered) -> None:
+        """Keep entries of many ledgers just appended; a run is made of one only when it is looked up."""
+        record = record.compact()
+        ledgers = self._ledgers
+        for index, (ledger_id, entry_id) in enumerate(zip(record.ledger_ids, record.entry_ids, strict=True)):
+            known = ledgers.get(ledger_id)
+            if known is None:
+                known = ledgers[ledger_id] = _LedgerRuns()
+            if known.end <= entry_id:
+                known.pieces.append((record, index))
+                known.firsts.append(entry_id)
+                known.end = entry_id + 1
+        self._keep(record, len(record.buffer) + SCATTERED_OVERHEAD_BYTES * len(record))
 
     def lookup(self, ledger_id: int, entry_id: int) -> EntryRun | None:
         """The run that holds the entry, None when it is not here."""
@@ -70,25 +88,51 @@ class EntryCache:
         index = bisect_right(known.firsts, entry_id, known.head) - 1
         if index < known.head:
             return None
-        run = known.runs[index]
-        return run if run is not None and entry_id < run.end_entry_id else None
+        piece = known.pieces[index]
+        if type(piece) is tuple:
+            return piece[0].run(piece[1]) if known.firsts[index] == entry_id else None
+        assert isinstance(piece, EntryRun), "only pieces before the head have left"
+        return piece if entry_id < piece.end_entry_id else None
 
     def drop_ledger(self, ledger_id: int) -> None:
-        """Forget a ledger that is gone."""
+        """Forget a ledger that is gone. Its share of scattered records counts until those leave."""
         known = self._ledgers.pop(ledger_id, None)
         if known is not None:
-            for run in known.runs[known.head :]:
-                assert run is not None, "only runs before the head have left"
-                self.size_bytes -= len(run.buffer) + RUN_OVERHEAD_BYTES
+            for piece in known.pieces[known.head :]:
+                if isinstance(piece, EntryRun):
+                    self.size_bytes -= len(piece.buffer) + RUN_OVERHEAD_BYTES
 
-    def _evict(self) -> None:
-        run = self._order.popleft()
+    def _keep(self, cached: _Cached, size_bytes: int) -> None:
+        self._order.append(cached)
+        self.size_bytes += size_bytes
+        while self.size_bytes > self.max_bytes and self._order:
+            oldest = self._order.popleft()
+            if type(oldest) is EntryRun:
+                self._evict(oldest)
+            else:
+                assert isinstance(oldest, EntriesScattered), "there are two kinds"
+                self._evict_scattered(oldest)
+
+    def _evict(self, run: EntryRun) -> None:
         known = self._ledgers.get(run.ledger_id)
         # Insertion order is the ledger's order, so the oldest of all is the first of its ledger, unless the ledger
         # was dropped: then its bytes are counted out already.
-        if known is None or known.head == len(known.runs) or known.runs[known.head] is not run:
+        if known is None or known.head == len(known.pieces) or known.pieces[known.head] is not run:
             return
-        known.drop_first()
         self.size_bytes -= len(run.buffer) + RUN_OVERHEAD_BYTES
-        if known.head == len(known.runs):
+        known.drop_first()
+        if known.head == len(known.pieces):
             del self._ledgers[run.ledger_id]
+
+    def _evict_scattered(self, record: EntriesScattered) -> None:
+        self.size_bytes -= len(record.buffer) + SCATTERED_OVERHEAD_BYTES * len(record)
+        ledgers = self._ledgers
+        for ledger_id in record.ledger_ids:
+            known = ledgers.get(ledger_id)
+            if known is None or known.head == len(known.pieces):
+                continue
+            piece = known.pieces[known.head]
+            if type(piece) is tuple and piece[0] is record:
+                known.drop_first()
+                if known.head == len(known.pieces):
+                    del ledgers[ledger_id]

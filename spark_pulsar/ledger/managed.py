@@ -70,41 +70,64 @@ class ManagedLedger:
     last entry, where the next one will stand (or may, if a new ledger is opened first).
     """
 
-    __slots__ = ("_ids", "_partly_dropped", "appendable", "last_position", "ledgers", "topic_id", "total_entries")
+    __slots__ = (
+        "_gone_entries",
+        "_gone_position",
+        "_ids",
+        "_last",
+        "_partly_dropped",
+        "ledgers",
+        "open_ledger",
+        "topic_id",
+    )
 
     def __init__(self, topic_id: int) -> None:
         self.topic_id = topic_id
         self.ledgers: dict[int, LedgerInfo] = {}
         self._ids: list[int] = []
         self._partly_dropped: set[int] = set()
-        self.total_entries = 0
-        """Entries ever taken: the ordinal of the last one."""
-        self.last_position = EARLIEST
-        """The last entry ever taken (also when trimmed meanwhile), EARLIEST when there was none."""
-        self.appendable = False
-        """Whether the last ledger was opened by this process: a recovered one takes no more entries (ML-1)."""
+        self._last: LedgerInfo | None = None
+        # What is known of the topic when no ledger tells: entries taken, and the last one before `_last`.
+        self._gone_entries = 0
+        self._gone_position = EARLIEST
+        self.open_ledger: LedgerInfo | None = None
+        """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
 
     # Questions
 
     @property
+    def total_entries(self) -> int:
+        """Entries ever taken: the ordinal of the last one."""
+        last = self._last
+        return self._gone_entries if last is None else last.base + last.entries
+
+    @property
+    def last_position(self) -> Position:
+        """The last entry ever taken (also when trimmed meanwhile), EARLIEST when there was none."""
+        last = self._last
+        return Position(last.ledger_id, last.entries - 1) if last is not None and last.entries else self._gone_position
+
+    @property
+    def appendable(self) -> bool:
+        """Whether a ledger takes entries."""
+        return self.open_ledger is not None
+
+    @property
     def current(self) -> LedgerInfo | None:
         """The ledger that is not sealed, also when it was recovered and takes no more."""
-        if not self._ids:
-            return None
-        info = self.ledgers[self._ids[-1]]
-        return info if info.sealed_ms is None else None
+        info = self._last
+        return info if info is not None and info.sealed_ms is None else None
 
     def must_roll(self, now_ms: int, limits: RollLimits) -> bool:
         """Whether a new ledger must be opened before the next append: none is open, or it is full (ML-1, ML-2)."""
-        info = self.current
-        return info is None or not self.appendable or is_full(info, now_ms, limits)
+        info = self.open_ledger
+        return info is None or is_full(info, now_ms, limits)
 
     @property
     def next_entry_id(self) -> int:
         """The id the next entry of the open ledger gets."""
-        info = self.current
-        assert info is not None, "a ledger is opened before entries are appended"
-        return info.entries
+        assert self.open_ledger is not None, "a ledger is opened before entries are appended"
+        return self.open_ledger.entries
 
     @property
     def first_position(self) -> Position:
@@ -114,10 +137,10 @@ class ManagedLedger:
     @property
     def end_position(self) -> Position:
         """Where the next entry stands as far as is known now: in the last ledger, one past its last entry."""
-        if self._ids and self._ids[-1] >= self.last_position.ledger_id:
-            info = self.ledgers[self._ids[-1]]
-            return Position(info.ledger_id, info.entries)
-        return Position(self.last_position.ledger_id, self.last_position.entry_id + 1)
+        last = self._last
+        if last is not None:
+            return Position(last.ledger_id, last.entries)
+        return self._gone_position.next_in_ledger
 
     def at_or_after(self, position: Position) -> Position:
         """The first readable entry at or after the position; the end when there is none (CUR-10, CUR-11)."""
@@ -217,18 +240,27 @@ class ManagedLedger:
 
     # Changes, for DurableState only
 
+    def restore(self, total_entries: int, last_position: Position) -> None:
+        """What is known of a topic whose ledgers are added next."""
+        self._gone_entries, self._gone_position = total_entries, last_position
+
     def add(self, info: LedgerInfo) -> None:
         """Append a ledger to the chain."""
         assert not self._ids or info.ledger_id > self._ids[-1], "ledger ids rise (ML-1)"
+        self._gone_position = self.last_position
         self.ledgers[info.ledger_id] = info
         self._ids.append(info.ledger_id)
+        self._last = info
 
     def remove(self, ledger_ids: Iterable[int]) -> list[int]:
         """Take ledgers out of the chain; returns those that were there."""
+        self._gone_entries, self._gone_position = self.total_entries, self.last_position
         removed = [ledger_id for ledger_id in ledger_ids if self.ledgers.pop(ledger_id, None) is not None]
-        if removed:
-            self._ids = list(self.ledgers)
-            self._partly_dropped.difference_update(removed)
+        self._ids = list(self.ledgers)
+        self._last = self.ledgers[self._ids[-1]] if self._ids else None
+        if self._last is not self.open_ledger:
+            self.open_ledger = None
+        self._partly_dropped.difference_update(removed)
         return removed
 
     def drop_before(self, ledger_id: int, first_entry_id: int) -> None:

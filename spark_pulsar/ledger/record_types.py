@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import cursor_records, records
+from . import cursor_records, records, scattered
 from .records import Record, UnknownRecord
 
 RECORD_TYPES: Final[dict[int, type[Record]]] = {
     record_type.TYPE: record_type
     for record_type in (
         records.EntriesAppended,
+        scattered.EntriesScattered,
         records.CounterSet,
         records.TopicCreated,
         records.TopicDeleted,

@@ -113,18 +113,12 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             state.partitioned[name] = PartitionedTopic(name, partitions, json.loads(properties))
         for topic_id, name, created_ms, properties, total, last_ledger, last_entry in tables.get("topics", ()):
             ledger = ManagedLedger(topic_id)
-            ledger.total_entries = total
-            ledger.last_position = Position(last_ledger, last_entry)
+            ledger.restore(total, Position(last_ledger, last_entry))
             state.add_topic(TopicState(topic_id, name, created_ms, json.loads(properties), ledger))
         for row in sorted(tables.get("ledgers", ())):
             info = LedgerInfo(*row)
             state.add_ledger(info)
-            ledger = state.topics[info.topic_id].ledger
-            ledger.drop_before(info.ledger_id, info.first_entry_id)
-            # A topic's row is written when ledgers leave it; what its ledgers say is newer.
-            ledger.total_entries = max(ledger.total_entries, info.base + info.entries)
-            if info.entries:
-                ledger.last_position = max(ledger.last_position, Position(info.ledger_id, info.entries - 1))
+            state.topics[info.topic_id].ledger.drop_before(info.ledger_id, info.first_entry_id)
         for row in tables.get("cursors", ()):
             _load_cursor(state, *row)
         for cursor_id, ledger_id, ranges in tables.get("cursor_ranges", ()):
@@ -177,10 +171,9 @@ def _topic_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | None:
 
 
 def _ledger_values(state: DurableState, ledger_id: int) -> tuple[Any, ...] | None:
-    ledger = state.managed_ledger_of(ledger_id)
-    if ledger is None:
+    info = state.ledgers.get(ledger_id)
+    if info is None:
         return None
-    info = ledger.ledgers[ledger_id]
     return (
         info.topic_id,
         info.base,

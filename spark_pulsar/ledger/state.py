@@ -8,50 +8,19 @@ after that moment are applied, equals the live one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any, Final
-
-from spark_pulsar.model.ids import Position
 
 from . import cursor_records as cr
 from . import records as r
 from .cursor import Cursor
 from .managed import LedgerInfo, ManagedLedger
+from .topics import PartitionedTopic, TopicState
+from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS, InvalidRecord
 
-NEXT_TOPIC: Final = "next.topic"
-NEXT_LEDGER: Final = "next.ledger"
-NEXT_CURSOR: Final = "next.cursor"
+__all__ = ["DurableState", "InvalidRecord", "PartitionedTopic", "TopicState"]
+
 _DEFAULT_NAMESPACE: Final = "public/default"
-
-
-class InvalidRecord(ValueError):
-    """The record does not fit the state: it names something unknown, or is out of order. A mistake of its maker."""
-
-
-@dataclass(slots=True)
-class TopicState:
-    """A topic, or one partition of one: its managed ledger and its durable cursors by subscription name."""
-
-    topic_id: int
-    name: str
-    created_ms: int
-    properties: dict[str, str]
-    ledger: ManagedLedger
-    cursors: dict[str, Cursor] = field(default_factory=dict)
-
-    def slowest_mark_delete(self) -> Position | None:
-        """The lowest mark-delete of the durable cursors, None when there is none."""
-        return min((cursor.mark_delete for cursor in self.cursors.values()), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionedTopic:
-    """Metadata of a partitioned topic."""
-
-    name: str
-    partitions: int
-    properties: Mapping[str, str]
 
 
 class DurableState:
@@ -75,37 +44,16 @@ class DurableState:
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""
-        self._dirty_ledgers = self.dirty["ledgers"]
+        self.dirty_ledgers: set[int] = self.dirty["ledgers"]
         self.gone_cursor_ledgers: set[tuple[int, int]] = set()
         """(cursor id, ledger id) of acked ranges that went with their cursor since the last checkpoint."""
         self.cursor_topics: dict[int, int] = {}
-        self._ledgers: dict[int, ManagedLedger] = {}
-        self._appliers: dict[type[r.Record], Callable[[Any], None]] = {
-            r.EntriesAppended: self._entries_appended,
-            r.CounterSet: self._counter_set,
-            r.TopicCreated: self._topic_created,
-            r.TopicDeleted: self._topic_deleted,
-            r.TopicPropertiesSet: self._topic_properties_set,
-            r.PartitionedTopicSet: self._partitioned_topic_set,
-            r.PartitionedTopicDeleted: self._partitioned_topic_deleted,
-            r.NamespaceSet: self._namespace_set,
-            r.NamespaceDeleted: self._namespace_deleted,
-            r.LedgerOpened: self._ledger_opened,
-            r.LedgerSealed: self._ledger_sealed,
-            r.LedgersTrimmed: self._ledgers_trimmed,
-            r.EntriesDropped: self._entries_dropped,
-            cr.CursorCreated: self._cursor_created,
-            cr.CursorDeleted: self._cursor_deleted,
-            cr.CursorAcked: self._cursor_acked,
-            cr.CursorMarkDeleted: self._cursor_mark_deleted,
-            cr.CursorReset: self._cursor_reset,
-            cr.CursorRedelivered: self._cursor_redelivered,
-            cr.CursorPropertiesSet: self._cursor_properties_set,
-        }
+        self.ledgers: dict[int, LedgerInfo] = {}
+        """Every existing ledger by its id."""
 
     def apply(self, record: r.Record) -> None:
         """Give a record its effect. InvalidRecord when it does not fit."""
-        self._appliers[type(record)](record)
+        TRANSITIONS[type(record)](self, record)
 
     # Ids that the next records use; they rise and are never used twice, because the records that use them move them.
 
@@ -128,20 +76,34 @@ class DurableState:
 
     def managed_ledger_of(self, ledger_id: int) -> ManagedLedger | None:
         """The chain that the ledger belongs to, None when the ledger does not exist (any more)."""
-        return self._ledgers.get(ledger_id)
+        info = self.ledgers.get(ledger_id)
+        return None if info is None else self.topics[info.topic_id].ledger
 
     def ledger_ids(self) -> set[int]:
         """Ids of all existing ledgers."""
-        return set(self._ledgers)
+        return set(self.ledgers)
+
+    def next_entry_ids(self, ledger_ids: Iterable[int]) -> list[int]:
+        """The entry ids that entries appended to these open ledgers in this order get, for EntriesScattered."""
+        ledgers = self.ledgers
+        following: dict[int, int] = {}
+        known = following.get
+        ids: list[int] = []
+        for ledger_id in ledger_ids:
+            entry_id = known(ledger_id)
+            if entry_id is None:
+                entry_id = ledgers[ledger_id].entries
+            following[ledger_id] = entry_id + 1
+            ids.append(entry_id)
+        return ids
 
     def first_needed_entry(self, ledger_id: int) -> int | None:
         """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable
         cursor's mark-delete, or the first readable one when no durable cursor exists. None when the ledger is gone."""
-        ledger = self._ledgers.get(ledger_id)
-        if ledger is None:
+        info = self.ledgers.get(ledger_id)
+        if info is None:
             return None
-        info = ledger.ledgers[ledger_id]
-        slowest = self.topics[ledger.topic_id].slowest_mark_delete()
+        slowest = self.topics[info.topic_id].slowest_mark_delete()
         if slowest is None or slowest.ledger_id < ledger_id:
             return info.first_entry_id
         if slowest.ledger_id > ledger_id:
@@ -165,199 +127,7 @@ class DurableState:
     def finish_recovery(self) -> None:
         """Called once after loading and replaying: recovered ledgers take no more entries (ML-1)."""
         for topic in self.topics.values():
-            topic.ledger.appendable = False
-
-    # Entries and counters
-
-    def _entries_appended(self, record: r.EntriesAppended) -> None:
-        run = record.run
-        ledger_id = run.ledger_id
-        ledger = self._ledgers.get(ledger_id)
-        if ledger is None:
-            raise InvalidRecord(f"entries for ledger {ledger_id}, which does not exist")
-        info = ledger.ledgers[ledger_id]
-        if info.sealed_ms is not None or run.first_entry_id != info.entries:
-            raise InvalidRecord(f"{run!r} does not continue ledger {ledger_id} ({info.entries} entries, {info=})")
-        count = len(run.starts)
-        if count == 1 and run.message_counts is None:
-            info.size_bytes += run.ends[0] - run.starts[0]
-            info.messages += 1
-        else:
-            info.size_bytes += run.size_bytes
-            info.messages += run.messages
-        info.entries += count
-        ledger.total_entries += count
-        ledger.last_position = Position(ledger_id, info.entries - 1)
-        self._dirty_ledgers.add(ledger_id)
-
-    def _counter_set(self, record: r.CounterSet) -> None:
-        self.counters[record.name] = record.value
-        self.dirty["counters"].add(record.name)
-
-    def _use_id(self, counter: str, used: int) -> None:
-        if used < self.counters[counter]:
-            raise InvalidRecord(f"{counter}: id {used} was used before")
-        self.counters[counter] = used + 1
-        self.dirty["counters"].add(counter)
-
-    # Topics and namespaces
-
-    def _topic(self, topic_id: int) -> TopicState:
-        topic = self.topics.get(topic_id)
-        if topic is None:
-            raise InvalidRecord(f"topic {topic_id} does not exist")
-        return topic
-
-    def _topic_created(self, record: r.TopicCreated) -> None:
-        if record.name in self.topics_by_name:
-            raise InvalidRecord(f"topic {record.name} exists")
-        self._use_id(NEXT_TOPIC, record.topic_id)
-        self.add_topic(
-            TopicState(
-                record.topic_id,
-                record.name,
-                record.created_ms,
-                dict(record.properties),
-                ManagedLedger(record.topic_id),
-            )
-        )
-        self.dirty["topics"].add(record.topic_id)
-
-    def _topic_deleted(self, record: r.TopicDeleted) -> None:
-        topic = self._topic(record.topic_id)
-        if topic.cursors or topic.ledger.ledgers:
-            raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
-        del self.topics[topic.topic_id]
-        del self.topics_by_name[topic.name]
-        self.dirty["topics"].add(topic.topic_id)
-
-    def _topic_properties_set(self, record: r.TopicPropertiesSet) -> None:
-        self._topic(record.topic_id).properties = dict(record.properties)
-        self.dirty["topics"].add(record.topic_id)
-
-    def _partitioned_topic_set(self, record: r.PartitionedTopicSet) -> None:
-        self.partitioned[record.name] = PartitionedTopic(record.name, record.partitions, dict(record.properties))
-        self.dirty["partitioned_topics"].add(record.name)
-
-    def _partitioned_topic_deleted(self, record: r.PartitionedTopicDeleted) -> None:
-        if self.partitioned.pop(record.name, None) is None:
-            raise InvalidRecord(f"partitioned topic {record.name} does not exist")
-        self.dirty["partitioned_topics"].add(record.name)
-
-    def _namespace_set(self, record: r.NamespaceSet) -> None:
-        self.namespaces[record.name] = record.policies
-        self.dirty["namespaces"].add(record.name)
-
-    def _namespace_deleted(self, record: r.NamespaceDeleted) -> None:
-        if self.namespaces.pop(record.name, None) is None:
-            raise InvalidRecord(f"namespace {record.name} does not exist")
-        self.dirty["namespaces"].add(record.name)
-
-    # Ledgers
-
-    def _ledger_opened(self, record: r.LedgerOpened) -> None:
-        ledger = self._topic(record.topic_id).ledger
-        if ledger.current is not None:
-            raise InvalidRecord(f"topic {record.topic_id} has an open ledger")
-        self._use_id(NEXT_LEDGER, record.ledger_id)
-        self.add_ledger(LedgerInfo(record.ledger_id, record.topic_id, ledger.total_entries, record.opened_ms))
-        ledger.appendable = True
-        self._dirty_ledgers.add(record.ledger_id)
-
-    def _ledger_sealed(self, record: r.LedgerSealed) -> None:
-        ledger = self._topic(record.topic_id).ledger
-        info = ledger.current
-        if info is None or info.ledger_id != record.ledger_id:
-            raise InvalidRecord(f"ledger {record.ledger_id} is not open")
-        if info.entries == 0:
-            self._remove_ledgers(ledger, (record.ledger_id,))
-        info.sealed_ms = record.sealed_ms
-        ledger.appendable = False
-        self._dirty_ledgers.add(record.ledger_id)
-
-    def _ledgers_trimmed(self, record: r.LedgersTrimmed) -> None:
-        topic = self._topic(record.topic_id)
-        ledger = topic.ledger
-        front = ledger.ledger_ids()[: len(record.ledger_ids)]
-        if list(record.ledger_ids) != front:
-            raise InvalidRecord(f"ledgers {record.ledger_ids} are not the oldest of topic {topic.name}: {front}")
-        if not front:
-            return
-        last = ledger.ledgers[front[-1]]
-        for cursor in topic.cursors.values():
-            # Nobody can consume what is gone: a cursor inside stands behind it from now on.
-            if cursor.mark_delete.ledger_id <= last.ledger_id:
-                cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
-                self.dirty["cursors"].add(cursor.cursor_id)
-        self._remove_ledgers(ledger, front)
-        for cursor in topic.cursors.values():
-            cursor.absorb()
-
-    def _remove_ledgers(self, ledger: ManagedLedger, ledger_ids: tuple[int, ...] | list[int]) -> None:
-        for ledger_id in ledger.remove(ledger_ids):
-            del self._ledgers[ledger_id]
-            self._dirty_ledgers.add(ledger_id)
-            self.dirty["topics"].add(ledger.topic_id)
-
-    def _entries_dropped(self, record: r.EntriesDropped) -> None:
-        ledger = self._topic(record.topic_id).ledger
-        if record.ledger_id not in ledger.ledgers:
-            raise InvalidRecord(f"ledger {record.ledger_id} does not exist")
-        ledger.drop_before(record.ledger_id, record.first_entry_id)
-        self._dirty_ledgers.add(record.ledger_id)
-
-    # Cursors
-
-    def _cursor(self, cursor_id: int) -> Cursor:
-        cursor = self.cursors.get(cursor_id)
-        if cursor is None:
-            raise InvalidRecord(f"cursor {cursor_id} does not exist")
-        self.dirty["cursors"].add(cursor_id)
-        return cursor
-
-    def _cursor_created(self, record: cr.CursorCreated) -> None:
-        topic = self._topic(record.topic_id)
-        if record.name in topic.cursors:
-            raise InvalidRecord(f"subscription {record.name} of {topic.name} exists")
-        self._use_id(NEXT_CURSOR, record.cursor_id)
-        self.add_cursor(
-            topic,
-            Cursor(
-                topic.ledger,
-                record.name,
-                Position(record.ledger_id, record.entry_id),
-                cursor_id=record.cursor_id,
-                created_ms=record.created_ms,
-                properties=record.properties,
-            ),
-        )
-        self.dirty["cursors"].add(record.cursor_id)
-
-    def _cursor_deleted(self, record: cr.CursorDeleted) -> None:
-        cursor = self._cursor(record.cursor_id)
-        del self.cursors[record.cursor_id]
-        del self.topics[self.cursor_topics.pop(record.cursor_id)].cursors[cursor.name]
-        for ledger_id in (*cursor.acked.ledgers(), *cursor.changed_ledgers):
-            self.gone_cursor_ledgers.add((record.cursor_id, ledger_id))
-
-    def _cursor_acked(self, record: cr.CursorAcked) -> None:
-        cursor = self._cursor(record.cursor_id)
-        if record.ranges:
-            cursor.acknowledge(record.ranges)
-        for ledger_id, entry_id, bits in record.batch_sets:
-            cursor.acknowledge_batch(ledger_id, entry_id, bits)
-
-    def _cursor_mark_deleted(self, record: cr.CursorMarkDeleted) -> None:
-        self._cursor(record.cursor_id).advance_mark_delete(Position(record.ledger_id, record.entry_id))
-
-    def _cursor_reset(self, record: cr.CursorReset) -> None:
-        self._cursor(record.cursor_id).reset(Position(record.ledger_id, record.entry_id))
-
-    def _cursor_redelivered(self, record: cr.CursorRedelivered) -> None:
-        self._cursor(record.cursor_id).redeliver(record.ranges)
-
-    def _cursor_properties_set(self, record: cr.CursorPropertiesSet) -> None:
-        self._cursor(record.cursor_id).properties = dict(record.properties)
+            topic.ledger.open_ledger = None
 
     # Building blocks that loading from rows shares with the records
 
@@ -368,9 +138,8 @@ class DurableState:
 
     def add_ledger(self, info: LedgerInfo) -> None:
         """Put a ledger at the end of its topic's chain."""
-        ledger = self.topics[info.topic_id].ledger
-        ledger.add(info)
-        self._ledgers[info.ledger_id] = ledger
+        self.topics[info.topic_id].ledger.add(info)
+        self.ledgers[info.ledger_id] = info
 
     def add_cursor(self, topic: TopicState, cursor: Cursor) -> None:
         """Register a durable cursor of a topic."""

@@ -19,12 +19,13 @@ from .background import Background
 from .checkpoint import Checkpoint, JournalMark
 from .disk import Disk
 from .journal import Journal
+from .journal_reader import JournalReader
 from .layout import Layout, take_lock
 from .ledger_files import Extent, LedgerFiles
 from .recovery import Replay, replay
 from .run_index import RunIndex
 from .segments import SEGMENT_BYTES, Segment, SegmentFiles
-from .settle import LedgerPlan, SettlePlan, Settler, SettlingStopped, read_run
+from .settle import LedgerPlan, SettlePlan, Settler, SettlingStopped
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
@@ -32,6 +33,7 @@ TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 REPLAY_RECORDS: Final = 200_000
 """Records after which a checkpoint is due although no segment is full: opening must not have to replay many more."""
 
+_KEPT_COLUMNS: Final = 64
 _RETRY_S: Final = 5.0
 
 
@@ -48,6 +50,7 @@ class FileStorage:
         self._lock = threading.Lock()
         self._index = RunIndex()
         self._files = LedgerFiles(disk, layout)
+        self._reader = JournalReader(disk, layout, _KEPT_COLUMNS)
         self._checkpoint: Checkpoint
         self._journal: Journal
         self._segments: SegmentFiles
@@ -230,7 +233,7 @@ class FileStorage:
             # Settled between the two looks.
             return self._read_one(ledger_id, entry_id)
         try:
-            run = read_run(self._disk, self._layout, segment, ledger_id, place)
+            run = self._reader.read(segment, ledger_id, place)
         finally:
             self._release(segment)
         return run.slice(entry_id, run.end_entry_id)

@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from spark_pulsar.ledger.records import EntriesAppended, Record
+from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, OnDurable, StorageFailed
 
 from .disk import Disk
@@ -24,28 +25,28 @@ GROUP_TARGET_BYTES: Final = 8 * 1024 * 1024
 """A group takes no further submit once it is this large."""
 
 _LARGE_BYTES: Final = 16 * 1024
+_ENTRIES: Final = (EntriesAppended, EntriesScattered)
 
-RunMark = tuple[int, int, int, int, int]
-"""(ledger id, first entry, end entry, offset of the body in the submit, length of the body)"""
+EntriesMark = tuple[EntriesAppended | EntriesScattered, int, int]
+"""(record, offset of its body in the submit, length of the body)"""
 
 
 class Submission:
     """The encoded records of one submit."""
 
-    __slots__ = ("count", "on_durable", "parts", "runs", "size")
+    __slots__ = ("count", "marks", "on_durable", "parts", "size")
 
     def __init__(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
         parts: list[bytes] = []
         small: list[bytes] = []
-        runs: list[RunMark] = []
+        marks: list[EntriesMark] = []
         at = 0
         pack = RECORD.pack
         for record in records:
-            if type(record) is EntriesAppended:
+            if isinstance(record, _ENTRIES):
                 head, region = record.encode_parts()
                 length = len(head) + len(region)
-                run = record.run
-                runs.append((run.ledger_id, run.first_entry_id, run.end_entry_id, at + RECORD_HEADER_BYTES, length))
+                marks.append((record, at + RECORD_HEADER_BYTES, length))
                 small += (pack(record.TYPE, record.VERSION, length), head)
                 if len(region) < _LARGE_BYTES:
                     small.append(region)
@@ -62,7 +63,7 @@ class Submission:
         if at > MAX_SUBMIT_BYTES:
             raise ValueError(f"{at} bytes of records in one submit; the limit is {MAX_SUBMIT_BYTES}")
         self.parts = parts
-        self.runs = runs
+        self.marks = marks
         self.size = at
         self.count = len(records)
         self.on_durable = on_durable
@@ -213,12 +214,18 @@ class Journal:
         """Index the runs of a group that is durable now."""
         number = segment.number
         base = at + GROUP_HEADER_BYTES
-        add = self._index.add
+        index = self._index
         with self._lock:
             segment.group_offsets.append(at)
             for submission in group:
-                for ledger_id, first, end, offset, length in submission.runs:
-                    add(ledger_id, first, end, number, base + offset, length)
+                for record, offset, length in submission.marks:
+                    if type(record) is EntriesAppended:
+                        run = record.run
+                        first, end = run.first_entry_id, run.first_entry_id + len(run.starts)
+                        index.add(run.ledger_id, first, end, number, base + offset, length)
+                    elif type(record) is EntriesScattered:
+                        ids = (record.ledger_ids, record.entry_ids)
+                        index.add_scattered(*ids, number, base + offset, length)
                 base += submission.size
 
     def _fail(self, error: Exception) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.record_types import decode_record
 from spark_pulsar.ledger.records import EntriesAppended, EntriesDropped, LedgersTrimmed, Record
+from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.snapshot import Row, load_rows, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageFailed
@@ -127,6 +128,10 @@ class MemoryStorage:
             record = decode_record(record_type, version, payload, at, end)
             if isinstance(record, EntriesAppended):
                 self._disk.runs.setdefault(record.run.ledger_id, []).append(record.run)
+            elif isinstance(record, EntriesScattered):
+                for index in range(len(record)):
+                    run = record.run(index)
+                    self._disk.runs.setdefault(run.ledger_id, []).append(run)
             elif isinstance(record, LedgersTrimmed):
                 for ledger_id in record.ledger_ids:
                     self._disk.runs.pop(ledger_id, None)

@@ -20,6 +20,7 @@ from pathlib import Path
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import decode_record
 from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, UnknownRecord
+from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState, InvalidRecord
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageVersionUnknown
 
@@ -82,7 +83,13 @@ def replay(layout: Layout, mark: JournalMark, state: DurableState, index: RunInd
     """
     report.checkpoint_group = mark.last_group
 
-    entries_type, ledger_of = EntriesAppended.TYPE, state.managed_ledger_of
+    entries_type, scattered_type, ledgers = EntriesAppended.TYPE, EntriesScattered.TYPE, state.ledgers
+
+    def existing(payload: bytes, body_at: int) -> tuple[list[int], list[int]]:
+        columns = EntriesScattered.decode_columns(payload, body_at, EntriesScattered.head_of(payload, body_at))
+        pairs = zip(columns.ledger_ids, columns.entry_ids, strict=True)
+        kept = [(ledger_id, entry_id) for ledger_id, entry_id in pairs if ledger_id in ledgers]
+        return [ledger_id for ledger_id, _ in kept], [entry_id for _, entry_id in kept]
 
     def sink(group: Group, segment: ReplayedSegment) -> None:
         base, payload, number = group.payload_at, group.payload, segment.header.number
@@ -99,8 +106,11 @@ def replay(layout: Layout, mark: JournalMark, state: DurableState, index: RunInd
                             index.drop_ledger(ledger_id)
                 if record_type == entries_type:
                     ledger_id, first, stop = EntriesAppended.place_of(payload, body_at)
-                    if ledger_of(ledger_id) is not None:
+                    if ledger_id in ledgers:
                         index.add(ledger_id, first, stop, number, base + body_at, end - body_at)
+                elif record_type == scattered_type:
+                    ledger_ids, entry_ids = existing(payload, body_at)
+                    index.add_scattered(ledger_ids, entry_ids, number, base + body_at, end - body_at)
         except UnknownRecord as error:
             name = layout.relative(segment.path)
             raise StorageVersionUnknown(f"{name}, offset {base + body_at}: {error}") from error

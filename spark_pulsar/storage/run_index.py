@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _OFFSET_BITS: Final = 32
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
+_SCATTERED: Final = 1 << 31
 
 
 class RunPlace(NamedTuple):
-    """A record of entries: its first entry, one past its last, and where its body stands in which segment."""
+    """Where entries of a ledger stand: the first, one past the last, and segment, offset and length of the body of
+    their record. In a scattered record entries of other ledgers stand too."""
 
     first: int
     end: int
     segment: int
     offset: int
     length: int
+    scattered: bool
 
 
 class LedgerRuns:
@@ -42,8 +46,9 @@ class LedgerRuns:
         """The run with that index."""
         firsts = self.firsts
         end = firsts[index + 1] if index + 1 < len(firsts) else self.end
-        place = self.places[index]
-        return RunPlace(firsts[index], end, place >> _OFFSET_BITS, place & _OFFSET_MASK, self.lengths[index])
+        place, length = self.places[index], self.lengths[index]
+        segment, offset = place >> _OFFSET_BITS, place & _OFFSET_MASK
+        return RunPlace(firsts[index], end, segment, offset, length & ~_SCATTERED, bool(length & _SCATTERED))
 
     def index_of(self, entry_id: int) -> int:
         """The index of the run that holds the entry, or of the first run after it; the count when it is at the end."""
@@ -81,6 +86,22 @@ class RunIndex:
         if runs is None:
             runs = self.ledgers[ledger_id] = LedgerRuns()
         runs.add(first, end, segment, offset, length)
+
+    def add_scattered(
+        self, ledger_ids: Sequence[int], entry_ids: Sequence[int], segment: int, offset: int, length: int
+    ) -> None:
+        """Append one entry to each of many ledgers, all in one record."""
+        ledgers = self.ledgers
+        place = segment << _OFFSET_BITS | offset
+        length |= _SCATTERED
+        for ledger_id, entry_id in zip(ledger_ids, entry_ids, strict=True):
+            runs = ledgers.get(ledger_id)
+            if runs is None:
+                runs = ledgers[ledger_id] = LedgerRuns()
+            runs.firsts.append(entry_id)
+            runs.places.append(place)
+            runs.lengths.append(length)
+            runs.end = entry_id + 1
 
     def drop_ledger(self, ledger_id: int) -> None:
         """Forget a ledger."""

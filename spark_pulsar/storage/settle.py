@@ -12,19 +12,21 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.record_codec import RecordDamaged
-from spark_pulsar.ledger.records import EntriesAppended
 from spark_pulsar.ledger.snapshot import Row
 from spark_pulsar.ledger.storage import StorageDamaged
 
 from .disk import Disk
 from .groups import parse_group
+from .journal_reader import JournalReader
 from .layout import Layout
 from .ledger_files import BLOCK_MAX_ENTRIES, Extent, LedgerAppender, load_table
 from .run_index import LedgerRuns, RunPlace
 from .segments import Segment
+
+_KEPT_COLUMNS: Final = 1024
 
 
 class SettlingStopped(Exception):
@@ -58,7 +60,8 @@ class Settler:
         self._layout = layout
         self._segments = segments
         self._stop = stop
-        self._verified: tuple[int, int] = (0, -1)
+        self._reader = JournalReader(disk, layout, _KEPT_COLUMNS)
+        self._verified: set[tuple[int, int]] = set()
 
     def settle(self, ledgers: dict[int, LedgerPlan], extents: dict[int, Extent]) -> dict[int, Extent]:
         """Copy what the plans say behind the present extents; the new extents, durable on return. StorageDamaged when
@@ -104,12 +107,12 @@ class Settler:
     def _read(self, ledger_id: int, place: RunPlace) -> EntryRun:
         segment = self._segments[place.segment]
         self._verify(segment, place.offset)
-        return read_run(self._disk, self._layout, segment, ledger_id, place)
+        return self._reader.read(segment, ledger_id, place)
 
     def _verify(self, segment: Segment, offset: int) -> None:
         """Check the group around an offset once, so that damage is never copied into a block with a good checksum."""
         index = bisect_right(segment.group_offsets, offset) - 1
-        if self._verified == (segment.number, index):
+        if (segment.number, index) in self._verified:
             return
         at = segment.group_offsets[index]
         last = index + 1 == len(segment.group_offsets)
@@ -117,16 +120,4 @@ class Settler:
         data = self._disk.read(segment.fd, end - at, at)
         if parse_group(memoryview(data), 0, segment.number, segment.salt) is None:
             raise StorageDamaged(self._layout.relative(segment.path), at, "a group fails its checksum")
-        self._verified = (segment.number, index)
-
-
-def read_run(disk: Disk, layout: Layout, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun:
-    """The run that stands at a place of a segment. StorageDamaged when something else does."""
-    body = disk.read(segment.fd, place.length, place.offset)
-    try:
-        run = EntriesAppended.decode(body, 0, place.length).run
-        if (run.ledger_id, run.first_entry_id, run.end_entry_id) != (ledger_id, place.first, place.end):
-            raise RecordDamaged(f"{run!r} stands where {ledger_id}:{place.first} should")
-    except RecordDamaged as error:
-        raise StorageDamaged(layout.relative(segment.path), place.offset, str(error)) from error
-    return run
+        self._verified.add((segment.number, index))

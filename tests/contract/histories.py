@@ -8,6 +8,7 @@ from typing import Any
 from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
 
 
@@ -108,7 +109,28 @@ class History:
         current = ledger.current
         if current is None or not ledger.appendable or current.entries > 30 or self.random.random() < 0.1:
             return self.state.records_to_open_ledger(topic_id, self._now_ms)
+        if self.random.random() < 0.3:
+            return [self._scattered()]
         return [r.EntriesAppended(self._run(current.ledger_id, current.entries))]
+
+    def _scattered(self) -> r.Record:
+        """Entries of several topics in turn, some of them twice."""
+        infos = [info for topic in self.state.topics.values() if (info := topic.ledger.open_ledger) is not None]
+        ledger_ids = [self.random.choice(infos).ledger_id for _ in range(self.random.randrange(1, 8))]
+        entry_ids = self.state.next_entry_ids(ledger_ids)
+        buffer, starts, ends, counts = b"head", [], [], []
+        for ledger_id, entry_id in zip(ledger_ids, entry_ids, strict=True):
+            entry = f"{ledger_id}:{entry_id}/".encode() + self.random.randbytes(self.random.choice((0, 50, 2000)))
+            buffer += b"frame"
+            starts.append(len(buffer))
+            buffer += entry
+            ends.append(len(buffer))
+            counts.append(self.random.choice((1, 1, 4)))
+            self.entries.setdefault(ledger_id, []).append(entry)
+            self.counts.setdefault(ledger_id, []).append(counts[-1])
+        return EntriesScattered(
+            buffer + b"tail" * self.random.randrange(9), ledger_ids, entry_ids, starts, ends, counts
+        )
 
     def _run(self, ledger_id: int, first: int) -> EntryRun:
         number = self.random.choice((1, 1, 2, 5))

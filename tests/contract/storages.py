@@ -49,6 +49,8 @@ class World:
     def __init__(self) -> None:
         self.failures: list[StorageFailed] = []
         self.groups: list[int] = []
+        self.counts: dict[tuple[int, int], int] = {}
+        """Message counts of what `read_all` gave."""
 
     def open(self) -> DurableState:
         """Open (again) and remember storage and state."""
@@ -95,6 +97,8 @@ class World:
                 assert run.ledger_id == ledger_id
                 for entry_id in range(run.first_entry_id, run.end_entry_id):
                     found[entry_id] = run.entry(entry_id)
+                    index = entry_id - run.first_entry_id
+                    self.counts[ledger_id, entry_id] = 1 if run.message_counts is None else run.message_counts[index]
                 first = run.end_entry_id
         return found
 
@@ -138,7 +142,8 @@ class FileWorld(World):
         eventually(lambda: not self.files.checkpointing)
         self.files.checkpoint(self.state)
         eventually(lambda: not self.files.checkpointing)
-        assert self.files.settle_error is None
+        if self.files.settle_error is not None:
+            raise self.files.settle_error
 
     def dispose_killed(self) -> None:
         """Let go of threads and files of what was killed."""

@@ -270,3 +270,6 @@ def test_random_histories_survive_kills_closes_and_checkpoints(world: World, see
                 stored = world.read_all(info.ledger_id, needed)
                 expected = history.entries.get(info.ledger_id, [])
                 assert stored == {entry_id: expected[entry_id] for entry_id in range(needed, info.entries)}
+                for entry_id in stored:
+                    count = history.counts[info.ledger_id][entry_id]
+                    assert world.counts[info.ledger_id, entry_id] == count

@@ -25,9 +25,6 @@ class Chain:
             ledger_id += gap
             info = LedgerInfo(ledger_id, 1, self.managed.total_entries, 0, entries=entries, sealed_ms=1)
             self.managed.add(info)
-            self.managed.total_entries += entries
-            if entries:
-                self.managed.last_position = Position(ledger_id, entries - 1)
             self.managed.drop_before(ledger_id, dropped)
             self.readable += [Position(ledger_id, entry_id) for entry_id in range(info.first_entry_id, entries)]
 

@@ -10,8 +10,6 @@ def cursor_on(*entries: int, mark: Position = EARLIEST) -> Cursor:
     managed = ManagedLedger(1)
     for index, count in enumerate(entries):
         managed.add(LedgerInfo(index + 1, 1, managed.total_entries, 0, entries=count, sealed_ms=1))
-        managed.total_entries += count
-        managed.last_position = Position(index + 1, count - 1)
     return Cursor(managed, "sub", mark)
 
 

@@ -13,13 +13,10 @@ def chain(*ledgers: tuple[int, int, int], open_last: bool = True) -> ManagedLedg
     managed = ManagedLedger(1)
     for ledger_id, entries, first in ledgers:
         managed.add(LedgerInfo(ledger_id, 1, managed.total_entries, 0, entries=entries, sealed_ms=9))
-        managed.total_entries += entries
-        if entries:
-            managed.last_position = Position(ledger_id, entries - 1)
         managed.drop_before(ledger_id, first)
     if open_last and ledgers:
-        managed.ledgers[ledgers[-1][0]].sealed_ms = None
-        managed.appendable = True
+        managed.open_ledger = managed.ledgers[ledgers[-1][0]]
+        managed.open_ledger.sealed_ms = None
     return managed
 
 
@@ -62,7 +59,7 @@ def test_a_ledger_must_be_opened_when_none_is_ours() -> None:
     assert chain().must_roll(0, never)
     managed = chain((3, 2, 0))
     assert not managed.must_roll(0, never)
-    managed.appendable = False
+    managed.open_ledger = None
     assert managed.must_roll(0, never)
     assert chain((3, 2, 0), open_last=False).must_roll(0, never)
 

@@ -7,11 +7,14 @@ from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import RECORD_TYPES, decode_record
+from spark_pulsar.ledger.scattered import EntriesScattered
 
 EXAMPLES: list[r.Record] = [
     r.EntriesAppended(run_of(3, 0, [b"x"])),
     r.EntriesAppended(run_of(3, 9, [b"x", b"", b"yy"], [1, 5, 1])),
     r.EntriesAppended(EntryRun(3, 9, b"...x", [3], [4], [7])),
+    EntriesScattered(b"..abc", [7, 2**40, 7], [0, 9, 1], [2, 3, 4], [3, 4, 5]),
+    EntriesScattered(b"ab", [7, 8], [0, 0], [0, 1], [1, 2], [1, 3]),
     r.CounterSet("names", 2**40),
     r.TopicCreated(1, "persistent://a/b/ü", 1_700_000_000_000, {"k": "v", "": "w"}),
     r.TopicDeleted(1),
@@ -37,6 +40,10 @@ EXAMPLES: list[r.Record] = [
 ]
 
 
+def facts(run: EntryRun) -> tuple[int, int, bytes, int]:
+    return run.ledger_id, run.first_entry_id, run.entry(run.first_entry_id), run.messages
+
+
 def test_every_type_has_an_example_and_a_number_of_its_own() -> None:
     assert {type(example) for example in EXAMPLES} == set(RECORD_TYPES.values())
     assert len(RECORD_TYPES) == len({known.TYPE for known in RECORD_TYPES.values()})
@@ -59,6 +66,10 @@ def test_a_record_comes_back_from_its_bytes(record: r.Record) -> None:
                 record.run.first_entry_id,
                 record.run.end_entry_id,
             )
+        elif isinstance(record, EntriesScattered) and isinstance(back, EntriesScattered):
+            assert [facts(back.run(index)) for index in range(len(back))] == [
+                facts(record.run(index)) for index in range(len(record))
+            ]
         else:
             assert back == record
 

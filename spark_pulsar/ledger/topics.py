@@ -1,0 +1,36 @@
+"""The durable part of a topic, and of a partitioned topic's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_pulsar.model.ids import Position
+
+from .cursor import Cursor
+from .managed import ManagedLedger
+
+
+@dataclass(slots=True)
+class TopicState:
+    """A topic, or one partition of one: its managed ledger and its durable cursors by subscription name."""
+
+    topic_id: int
+    name: str
+    created_ms: int
+    properties: dict[str, str]
+    ledger: ManagedLedger
+    cursors: dict[str, Cursor] = field(default_factory=dict)
+
+    def slowest_mark_delete(self) -> Position | None:
+        """The lowest mark-delete of the durable cursors, None when there is none."""
+        return min((cursor.mark_delete for cursor in self.cursors.values()), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedTopic:
+    """Metadata of a partitioned topic."""
+
+    name: str
+    partitions: int
+    properties: Mapping[str, str]
