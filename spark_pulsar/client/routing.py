@@ -141,6 +141,7 @@ class Router:
     # ---- arriving
 
     def dispatch(self, frames: list[Frame]) -> None:
+        """Give each frame to whom it is for; consecutive MESSAGE frames go as one list."""
         messages: list[Frame] = []
         for frame in frames:
             buffer, start, end = frame

@@ -1,0 +1,77 @@
+"""Layers, and what a process may load: the broker stays small, Spark's workers start fast."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_pulsar.cli.process import broker_process
+from tests.architecture.sources import PACKAGE, ROOT, package_files, parsed, relative
+
+HEAVY = {"numba", "numpy", "pyarrow", "pandas", "pyspark", "pulsar", "rich", "llvmlite"}
+IDLE_RSS_BYTES = 80_000_000
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Names of the modules that a fresh interpreter holds after the statement."""
+    program = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(json.loads(done.stdout))
+
+
+def test_the_layers_hold() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    loaded = loaded_by("import spark_pulsar")
+    assert not [name for name in loaded if name.startswith("spark_pulsar.")]
+    assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["spark_pulsar.server.serve", "spark_pulsar.broker.core", "spark_pulsar.storage.files", "spark_pulsar.cli.process"],
+)
+def test_the_broker_loads_nothing_heavy(module: str) -> None:
+    assert not {name.partition(".")[0] for name in loaded_by(f"import {module}")} & HEAVY
+
+
+def test_discovery_by_spark_loads_neither_broker_nor_kernels() -> None:
+    # Spark imports the shim at the first format() of every session and in workers.
+    loaded = loaded_by("import spark_pulsar.connector.discovery")
+    ours = {name.split(".")[1] for name in loaded if name.startswith("spark_pulsar.")}
+    assert not ours & {"broker", "storage", "server", "admin", "ledger", "cli"}
+    assert "numba" not in loaded
+
+
+def test_package_files_hold_a_docstring_and_nothing_else() -> None:
+    for path in package_files():
+        if path.name != "__init__.py" or path.parent == PACKAGE:
+            continue
+        others = [node for node in parsed(path).body if not _is_text(node)]
+        assert not others, f"{relative(path)} holds more than its docstring"
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_an_idle_broker_is_small(tmp_path: Path) -> None:
+    with broker_process(data_dir=tmp_path) as broker:
+        process = psutil.Process(broker.pid)
+        mapped = {Path(each.path).name for each in process.memory_maps(grouped=True)}
+        rss = process.memory_info().rss
+    libraries = ("libarrow", "libllvmlite", "_multiarray_umath", "_pulsar")
+    assert not [name for name in mapped if name.startswith(libraries)]
+    assert rss < IDLE_RSS_BYTES, f"{rss / 1e6:.0f} MB"
