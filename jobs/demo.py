@@ -96,8 +96,8 @@ def compare(found: list[tuple[Alert, float]], expected: dict[Alert, float]) -> l
 def show(console: Console, found: list[tuple[Alert, float]]) -> None:
     """The worst alerts as a table."""
     names = airline_names()
-    title = f"delay-alerts as the official client read it: {len(found)} messages, the worst {SHOWN}"
-    table = Table("airline", "window (UTC)", title=title, box=box.SIMPLE)
+    console.print(f"delay-alerts as the official client read it: {len(found)} messages; the {SHOWN} worst:")
+    table = Table("airline", "window (UTC)", box=box.SIMPLE)
     table.add_column("mean delay", justify="right")
     for (carrier, start_ms), mean in sorted(found, key=lambda item: -item[1])[:SHOWN]:
         start = datetime.fromtimestamp(start_ms / 1000, UTC)
