@@ -21,7 +21,7 @@ from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
 
-from . import acks, events, last_id, lookup, publishing, seek, sessions, stats, subscribing
+from . import acks, events, last_id, lookup, publishing, seek, sessions, stats, subscribing, sweeps
 from .core import Core
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Broker:
                 self.core.append(NamespaceSet(namespace, "{}"))
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
+            events.SweepReceived: self._bound(sweeps.on_sweep),
             events.AcksReceived: self._bound(acks.on_acks),
             events.CommandReceived: self._on_command_received,
             events.UnknownCommandReceived: self._on_unknown_command_received,

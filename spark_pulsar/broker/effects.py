@@ -36,6 +36,17 @@ class SendReceipts:
 
 
 @dataclass(slots=True)
+class SendScatteredReceipts:
+    """Send one SEND_RECEIPT per entry of a sweep; all lists are parallel."""
+
+    session_id: int
+    producer_ids: Sequence[int]
+    ledger_ids: Sequence[int]
+    entry_ids: Sequence[int]
+    sequence_ids: Sequence[int]
+
+
+@dataclass(slots=True)
 class SendMessages:
     """Send one MESSAGE per entry, for consecutive entries; entry i is `buffer[starts[i]:ends[i]]`.
 
@@ -99,6 +110,7 @@ class ResumeReading:
 Effect = (
     SendCommand
     | SendReceipts
+    | SendScatteredReceipts
     | SendMessages
     | AppendRecords
     | ReadEntries

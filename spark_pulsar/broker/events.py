@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.messages import PlainAck
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
     from spark_pulsar.wire.sends import SendRun
+    from spark_pulsar.wire.sweeps import SendSweep
 
     from .core import Core
 
@@ -64,6 +65,14 @@ class SendsReceived:
     session_id: int
     run: SendRun
     flaw: Flaw | None = None
+
+
+@dataclass(slots=True)
+class SweepReceived:
+    """Consecutive SENDs of several producers, none with a flaw, as `wire.sweeps` found them."""
+
+    session_id: int
+    sweep: SendSweep
 
 
 @dataclass(slots=True)
@@ -124,6 +133,7 @@ Event = (
     | CommandReceived
     | UnknownCommandReceived
     | SendsReceived
+    | SweepReceived
     | AcksReceived
     | WritingPaused
     | WritingResumed

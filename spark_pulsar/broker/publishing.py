@@ -157,7 +157,7 @@ class _Stored:
                     sends.highest_sequence_ids,
                 )
             )
-        _settle_publishes(core, session, entries, self.size_bytes)
+        settle_pending(core, session, entries, self.size_bytes)
 
 
 def on_sends(core: Core, event: SendsReceived) -> None:
@@ -176,10 +176,9 @@ def on_sends(core: Core, event: SendsReceived) -> None:
         _refuse_sends(core, producer, sends, FLAWS[event.flaw])
         return
     topic = producer.topic
-    if topic.ledger.must_roll(core.now_ms, topic.roll_limits):
-        topics.open_ledger(core, topic)
-    info = topic.ledger.current
-    assert info is not None, "must_roll is true while no ledger is open"
+    info = topic.ledger.open_ledger
+    if info is None or topic.must_roll(core):
+        info = topics.open_ledger(core, topic)
     entries = len(sends.ends)
     messages = sum(sends.message_counts)
     counts = None if messages == entries else sends.message_counts
@@ -192,17 +191,8 @@ def on_sends(core: Core, event: SendsReceived) -> None:
     producer.bytes_in += size_bytes
     topic.messages_in += messages
     topic.bytes_in += size_bytes
-    session.pending_publishes += entries
-    session.pending_publish_bytes += size_bytes
-    core.pending_publish_bytes += size_bytes
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
-    if (
-        session.pending_publishes >= core.config.max_pending_publishes_per_session
-        or core.pending_publish_bytes >= core.config.max_pending_publish_bytes
-    ) and not session.reading_paused:
-        session.reading_paused = True
-        core.paused_sessions.add(session.session_id)
-        core.effects.append(PauseReading(session.session_id))
+    note_pending(core, session, entries, size_bytes)
 
 
 def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:
@@ -218,19 +208,34 @@ def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarE
         tell()
 
 
-def _settle_publishes(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """Receipts went out: the session, and others that waited for memory, may be read again."""
+# ---- back-pressure (PR-15) --------------------------------------------------------------------------------------
+
+
+def note_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
+    """So much more waits for the disk; at the limits the session is not read any more."""
+    session.pending_publishes += entries
+    session.pending_publish_bytes += size_bytes
+    core.pending_publish_bytes += size_bytes
+    if (
+        session.pending_publishes >= core.config.max_pending_publishes_per_session
+        or core.pending_publish_bytes >= core.config.max_pending_publish_bytes
+    ) and not session.reading_paused:
+        session.reading_paused = True
+        core.paused_sessions.add(session.session_id)
+        core.effects.append(PauseReading(session.session_id))
+
+
+def settle_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
+    """So much is on disk: the session, and others that waited for memory, may be read again."""
     session.pending_publishes -= entries
     session.pending_publish_bytes -= size_bytes
     core.pending_publish_bytes -= size_bytes
     if not core.paused_sessions:
         return
     if core.pending_publish_bytes > core.config.max_pending_publish_bytes // _RESUME_SHARE:
-        candidates = []
-    else:
-        candidates = list(core.paused_sessions)
+        return
     limit = core.config.max_pending_publishes_per_session // _RESUME_SHARE
-    for session_id in candidates:
+    for session_id in list(core.paused_sessions):
         paused = core.sessions[session_id]
         if paused.pending_publishes <= limit:
             sessions.resume_reading(core, paused)

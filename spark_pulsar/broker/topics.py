@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor_records import CursorCreated
-from spark_pulsar.ledger.managed import ManagedLedger, RollLimits
+from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
 from spark_pulsar.ledger.records import LedgersTrimmed, PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.ids import Position
@@ -71,11 +71,21 @@ class Topic:
         """Connected consumers of all subscriptions."""
         return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
 
+    def must_roll(self, core: Core) -> bool:
+        """Whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
+        return self.ledger.must_roll(core.now_ms, self.roll_limits)
+
     def confirm(self, core: Core, run: EntryRun) -> None:
         """A run is on disk: readers may have it."""
         self.confirmed = Position(run.ledger_id, run.first_entry_id + len(run.starts) - 1)
+        if self.subscriptions:
+            self.wake_subscriptions(core)
+
+    def wake_subscriptions(self, core: Core) -> None:
+        """Let every subscription with consumers send what is new."""
         for subscription in self.subscriptions.values():
-            core.wake(subscription)
+            if subscription.consumers:
+                core.wake(subscription)
 
 
 # ---- questions --------------------------------------------------------------------------------------------------
@@ -173,11 +183,14 @@ def create_partitioned(core: Core, name: TopicName, partitions: int, properties:
             create_subscription(core, topic, cursor.name, before_first(topic), cursor.properties)
 
 
-def open_ledger(core: Core, topic: Topic) -> None:
+def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
     for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
         core.append(record)
     trim(core, topic)
+    info = topic.ledger.current
+    assert info is not None, "just opened"
+    return info
 
 
 def trim(core: Core, topic: Topic) -> None:

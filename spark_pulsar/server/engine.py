@@ -26,6 +26,7 @@ from spark_pulsar.broker.effects import (
     SendCommand,
     SendMessages,
     SendReceipts,
+    SendScatteredReceipts,
 )
 from spark_pulsar.broker.events import (
     EntriesRead,
@@ -42,7 +43,7 @@ from spark_pulsar.model.errors import PulsarError, ServiceNotReady
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
-from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
 from .addresses import local_text, peer_text
 from .session import Connection
@@ -92,6 +93,7 @@ class Engine:
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
         self._do: dict[type, Callable[..., None]] = {
             SendReceipts: self._send_receipts,
+            SendScatteredReceipts: self._send_scattered_receipts,
             SendMessages: self._send_messages,
             SendCommand: self._send_command,
             AppendRecords: self._append_records,
@@ -243,6 +245,13 @@ class Engine:
                     effect.sequence_ids,
                     effect.highest_sequence_ids,
                 )
+            )
+
+    def _send_scattered_receipts(self, effect: SendScatteredReceipts) -> None:
+        pieces = self._out(effect.session_id)
+        if pieces is not None:
+            pieces.append(
+                scattered_receipts(effect.producer_ids, effect.ledger_ids, effect.entry_ids, effect.sequence_ids)
             )
 
     def _send_messages(self, effect: SendMessages) -> None:

@@ -11,6 +11,7 @@ from spark_pulsar.broker.events import (
     Event,
     Flaw,
     SendsReceived,
+    SweepReceived,
     UnknownCommandReceived,
     WritingPaused,
     WritingResumed,
@@ -29,6 +30,7 @@ from spark_pulsar.wire.sends import (
     SendRun,
     send_run,
 )
+from spark_pulsar.wire.sweeps import SendSweep
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.frames import Frame
@@ -74,7 +76,7 @@ class Connection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         try:
-            items = self.splitter.feed_runs(data)
+            items = self.splitter.feed_sends(data)
             happened = [self._event(item) for item in items]
         except MalformedFrame as error:
             self.engine.on_malformed(self, error)
@@ -127,9 +129,11 @@ class Connection(asyncio.Protocol):
 
     # Frames to events
 
-    def _event(self, item: Frame | SendRun) -> Event:
+    def _event(self, item: Frame | SendRun | SendSweep) -> Event:
         if type(item) is SendRun:
             return self._sends(item)
+        if type(item) is SendSweep:
+            return SweepReceived(self.session_id, item)
         buffer, start, end = item  # type: ignore[misc]
         ack = parse_ack_ids(buffer, start, end)
         if ack is not None and ack.ranges:
