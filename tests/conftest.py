@@ -7,7 +7,7 @@ With `APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session take
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,27 @@ import pytest
 
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 
-
 # As tests/apache_pulsar/standalone.conf (ACK-9).
-CONF_OF_OURS = {"acknowledgmentAtBatchIndexLevelEnabled": True}
+CONF_OF_OURS: dict[str, object] = {"acknowledgmentAtBatchIndexLevelEnabled": True}
+# Everything that is rare with a few messages happens all the time: segments fill and settle, ledgers roll and are
+# trimmed, every read goes to a file.
+SMALL_FILES: dict[str, object] = {
+    "journalMaxSizeMB": 1,
+    "managedLedgerMaxEntriesPerLedger": 50,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    "managedLedgerCacheSizeMB": 0,
+}
+# Pulsar's keys, for both brokers.
+LIMITS: dict[str, object] = {
+    "keepAliveIntervalSeconds": 1,
+    "maxUnackedMessagesPerConsumer": 10,
+    "maxUnackedMessagesPerSubscription": 16,
+    "maxProducersPerTopic": 2,
+    "maxConsumersPerTopic": 4,
+    "maxConsumersPerSubscription": 2,
+    "maxSubscriptionsPerTopic": 3,
+    "maxNumPartitionsPerPartitionedTopic": 4,
+}
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
 CORE_STOPPED = "core stops"
@@ -26,6 +44,9 @@ CORE_STOPPED = "core stops"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", default="ours", choices=["ours", "apache-pulsar"], help="the broker under test")
+    parser.addoption(
+        "--small-files", action="store_true", help="our broker rolls, settles and reads files all the time"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -34,6 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker("ours_only")
         if marker is not None and not (marker.args and isinstance(marker.args[0], str)):
             raise pytest.UsageError(f"{item.nodeid}: ours_only must name the rule row where we differ")
+    if config.getoption("--small-files"):
+        CONF_OF_OURS.update(SMALL_FILES)
     if config.getoption("--broker") == "ours":
         return
     ours = [item for item in items if item.get_closest_marker("ours_only")]
@@ -43,18 +66,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @contextmanager
-def _started(kind: str, data_dir: Path) -> Iterator[Broker]:
+def _started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None) -> Iterator[Broker]:
     if kind == "ours":
         from spark_pulsar import broker_process
 
         os.environ.setdefault(CHECK_INVARIANTS, "1")
-        with broker_process(data_dir=data_dir, conf=CONF_OF_OURS) as ours:
+        with broker_process(data_dir=data_dir, conf=CONF_OF_OURS | dict(conf or {})) as ours:
             yield Broker("ours", ours.service_url, ours.admin_url, ours)
             assert CORE_STOPPED not in ours.log, f"the core failed during the tests:\n{ours.log}"
     else:
         from tests.apache_pulsar.start import apache_pulsar
 
-        real = apache_pulsar(data_dir)
+        real = apache_pulsar(data_dir, {key: str(value) for key, value in (conf or {}).items()})
         try:
             yield Broker("apache-pulsar", real.service_url, real.admin_url, real)
         finally:
@@ -95,9 +118,17 @@ def own_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> It
         own.close_since(0)
 
 
+@pytest.fixture(scope="module")
+def limited_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose limits are low enough to be reached: see `LIMITS`."""
+    with _started(broker_kind, tmp_path_factory.mktemp("limited-broker"), LIMITS) as limited:
+        yield limited
+        limited.close_since(0)
+
+
 @pytest.fixture(autouse=True)
 def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
-    names = [name for name in ("broker", "own_broker") if name in request.fixturenames]
+    names = [name for name in ("broker", "own_broker", "limited_broker") if name in request.fixturenames]
     brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
     marks = [each.opened() for each in brokers]
     yield

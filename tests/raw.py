@@ -159,9 +159,14 @@ def parse_frame(body: bytes) -> Frame:
 
 
 class RawConnection:
-    """One TCP connection of hand-made frames. A PING from the broker is answered and not shown."""
+    """One TCP connection of hand-made frames.
+
+    Attributes:
+        answers_pings: A PING from the broker is answered and not shown; else it is a frame as any other.
+    """
 
     def __init__(self, host: str, port: int) -> None:
+        self.answers_pings = True
         self._socket = socket.create_connection((host, port), timeout=DEFAULT_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._bytes = bytearray()
@@ -307,7 +312,7 @@ class RawConnection:
                 break
             frame = parse_frame(bytes(self._bytes[at + 4 : at + 4 + size]))
             at += 4 + size
-            if frame.type == "PING":
+            if frame.type == "PING" and self.answers_pings:
                 self.send("PONG")
             else:
                 self._frames.append(frame)

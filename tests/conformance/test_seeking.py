@@ -207,6 +207,15 @@ def test_seek_closes_every_consumer_of_a_shared_subscription(broker: Broker) -> 
     assert two.expect("CLOSE_CONSUMER")["consumer_id"] == 1
 
 
+def test_the_consumer_is_closed_before_the_seek_is_answered(broker: Broker) -> None:
+    # covers A7, wire 5.9
+    raw = broker.raw()
+    _subscribe(raw, broker.topic())
+    raw.send("SEEK", consumer_id=1, request_id=700, message_id=BEFORE_ALL)
+    frames = [raw.next_frame(10) for _ in range(2)]
+    assert [frame.type for frame in frames if frame] == ["CLOSE_CONSUMER", "SUCCESS"]
+
+
 def test_refused_seeks(broker: Broker) -> None:
     # covers wire 5.9, section 19
     raw = broker.raw()

@@ -221,7 +221,7 @@ def test_turns_of_a_backlog_respect_the_permits(broker: Broker) -> None:
     raw.expect_no_message()
     counts = [sum(message["consumer_id"] == consumer_id for message in messages) for consumer_id in (1, 2, 3)]
     assert counts == [10, 20, 30]
-    assert sorted(message.position[1] for message in messages) == list(range(60))
+    assert sorted(int(message.payload or b"") for message in messages) == list(range(60))
 
 
 def test_live_messages_go_round(broker: Broker) -> None:

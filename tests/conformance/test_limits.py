@@ -1,0 +1,146 @@
+"""A broker at its limits, and peers that fall silent."""
+
+from __future__ import annotations
+
+import time
+
+import pulsar
+
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import send_all
+from tests.raw import Frame, RawConnection
+
+
+def _filled(broker: Broker, topic: str, count: int) -> None:
+    send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
+
+
+def _subscribe(raw: RawConnection, topic: str, consumer_id: int = 1, **fields: object) -> Frame:
+    raw.request("LOOKUP", topic=topic)
+    described = {"subscription": "s", "subType": "Shared", "initialPosition": "Earliest"} | fields
+    return raw.request("SUBSCRIBE", topic=topic, consumer_id=consumer_id, **described)
+
+
+def _ids(messages: list[Frame]) -> list[dict[str, int]]:
+    return [{"ledgerId": message.position[0], "entryId": message.position[1]} for message in messages]
+
+
+def _delivered(raw: RawConnection) -> list[Frame]:
+    """What arrives until nothing does; messages are not acknowledged."""
+    raw.barrier()
+    found = []
+    while (frame := raw.next_frame(0.4)) is not None:
+        assert frame.type == "MESSAGE", frame
+        found.append(frame)
+    return found
+
+
+def test_a_consumer_is_blocked_at_its_unacked_limit_until_half_is_acked(limited_broker: Broker) -> None:
+    # covers SH-6
+    topic = limited_broker.topic()
+    _filled(limited_broker, topic, 30)
+    raw = limited_broker.raw()
+    assert _subscribe(raw, topic).type == "SUCCESS"
+    for _ in range(10):
+        raw.send("FLOW", consumer_id=1, messagePermits=10)
+    first = _delivered(raw)
+    assert [message.payload for message in first] == [str(number).encode() for number in range(10)]
+    raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=_ids(first[:4]))
+    assert _delivered(raw) == []
+    raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=_ids(first[4:5]))
+    assert [message.payload for message in _delivered(raw)] == [str(number).encode() for number in range(10, 15)]
+
+
+def test_a_subscription_is_blocked_at_its_unacked_limit_but_replays(limited_broker: Broker) -> None:
+    # covers SH-7. What was read already may go out on Apache Pulsar: up to both consumers' own limit.
+    topic = limited_broker.topic()
+    _filled(limited_broker, topic, 60)
+    raw = limited_broker.raw()
+    for consumer_id in (1, 2):
+        assert _subscribe(raw, topic, consumer_id).type == "SUCCESS"
+        raw.send("FLOW", consumer_id=consumer_id, messagePermits=100)
+    messages = _delivered(raw)
+    assert 16 <= len(messages) <= 20
+    mine = next(message for message in messages if message["consumer_id"] == 1)
+    raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=_ids([mine]))
+    again = raw.expect("MESSAGE")
+    assert (again.payload, again["redelivery_count"]) == (mine.payload, 1)
+    for consumer_id in (1, 2):
+        own = [message for message in messages if message["consumer_id"] == consumer_id]
+        raw.request("ACK", consumer_id=consumer_id, ack_type="Individual", message_id=_ids(own))
+    assert _delivered(raw)
+
+
+def test_more_producers_than_allowed(limited_broker: Broker) -> None:
+    # covers PR-13
+    topic = limited_broker.topic()
+    raw = limited_broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    for producer_id in (1, 2):
+        assert raw.request("PRODUCER", topic=topic, producer_id=producer_id).type == "PRODUCER_SUCCESS"
+    refused = raw.request("PRODUCER", topic=topic, producer_id=3)
+    assert (refused.type, refused["error"]) == ("ERROR", "ProducerBusy")
+    assert "reached max producers limit" in refused["message"]
+    raw.request("CLOSE_PRODUCER", producer_id=1)
+    assert raw.request("PRODUCER", topic=topic, producer_id=3).type == "PRODUCER_SUCCESS"
+
+
+def test_more_consumers_and_subscriptions_than_allowed(limited_broker: Broker) -> None:
+    # covers SUB-5, CUR-18
+    topic = limited_broker.topic()
+    raw = limited_broker.raw()
+    for consumer_id in (1, 2):
+        assert _subscribe(raw, topic, consumer_id).type == "SUCCESS"
+    refused = _subscribe(raw, topic, 3)
+    assert (refused["error"], refused["message"]) == ("ConsumerBusy", "Subscription reached max consumers limit")
+    for consumer_id in (3, 4):
+        assert _subscribe(raw, topic, consumer_id, subscription="s2").type == "SUCCESS"
+    refused = _subscribe(raw, topic, 5, subscription="s3")
+    assert (refused["error"], refused["message"]) == ("ConsumerBusy", "Topic reached max consumers limit")
+    raw.request("CLOSE_CONSUMER", consumer_id=4)
+    assert _subscribe(raw, topic, 5, subscription="s3").type == "SUCCESS"
+    raw.request("CLOSE_CONSUMER", consumer_id=5)
+    refused = _subscribe(raw, topic, 6, subscription="s4")
+    assert refused["error"] == "NotAllowedError"
+    assert "Exceed the maximum number of subscriptions of the topic" in refused["message"]
+
+
+def test_more_partitions_than_allowed(limited_broker: Broker) -> None:
+    # covers TN-8
+    path = f"{topic_path(limited_broker.topic())}/partitions"
+    assert limited_broker.rest("PUT", path, 5)[0] == 406
+    assert limited_broker.rest("PUT", path, 4)[0] == 204
+    assert limited_broker.rest("POST", path, 5)[0] == 422
+
+
+def test_a_silent_client_is_pinged_and_then_closed(limited_broker: Broker) -> None:
+    # covers wire 5.12, SUB-10
+    raw = limited_broker.raw()
+    raw.answers_pings = False
+    start = time.monotonic()
+    raw.expect("PING")
+    raw.expect_closed()
+    assert 1.0 < time.monotonic() - start < 6.0
+
+
+def test_a_client_that_answers_stays(limited_broker: Broker) -> None:
+    # covers wire 5.12
+    raw = limited_broker.raw()
+    assert raw.next_frame(4) is None
+    raw.barrier()
+
+
+def test_a_consumer_that_fell_silent_makes_room(limited_broker: Broker) -> None:
+    # covers EX-1, PR-2, SUB-10 (half-open connection)
+    topic = limited_broker.topic()
+    _filled(limited_broker, topic, 3)
+    silent = limited_broker.raw()
+    silent.answers_pings = False
+    assert _subscribe(silent, topic, subType="Exclusive").type == "SUCCESS"
+    assert silent.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
+    silent.send("FLOW", consumer_id=1, messagePermits=10)
+    client = limited_broker.client(operation_timeout_seconds=20)
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    assert consumer.receive(timeout_millis=10_000).data() == b"0"
+    producer = client.create_producer(topic, producer_name="p")
+    producer.send(b"again")
