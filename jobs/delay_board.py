@@ -173,7 +173,7 @@ def main() -> int:
     parser.add_argument("--watermark-hours", type=int, default=48)
     parser.add_argument("--alert-minutes", type=float, default=60)
     parser.add_argument("--alert-flights", type=int, default=10)
-    parser.add_argument("--max-per-trigger", type=int, default=80_000)
+    parser.add_argument("--max-per-trigger", type=int, default=120_000)
     parser.add_argument("--expect", type=int, default=FLIGHT_COUNT, help="flights that the topic holds")
     args = parser.parse_args()
 

@@ -91,9 +91,13 @@ class BrokerProcess:
         self._process = process
         output = _ReadyLine(process)
         if not output.wait(timeout_s):
+            if output.ended:
+                what = f"ended with status {process.wait(STOP_TIMEOUT_S)}"
+            else:
+                what = f"not ready within {timeout_s:g} s"
             self.kill()
             tail = "\n".join(self.log.splitlines()[-LOG_TAIL_LINES:])
-            raise BrokerDidNotStart(f"no broker on {self.data_dir} within {timeout_s:g} s\n{tail}")
+            raise BrokerDidNotStart(f"broker on {self.data_dir}: {what}\n{tail}")
         self.service_url, self.admin_url = output.urls
         self._port = int(self.service_url.rpartition(":")[2])
         self._http_port = int(self.admin_url.rpartition(":")[2])
@@ -156,6 +160,7 @@ class _ReadyLine:
         self._output = process.stdout
         self._settled = threading.Event()
         self.urls = ("", "")
+        self.ended = False
         threading.Thread(target=self._read, name=f"broker-{process.pid}-output", daemon=True).start()
 
     def _read(self) -> None:
@@ -166,6 +171,7 @@ class _ReadyLine:
                 if words[:1] == ["ready"] and len(words) == 3:
                     self.urls = (words[1], words[2])
                     self._settled.set()
+        self.ended = True
         self._settled.set()
 
     def wait(self, timeout_s: float) -> bool:

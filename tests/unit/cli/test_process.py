@@ -100,7 +100,7 @@ def test_one_that_died_by_itself_can_be_started() -> None:
 
 def test_the_log_tells_why_it_did_not_start() -> None:
     with (
-        pytest.raises(BrokerDidNotStart, match="maxMessageSize=x"),
+        pytest.raises(BrokerDidNotStart, match=r"(?s)ended with status 2\n.*maxMessageSize=x"),
         spark_pulsar.broker_process(conf={"maxMessageSize": "x"}),
     ):
         pytest.fail("not reached")
