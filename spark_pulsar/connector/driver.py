@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.endpoints import end_positions, resolve
 from spark_pulsar.connector.errors import DataLossError, OffsetError
-from spark_pulsar.connector.lookahead import LookAhead
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, starting_positions
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan
 from spark_pulsar.connector.topics import find_partitions
 from spark_pulsar.model.errors import PulsarError
+
+if TYPE_CHECKING:
+    from spark_pulsar.connector.lookahead import LookAhead
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -42,7 +44,7 @@ class StreamDriver:
     def __init__(self, client: PulsarClient, options: Options) -> None:
         self._client = client
         self._options = options
-        self._look_ahead = LookAhead(client, options.poll_timeout_ms)
+        self._look_ahead: LookAhead | None = None
         self._initial: SourceOffset | None = None
         self._target: dict[str, ReadPosition] | None = None
         self._newest: dict[str, ReadPosition] = {}
@@ -79,7 +81,7 @@ class StreamDriver:
         self._report_losses(plan(start, SourceOffset(newest)).losses)
         end: Mapping[str, ReadPosition] = newest
         if max_messages is not None:
-            end = self._look_ahead.limit(_existing(start, newest), newest, max_messages)
+            end = self._limits().limit(_existing(start, newest), newest, max_messages)
         self._newest, self._planned = newest, end
         if start.fresh:
             return SourceOffset(end, initial=start.positions)
@@ -99,6 +101,14 @@ class StreamDriver:
             if ends.get(topic) == EARLIEST or (start.fresh and ends.get(topic, EARLIEST) < position):
                 ends[topic] = position
         return ends
+
+    def _limits(self) -> LookAhead:
+        if self._look_ahead is None:
+            # Only a limited stream pays for the kernels: a second of start-up and 100 MB.
+            from spark_pulsar.connector.lookahead import LookAhead
+
+            self._look_ahead = LookAhead(self._client, self._options.operation_timeout_ms)
+        return self._look_ahead
 
     def report(self) -> dict[str, Any] | None:
         """For the progress event: the newest positions, and how far behind them the planned end is.
@@ -127,7 +137,8 @@ class StreamDriver:
 
     def close(self) -> None:
         """Give up the readers that count ahead."""
-        self._look_ahead.close()
+        if self._look_ahead is not None:
+            self._look_ahead.close()
 
     def _acknowledge(self, done: SourceOffset) -> None:
         name = self._options.subscription_name

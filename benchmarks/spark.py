@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""The connector under load, on our broker, alone or beside a real Apache Pulsar in the same run.
+
+    python benchmarks/spark.py [--against apache-pulsar] [--rows N] [--rounds N] [--partitions N] [--data DIR]
+
+Spark runs as `local[2]`; broker, JVM and Python workers share the machine. Rows have a value of 100 bytes, a key, an
+event time and one property. Wall times include planning and all receipts; every workload is measured `--rounds` times
+after warm-ups, in turns; the figure is the median.
+
+    source batch      all seven columns into `noop`                                rows/s, and the ratio to `prebuilt`
+    source stream     the same as one micro-batch of a streaming query             rows/s
+    source value      only the column `value`                                      rows/s
+    prebuilt          the same rows as Arrow batches made beforehand, into `noop`  rows/s (what Spark itself can take)
+    sink batch        `spark.range` → value and key → a topic                      rows/s
+    official reader   the official Python client reading the same topic            rows/s (fewer rows)
+    official producer the official Python client, batches of 1,000                 rows/s (fewer rows)
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pyarrow as pa
+from load import machine, peers
+from load.peers import APACHE_PULSAR, Peer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from rich.console import Console
+from rich.table import Table
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.offsets import ReadPosition
+from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.reading import read_range
+from spark_pulsar.connector.schema import READ_COLUMNS, READ_DDL, Projection
+
+VALUE_BYTES = 100
+SOURCE_TARGET, SINK_TARGET = 1_000_000, 500_000
+_numbers = itertools.count()
+
+
+class Prebuilt(DataSource):
+    """The same Arrow batches again and again: the ceiling that Spark sets."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "prebuilt"
+
+    def schema(self) -> str:
+        return READ_DDL
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return PrebuiltReader(self.options["file"], int(self.options["rows"]), int(self.options["partitions"]))
+
+
+class PrebuiltReader(DataSourceReader):
+    def __init__(self, file: str, rows: int, partitions: int) -> None:
+        self.file, self.rows, self.count = file, rows, partitions
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(index) for index in range(self.count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with pa.ipc.open_file(self.file) as batches:
+            made = [batches.get_batch(index) for index in range(batches.num_record_batches)]
+        left = self.rows // self.count
+        for batch in itertools.cycle(made):
+            if left <= 0:
+                return
+            yield batch.slice(0, min(left, batch.num_rows))
+            left -= batch.num_rows
+
+
+def session() -> SparkSession:
+    """`local[2]`, no UI."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(Prebuilt)
+    return spark
+
+
+class Bench:
+    """The workloads on one broker."""
+
+    def __init__(self, spark: SparkSession, peer: Peer, rows: int, partitions: int, directory: Path) -> None:
+        self.spark = spark
+        self.peer = peer
+        self.rows = rows
+        self.partitions = partitions
+        self.directory = directory
+        self.few = min(rows, 100_000)
+        self.topics = [self._new_topic() for _ in range(partitions)]
+        # A subscription keeps the data, and the topic, on a broker that deletes what nobody wants.
+        for topic in self.topics:
+            self.write(self.source_rows(), topic)
+            with PulsarClient(ClientConfig(service_url=peer.service_url)) as client:
+                client.ensure_subscription([topic], "keep", initial="earliest")
+
+    def _new_topic(self) -> str:
+        return f"persistent://public/default/bench-spark-{os.getpid()}-{next(_numbers)}"
+
+    def source_rows(self) -> DataFrame:
+        """What one of the topics holds."""
+        return self.spark.range(0, self.rows // self.partitions, 1, 2).selectExpr(
+            f"lpad(string(id), {VALUE_BYTES}, 'x') AS value",
+            "concat('key-', id % 1000) AS __key",
+            "timestamp_millis(1357010640000 + id) AS __eventTime",
+            "map('origin', 'EWR') AS __messageProperties",
+        )
+
+    def write(self, frame: DataFrame, topic: str) -> None:
+        writer = frame.write.format("pulsar").mode("append").option("service.url", self.peer.service_url)
+        writer.option("topic", topic).save()
+
+    def read(self, **options: str) -> Any:
+        reader = self.spark.read.format("pulsar").option("service.url", self.peer.service_url)
+        return reader.option("topics", ",".join(self.topics)).options(**options)
+
+    def source_batch(self) -> float:
+        return timed(self.rows, lambda: self.read().load().write.format("noop").mode("overwrite").save())
+
+    def source_value(self) -> float:
+        frame = lambda: self.read().schema("value binary").load()  # noqa: E731
+        return timed(self.rows, lambda: frame().write.format("noop").mode("overwrite").save())
+
+    def source_stream(self) -> float:
+        reader = self.spark.readStream.format("pulsar").option("service.url", self.peer.service_url)
+        frame = reader.option("topics", ",".join(self.topics)).option("startingOffsets", "earliest").load()
+        checkpoint = str(self.directory / f"checkpoint-{next(_numbers)}")
+        query = (
+            frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        )
+        query.awaitTermination()
+        done = [progress for progress in query.recentProgress if progress["numInputRows"]]
+        rows = sum(progress["numInputRows"] for progress in done)
+        if rows != self.rows:
+            raise AssertionError(f"{rows} rows read of {self.rows}")
+        return rows * 1000 / sum(progress["durationMs"]["triggerExecution"] for progress in done)
+
+    def prebuilt(self) -> float:
+        file = self.directory / f"prebuilt-{self.peer.name.replace('/', '_')}.arrow"
+        if not file.exists():
+            self._store_batches(file)
+        reader = self.spark.read.format("prebuilt").option("file", str(file)).option("rows", self.rows)
+        frame = reader.option("partitions", self.partitions).load()
+        return timed(self.rows, lambda: frame.write.format("noop").mode("overwrite").save())
+
+    def _store_batches(self, file: Path) -> None:
+        options = parse_options({"service.url": self.peer.service_url, "topic": self.topics[0]})
+        projection = Projection(tuple(column.name for column in READ_COLUMNS))
+        with PulsarClient(ClientConfig(service_url=self.peer.service_url)) as client:
+            part = self.topics[0]
+            end = ReadPosition.of(client.end_positions([part])[part])
+            work = TopicRange(part, ReadPosition.of(client.first_positions([part])[part]), end)
+            batches = list(itertools.islice(read_range(client, options, work, projection), 10))
+        with pa.ipc.new_file(str(file), batches[0].schema) as out:
+            for batch in batches:
+                out.write_batch(batch)
+
+    def sink_batch(self) -> float:
+        frame = self.spark.range(0, self.rows, 1, 2).selectExpr(
+            f"lpad(string(id), {VALUE_BYTES}, 'x') AS value", "concat('key-', id % 1000) AS __key"
+        )
+        return timed(self.rows, lambda: self.write(frame, self._new_topic()))
+
+    def official_reader(self) -> float:
+        client = pulsar.Client(self.peer.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        reader = client.create_reader(self.topics[0], pulsar.MessageId.earliest, receiver_queue_size=10_000)
+
+        def read() -> None:
+            for _ in range(self.few):
+                reader.read_next(10_000).data()
+
+        try:
+            return timed(self.few, read)
+        finally:
+            client.close()
+
+    def official_producer(self) -> float:
+        client = pulsar.Client(self.peer.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        producer = client.create_producer(
+            self._new_topic(),
+            batching_enabled=True,
+            batching_max_messages=1000,
+            max_pending_messages=20_000,
+            block_if_queue_full=True,
+        )
+        value = b"x" * VALUE_BYTES
+
+        def produce() -> None:
+            for number in range(self.few):
+                producer.send_async(value, _ignore, partition_key=f"key-{number % 1000}")
+            producer.flush()
+
+        try:
+            return timed(self.few, produce)
+        finally:
+            client.close()
+
+
+def _ignore(result: object, message_id: object) -> None:
+    """A callback is required."""
+
+
+def timed(rows: int, work: Callable[[], object]) -> float:
+    """Rows a second."""
+    began = time.perf_counter()
+    work()
+    return rows / (time.perf_counter() - began)
+
+
+WORKLOADS: dict[str, Callable[[Bench], float]] = {
+    "source batch": Bench.source_batch,
+    "source stream": Bench.source_stream,
+    "source value": Bench.source_value,
+    "prebuilt": Bench.prebuilt,
+    "sink batch": Bench.sink_batch,
+    "official reader": Bench.official_reader,
+    "official producer": Bench.official_producer,
+}
+
+
+def report(console: Console, results: dict[str, dict[str, float]], partitions: int) -> bool:
+    """Print figures and ratios; whether our targets are met on every broker."""
+    names = list(results)
+    table = Table("workload", *names, *(["ratio"] if len(names) == 2 else []), title=f"rows/s, {partitions} topics")
+    for workload in WORKLOADS:
+        figures = [results[name][workload] for name in names]
+        ratio = [f"{figures[0] / figures[1]:.2f}"] if len(names) == 2 else []
+        table.add_row(workload, *(f"{figure:,.0f}" for figure in figures), *ratio)
+    pairs = [("source batch", "prebuilt"), ("source batch", "official reader"), ("sink batch", "official producer")]
+    for ours, other in pairs:
+        table.add_row(f"{ours} ÷ {other}", *(f"{results[name][ours] / results[name][other]:.2f}" for name in names))
+    console.print(table)
+    met = True
+    for name in names:
+        for workload, target in (("source batch", SOURCE_TARGET), ("sink batch", SINK_TARGET)):
+            good = results[name][workload] >= target
+            met = met and good
+            console.print(
+                f"{name}: {workload} {results[name][workload]:,.0f}, target {target:,}: {'met' if good else 'MISSED'}"
+            )
+    return met
+
+
+def main() -> int:
+    """Run and report; 1 if a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", choices=[APACHE_PULSAR])
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-ups", type=int, default=3, help="the JVM compiles while it runs")
+    parser.add_argument("--partitions", type=int, default=2, help="topics that the source reads, one task each")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
+    args = parser.parse_args()
+    console = Console()
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(peers.fresh_directory(args.data))
+        console.print(machine.description(directory), highlight=False)
+        found = [stack.enter_context(peers.ours(args.data))]
+        if args.against:
+            found.append(stack.enter_context(peers.apache_pulsar(args.data)))
+        spark = session()
+        stack.callback(spark.stop)
+        benches = [Bench(spark, peer, args.rows, args.partitions, directory) for peer in found]
+        results: dict[str, dict[str, float]] = {bench.peer.name: {} for bench in benches}
+        for workload, run in WORKLOADS.items():
+            figures = defaultdict(list)
+            for turn in range(-args.warm_ups, args.rounds):
+                for bench in benches:
+                    figure = run(bench)
+                    if turn >= 0:
+                        figures[bench.peer.name].append(figure)
+            for name, values in figures.items():
+                results[name][workload] = statistics.median(values)
+                console.print(f"[dim]{name:>14}  {workload:<18} {', '.join(f'{value:,.0f}' for value in values)}[/dim]")
+        return 0 if report(console, results, args.partitions) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
