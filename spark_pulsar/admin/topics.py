@@ -94,7 +94,11 @@ def grow(core: Core, name: TopicName, partitions: int) -> None:
     current = core.state.partitioned.get(name.full)
     if current is None:
         raise Refused(409, f"Topic {name} is not the partitioned topic.")
-    _check_count(core, partitions)
+    limit = core.config.max_partitions_per_topic
+    if limit and partitions > limit:
+        raise Refused(
+            422, f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {limit}."
+        )
     if partitions < current.partitions:
         raise Refused(
             422, f"Desired partitions {partitions} can't be less than the current partitions {current.partitions}."

@@ -123,7 +123,7 @@ class Engine:
         self._happened += happened
         if not self._turn_is_due and not self._stopped:
             self._turn_is_due = True
-            self.loop.call_soon(self._turn)
+            self.loop.call_soon(self.turn)
 
     def on_connected(self, connection: Connection) -> None:
         """A client connected."""
@@ -166,7 +166,8 @@ class Engine:
 
     # A turn
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
+        """Tell the core what happened up to now, and do what it orders."""
         self._turn_is_due = False
         if self._stopped:
             return
@@ -209,7 +210,7 @@ class Engine:
             return
         if deadline <= now_ms:
             self._turn_is_due = True
-            self.loop.call_soon(self._turn)
+            self.loop.call_soon(self.turn)
         elif self._timer is None or deadline < self._timer_ms:
             if self._timer is not None:
                 self._timer.cancel()
@@ -281,7 +282,7 @@ class Engine:
     def _on_durable(self, group: int) -> None:
         """The journal has a group on disk: no need to wait for the end of this turn."""
         self._happened.append(RecordsDurable(group))
-        self._turn()
+        self.turn()
 
     def _read_entries(self, effect: ReadEntries) -> None:
         future = self._readers.submit(

@@ -34,6 +34,8 @@ _SWITCH_INTERVAL_S: Final = 0.0005
 
 _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 10.0
+_SHORT_LIFE_MS: Final = 10_000
+"""A core that fails sooner than this after its start is restarted ever more slowly."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Runs, records and effects form no cycles; looking for some every 700 objects would cost a tenth of the time."""
 
@@ -80,6 +82,8 @@ class _Runner:
         self._end = asyncio.Event()
         self._storage: FileStorage | None = None
         self._engine: Engine | None = None
+        self._engine_since_ms = 0
+        self._short_lives = 0
         self._restarting: asyncio.Task[None] | None = None
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
@@ -139,6 +143,7 @@ class _Runner:
 
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage
+        self._engine_since_ms = self._clock()
         self._engine = Engine(self._loop, storage, state, self._config.broker, self._clock, self._on_stopped)
 
     def _new_connection(self) -> asyncio.Protocol:
@@ -161,6 +166,12 @@ class _Runner:
         """Open the storage again, as often as it takes, and start a new engine on it."""
         storage, self._storage = self._storage, None
         delay_s = _FIRST_RETRY_S
+        lived_ms = self._clock() - self._engine_since_ms
+        if lived_ms < _SHORT_LIFE_MS:  # it would only fail again
+            self._short_lives += 1
+            await asyncio.sleep(min(_FIRST_RETRY_S * 2**self._short_lives, _LAST_RETRY_S))
+        else:
+            self._short_lives = 0
         while True:
             try:
                 if storage is not None:

@@ -84,6 +84,7 @@ def test_partitioned_topic_from_any_form_of_body(body: bytes) -> None:
         ("PUT", "/a-partition-0/partitions", b"2", 412, "Partitioned Topic Name should not contain '-partition-'"),
         ("POST", "/plain/partitions", b"2", 409, f"Topic {TOPIC[:-1]}plain is not the partitioned topic."),
         ("POST", "/parted/partitions", b"1", 422, "Desired partitions 1 can't be less than the current partitions 2."),
+        ("POST", "/parted/partitions", b"11", 422, "the maximum partitions per topic 10."),
         ("GET", "/none/partitions", b"", 404, f"Topic {TOPIC[:-1]}none not found"),
         ("DELETE", "/none/partitions", b"", 404, f"Topic {TOPIC[:-1]}none not found."),
         ("DELETE", "/plain/partitions", b"", 409, "is a non-partitioned topic"),
