@@ -95,7 +95,7 @@ def _check_all(layout: Layout) -> Iterator[Finding]:
     tables: dict[int, BlockTable] = {}
     yield from _check_ledger_files(layout, extents, tables)
     if complete:
-        yield from _check_coverage(layout, state, index, tables)
+        yield from _check_coverage(layout, state, index, tables, extents.keys() - tables.keys())
     yield from _check_leftovers(layout, mark, extents)
 
 
@@ -178,10 +178,11 @@ def _check_ledger_files(layout: Layout, extents: dict[int, Extent], tables: dict
 
 
 def _check_coverage(
-    layout: Layout, state: DurableState, index: RunIndex, tables: dict[int, BlockTable]
+    layout: Layout, state: DurableState, index: RunIndex, tables: dict[int, BlockTable], unreadable: set[int]
 ) -> Iterator[Finding]:
-    """Every entry that somebody may still want stands in the journal or in the ledger's file."""
-    for ledger_id in sorted(state.ledger_ids()):
+    """Every entry that somebody may still want stands in the journal or in the ledger's file. Ledgers whose file is
+    unreadable were reported already."""
+    for ledger_id in sorted(state.ledger_ids() - unreadable):
         managed = state.managed_ledger_of(ledger_id)
         wanted = state.first_needed_entry(ledger_id)
         assert managed is not None, "only existing ledgers are listed"

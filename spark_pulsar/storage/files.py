@@ -25,7 +25,7 @@ from .ledger_files import Extent, LedgerFiles
 from .recovery import Replay, replay
 from .run_index import RunIndex
 from .segments import SEGMENT_BYTES, Segment, SegmentFiles
-from .settle import LedgerPlan, SettlePlan, Settler, SettlingStopped
+from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
@@ -62,7 +62,7 @@ class FileStorage:
         self._trimmed = False
         self._records_at_checkpoint = 0
         self._not_before = 0.0
-        self.settle_error: StorageError | OSError | None = None
+        self.settle_error: Exception | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
 
     @classmethod
@@ -262,7 +262,8 @@ class FileStorage:
         self._trimmed = False
         self._records_at_checkpoint = self._journal.submitted_records
         first_segment = max(self._journal.current_number, self._mark.first_segment)
-        ledgers = self._plan_ledgers(state, first_segment)
+        with self._lock:
+            ledgers = plan_ledgers(state, self._index, self._files.extents, first_segment)
         dropped: list[Record] = []
         for ledger_id, ledger_plan in ledgers.items():
             runs, needed_from = ledger_plan.runs, ledger_plan.needed_from
@@ -279,29 +280,6 @@ class FileStorage:
         self._note_rows(take_dirty_rows(state))
         plan = SettlePlan(list(self._rows.values()), first_segment, ledgers)
         self._journal.barrier(lambda group: self._settle_later(plan, group))
-
-    def _plan_ledgers(self, state: DurableState, first_segment: int) -> dict[int, LedgerPlan]:
-        plans: dict[int, LedgerPlan] = {}
-        with self._lock:
-            full = {
-                ledger_id: runs.first_runs(count)
-                for ledger_id, runs in self._index.ledgers.items()
-                if (count := runs.count_before_segment(first_segment))
-            }
-            unsealed = [ledger_id for ledger_id, extent in self._files.extents.items() if not extent.sealed]
-        for ledger_id in {*full, *unsealed}:
-            needed_from = state.first_needed_entry(ledger_id)
-            if needed_from is None:
-                continue
-            managed = state.managed_ledger_of(ledger_id)
-            assert managed is not None, "a ledger with a needed entry exists"
-            info = managed.ledgers[ledger_id]
-            settling = full.get(ledger_id)
-            settled_to = self._files.extents[ledger_id].end if settling is None else settling.end
-            seal = info.sealed_ms is not None and settled_to == info.entries
-            if settling is not None or seal:
-                plans[ledger_id] = LedgerPlan(settling, needed_from, seal)
-        return plans
 
     def _note_rows(self, rows: Sequence[Row]) -> None:
         # Rows of a checkpoint that failed stay here and go with the next one.
@@ -321,7 +299,7 @@ class FileStorage:
             self.settle_error = None
         except SettlingStopped:
             pass
-        except (OSError, StorageError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, the journal still has everything
             self.settle_error = error
             self._not_before = time.monotonic() + _RETRY_S
         finally:
@@ -395,6 +373,9 @@ class FileStorage:
                 self._note_rows(take_dirty_rows(state))
                 plan = SettlePlan(list(self._rows.values()), self._mark.first_segment, last_group=final[0])
                 self._commit(plan, {})
+        except OSError as error:
+            # Nothing is lost: the journal has what the checkpoint would have said.
+            raise StorageError(f"{self._layout.root}: the last checkpoint failed: {error}") from error
         finally:
             self._segments.close()
             self._checkpoint.close()

@@ -247,7 +247,8 @@ def _scan(disk: Disk, fd: int, name: str, ledger_id: int, extent: Extent) -> Blo
     end = extent.first
     while offset < extent.size:
         head = parse_block_head(disk.read(fd, BLOCK_HEADER_BYTES, offset))
-        if head is None or head.ledger_id != ledger_id or head.first < end or offset + head.size > extent.size:
+        fits = head is not None and head.ledger_id == ledger_id and end <= head.first and head.end <= extent.end
+        if head is None or not fits or offset + head.size > extent.size:
             raise StorageDamaged(name, offset, "no block of this ledger stands here")
         table.add(head.first, head.end, offset)
         offset += head.size

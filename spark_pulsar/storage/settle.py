@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.snapshot import Row
+from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
 
 from .disk import Disk
@@ -23,7 +24,7 @@ from .groups import parse_group
 from .journal_reader import JournalReader
 from .layout import Layout
 from .ledger_files import BLOCK_MAX_ENTRIES, Extent, LedgerAppender, load_table
-from .run_index import LedgerRuns, RunPlace
+from .run_index import LedgerRuns, RunIndex, RunPlace
 from .segments import Segment
 
 _KEPT_COLUMNS: Final = 1024
@@ -50,6 +51,30 @@ class SettlePlan:
     first_segment: int
     ledgers: dict[int, LedgerPlan] = field(default_factory=dict)
     last_group: int = -1
+
+
+def plan_ledgers(
+    state: DurableState, index: RunIndex, extents: Mapping[int, Extent], first_segment: int
+) -> dict[int, LedgerPlan]:
+    """What must be done so that no segment before `first_segment` is needed, by ledger. Ledgers that are gone are left
+    out."""
+    full = {
+        ledger_id: runs.first_runs(count)
+        for ledger_id, runs in index.ledgers.items()
+        if (count := runs.count_before_segment(first_segment))
+    }
+    plans: dict[int, LedgerPlan] = {}
+    for ledger_id in {*full, *(unsealed for unsealed, extent in extents.items() if not extent.sealed)}:
+        needed_from = state.first_needed_entry(ledger_id)
+        if needed_from is None:
+            continue
+        info = state.ledgers[ledger_id]
+        settling = full.get(ledger_id)
+        settled_to = extents[ledger_id].end if settling is None else settling.end
+        seal = info.sealed_ms is not None and settled_to == info.entries
+        if settling is not None or seal:
+            plans[ledger_id] = LedgerPlan(settling, needed_from, seal)
+    return plans
 
 
 class Settler:

@@ -1,0 +1,119 @@
+"""Group commit, through an open storage on a disk that can be held."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreated
+from spark_pulsar.storage.disk import Buffer, Disk
+from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.journal import GROUP_TARGET_BYTES
+from tests.contract.storages import FileWorld
+from tests.eventually import eventually
+
+
+class HeldDisk(Disk):
+    """Durable writes wait until let through."""
+
+    def __init__(self) -> None:
+        self.let_through = threading.Event()
+        self.waiting = threading.Event()
+        self.written: list[int] = []
+
+    def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        self.waiting.set()
+        assert self.let_through.wait(10)
+        self.written.append(sum(map(len, buffers)))
+        return super().write_durably(fd, buffers, offset)
+
+
+def held(tmp_path: Path) -> tuple[FileStorage, HeldDisk, Callable[[], None]]:
+    """A storage whose journal waits in the write of its first group."""
+    disk = HeldDisk()
+    disk.let_through.set()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=1 << 20)
+    disk.let_through.clear()
+    disk.waiting.clear()
+    disk.written.clear()
+    record = CounterSet("first", 1)
+    state.apply(record)
+    storage.submit([record])
+    assert disk.waiting.wait(10)
+
+    def finish() -> None:
+        disk.let_through.set()
+        storage.close(state)
+
+    return storage, disk, finish
+
+
+def test_what_is_submitted_during_a_write_becomes_one_group(tmp_path: Path) -> None:
+    # covers DUR-2
+    storage, disk, finish = held(tmp_path)
+    groups: list[int] = []
+    for number in range(1000):
+        storage.submit([CounterSet("n", number)], groups.append)
+    assert groups == [], "nothing is confirmed before it is durable"
+    assert storage.unwritten_bytes > 1000
+    disk.let_through.set()
+    eventually(lambda: len(groups) == 1000)
+    assert len(set(groups)) == 1
+    assert len(disk.written) == 2
+    finish()
+
+
+def test_a_group_stops_growing_at_its_target(tmp_path: Path) -> None:
+    storage, disk, finish = held(tmp_path)
+    groups: list[int] = []
+    large = GROUP_TARGET_BYTES // 4
+    for number in range(6):
+        storage.submit([TopicCreated(number + 1, "x" * large, 1, {})], groups.append)
+    disk.let_through.set()
+    eventually(lambda: len(groups) == 6)
+    assert [groups.count(group) for group in sorted(set(groups))] == [4, 2]
+    finish()
+
+
+def test_a_submit_larger_than_a_segment_gets_one_of_its_own(tmp_path: Path) -> None:
+    world = FileWorld(tmp_path)
+    world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+    large = bytes(range(256)) * 2000
+    world.apply_and_submit(EntriesAppended(run_of(1, 0, [large])))
+    world.apply_and_submit(EntriesAppended(run_of(1, 1, [b"small"])))
+    sizes = [path.stat().st_size for path in sorted((world.data_dir / "journal").glob("0*"))]
+    assert max(sizes) > len(large)
+    world.kill()
+    world.open()
+    assert world.read_all(1) == {0: large, 1: b"small"}
+    world.checkpoint()
+    eventually(lambda: max(path.stat().st_size for path in (world.data_dir / "journal").iterdir()) < len(large))
+    assert world.read_all(1) == {0: large, 1: b"small"}
+    world.dispose()
+
+
+def test_too_much_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_pulsar.storage.journal.MAX_SUBMIT_BYTES", 1000)
+    storage, _ = FileStorage.open(tmp_path, segment_bytes=1 << 20)
+    with pytest.raises(ValueError, match="the limit is 1000"):
+        storage.submit([TopicCreated(1, "x" * 1000, 1, {})])
+    storage.submit([TopicCreated(1, "x" * 500, 1, {})])
+    storage.close()
+
+
+def test_spare_segments_are_few(tmp_path: Path) -> None:
+    world = FileWorld(tmp_path)
+    world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+    for number in range(60):
+        world.apply_and_submit(EntriesAppended(run_of(1, number, [b"x" * 9000])))
+    assert len(list((world.data_dir / "journal").iterdir())) > 8
+    world.checkpoint()
+    eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= 4)
+    assert len(world.read_all(1)) == 60
+    world.dispose()

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.ledger.records import CounterSet
+from spark_pulsar.ledger.storage import StorageFailed
+from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+
+
+def test_nothing_is_durable_before_it_is_synced() -> None:
+    # covers ML-5
+    disk = MemoryDisk()
+    storage, _ = MemoryStorage.open(disk, auto=False)
+    groups: list[int] = []
+    for number in range(3):
+        storage.submit([CounterSet("n", number)], groups.append)
+    assert (groups, storage.unwritten_bytes > 0) == ([], True)
+    storage.sync(2)
+    assert groups == [1, 1]
+    storage.crash()
+    storage.sync()
+    assert groups == [1, 1]
+    _, state = MemoryStorage.open(disk)
+    assert state.counters["n"] == 1
+
+
+def test_a_checkpoint_stands_at_the_submits_before_it() -> None:
+    disk = MemoryDisk()
+    storage, state = MemoryStorage.open(disk, auto=False)
+    for number in range(4):
+        record = CounterSet("n", number)
+        state.apply(record)
+        storage.submit([record])
+        if number == 1:
+            storage.checkpoint(state)
+    assert disk.rows == {}, "rows never overtake the records they contain"
+    storage.sync(3)
+    assert disk.checkpoint_group == 1
+    storage.crash()
+    storage, state = MemoryStorage.open(disk)
+    assert (state.counters["n"], storage.report.checkpoint_group, storage.report.groups) == (1, 1, 0)
+
+
+def test_a_failed_sync_is_told_once() -> None:
+    told: list[StorageFailed] = []
+    storage, _ = MemoryStorage.open(MemoryDisk(), on_failed=told.append, auto=False)
+    called: list[int] = []
+    storage.submit([CounterSet("n", 1)], called.append)
+    storage.fail_next_sync(OSError("no space"))
+    storage.sync()
+    storage.sync()
+    assert (len(told), called) == (1, [])
+    with pytest.raises(StorageFailed, match="no space"):
+        storage.submit([CounterSet("n", 2)])
