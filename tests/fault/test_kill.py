@@ -31,13 +31,15 @@ CRASHES = int(os.environ.get("CRASHES", "20"))
 SEED = int(os.environ.get("CRASH_SEED", "20261121"))
 BATCH = 20
 
-# Everything happens often: segments fill and settle, ledgers roll, reads miss the cache.
+# Everything happens often: segments fill and settle, ledgers roll, reads miss the cache. The consumers fall far behind.
 SMALL = {
     "acknowledgmentAtBatchIndexLevelEnabled": True,
     "journalMaxSizeMB": 1,
     "managedLedgerMaxEntriesPerLedger": 700,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "managedLedgerCacheSizeMB": 1,
+    "maxUnackedMessagesPerConsumer": 0,
+    "maxUnackedMessagesPerSubscription": 0,
 }
 
 
