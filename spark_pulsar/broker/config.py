@@ -64,6 +64,9 @@ class BrokerConfig:
     max_dispatch_bytes: int = 2 * 1024 * 1024
     """What one subscription may send in one turn of the loop, so that no consumer holds up the others."""
 
+    max_turn_bytes: int = 16 * 1024 * 1024
+    """What all subscriptions together may send in one turn."""
+
     max_pending_publishes_per_session: int = 1_000
     """maxPendingPublishRequestsPerConnection, in entries (PR-15)."""
     max_pending_publish_bytes: int = 64 * 1024 * 1024

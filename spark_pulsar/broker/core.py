@@ -68,6 +68,8 @@ class Core:
         self.effects: list[Effect] = []
         self.producer_names_given = 0
         self.pending_publish_bytes = 0
+        self.dispatched_bytes = 0
+        """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0
         """Subscriptions that hold entries read from storage; they share one bound of memory."""
         self.paused_sessions: set[int] = set()
@@ -204,8 +206,17 @@ class Core:
         self._awake[subscription] = None
 
     def dispatch(self) -> None:
-        """Let every subscription that was woken send; those that have more to send stay awake for the next turn."""
+        """Let every subscription that was woken send, up to what one turn may send. Those that have more to send, or
+        did not get their turn, stay awake for the next one; the latter go first then."""
+        if not self._awake:
+            return
         awake, self._awake = self._awake, {}
+        self.dispatched_bytes = 0
+        unfinished: list[Subscription] = []
         for subscription in awake:
-            if subscription.dispatcher.dispatch():
+            if self.dispatched_bytes >= self.config.max_turn_bytes:
                 self._awake[subscription] = None
+            elif subscription.dispatcher.dispatch():
+                unfinished.append(subscription)
+        for subscription in unfinished:
+            self._awake[subscription] = None

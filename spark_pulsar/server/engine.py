@@ -144,7 +144,9 @@ class Engine:
     def on_malformed(self, connection: Connection, error: PulsarError) -> None:
         """Bytes that are no frame: the connection ends without an answer, as the real broker does."""
         _LOG.info("session %d: %s", connection.session_id, error)
-        connection.close()
+        connection.pause_reading()
+        self._to_close.append(connection)  # after the answers to the good frames before them
+        self.happen([])
 
     def ask(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
         """Run `request` in the core; its result, once everything it changed is on disk, or the error it raised."""

@@ -120,6 +120,7 @@ class Dispatcher(ABC):
         consumer.bytes_out += size_bytes
         self.subscription.messages_out += messages
         self.subscription.bytes_out += size_bytes
+        self.core.dispatched_bytes += size_bytes
         consumer.last_sent_ms = self.core.now_ms
         return messages
 

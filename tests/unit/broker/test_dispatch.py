@@ -299,3 +299,19 @@ def test_deleted_entries_acked_one_by_one_are_skipped_without_a_loop() -> None:
     assert world.broker.next_deadline() != world.now_ms
     client.publish(1, entry("6"), first=6)
     assert payloads(client.take_all()[1]) == ["6"]
+
+
+def test_all_subscriptions_together_send_a_bounded_amount_a_turn() -> None:
+    world, client = filled(5, max_turn_bytes=100)
+    for number in range(4):
+        client.open_consumer(f"s{number}", number + 1)
+    world.disk_is_slow = True
+    client.send(*(requests.flow(number + 1, 100) for number in range(4)))
+    first = {each.consumer_id for each in client.deliveries()}
+    assert len(first) == 1
+    world.happen([])
+    second = {each.consumer_id for each in client.deliveries()}
+    assert not first & second  # who waited goes first
+    world.disk_is_slow = False
+    world.happen([])
+    assert {each.consumer_id for each in client.deliveries()} | first | second == {1, 2, 3, 4}

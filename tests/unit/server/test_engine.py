@@ -1,0 +1,128 @@
+"""The engine on a real loop and real sockets, over a disk in memory that can fail."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from spark_pulsar.broker.config import BrokerConfig
+from spark_pulsar.server.addresses import local_text, peer_text
+from spark_pulsar.server.engine import Engine
+from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+
+TOPIC = "persistent://public/default/t"
+TIMEOUT_S = 10
+ENTRY = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"hello")
+
+
+class Peer:
+    """A client on a socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    def send(self, *frames: bytes) -> None:
+        self._writer.write(b"".join(frames))
+
+    async def receive(self) -> BaseCommand:
+        size = await asyncio.wait_for(self._reader.readexactly(4), TIMEOUT_S)
+        frame = size + await asyncio.wait_for(self._reader.readexactly(int.from_bytes(size)), TIMEOUT_S)
+        return parse_command(frame, 0, len(frame))[0]
+
+    async def close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def closed(self) -> bool:
+        return await asyncio.wait_for(self._reader.read(), TIMEOUT_S) == b""
+
+
+def run(scene: Callable[[Engine, MemoryStorage, Peer, list[BaseException]], Awaitable[None]]) -> None:
+    """Play a scene with a peer that has done its handshake."""
+
+    async def main() -> None:
+        stopped: list[BaseException] = []
+        loop = asyncio.get_running_loop()
+        storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error))
+        engine = Engine(loop, storage, state, BrokerConfig(), lambda: 1_795_000_000_000, stopped.append)
+        server = await loop.create_server(engine.new_connection, "127.0.0.1", 0)
+        peer = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
+        peer.send(command_frame(requests.connect("test")))
+        assert (await peer.receive()).type == BaseCommand.CONNECTED
+        try:
+            await scene(engine, storage, peer, stopped)
+        finally:
+            server.close()
+            engine.close()
+            await peer.close()
+
+    asyncio.run(main())
+
+
+def test_frames_that_arrive_byte_by_byte() -> None:
+    async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        frames = command_frame(requests.producer(1, TOPIC, 1, "p")) + payload_frame(requests.send(1, 5), ENTRY)
+        for index in range(len(frames)):
+            peer.send(frames[index : index + 1])
+            await asyncio.sleep(0)
+        assert (await peer.receive()).producer_success.producer_name == "p"
+        assert (await peer.receive()).send_receipt.sequence_id == 5
+
+    run(scene)
+
+
+@pytest.mark.parametrize("garbage", [b"\x00\x00\x00\x01\x00", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"])
+def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(garbage: bytes) -> None:
+    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        peer.send(garbage)
+        assert await peer.closed()
+        assert stopped == []
+        assert not engine.core.sessions
+
+    run(scene)
+
+
+def test_good_frames_before_a_bad_one_are_answered() -> None:
+    async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        peer.send(command_frame(commands.ping()), b"\xff" * 8)
+        assert (await peer.receive()).type == BaseCommand.PONG
+        assert await peer.closed()
+
+    run(scene)
+
+
+def test_failing_journal_stops_the_engine_without_a_receipt() -> None:
+    # covers DUR-10
+    async def scene(engine: Engine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
+        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
+        storage.fail_next_sync(OSError("no space left"))
+        peer.send(payload_frame(requests.send(1, 0), ENTRY))
+        assert await peer.closed()
+        assert len(stopped) == 1
+        assert not engine.connections
+
+    run(scene)
+
+
+def test_core_that_contradicts_itself_stops_the_engine() -> None:
+    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        engine.core.sessions[1].consumers = None  # type: ignore[assignment]
+        peer.send(command_frame(requests.flow(1, 5)))
+        assert await peer.closed()
+        assert isinstance(stopped[0], AttributeError)
+
+    run(scene)
+
+
+def test_addresses() -> None:
+    # covers T-22
+    assert local_text(("::ffff:127.0.0.1", 6650, 0, 0)) == "127.0.0.1:6650"
+    assert local_text(("::1", 6650, 0, 0)) == "[::1]:6650"
+    assert peer_text(("10.0.0.1", 5)) == "/10.0.0.1:5"
