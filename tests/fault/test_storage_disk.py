@@ -1,0 +1,212 @@
+"""Disks that fail, and processes that die between any two steps of settling, rotating and recycling."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_pulsar.ledger.cursor_records import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, Record, TopicCreated
+from spark_pulsar.ledger.storage import StorageFailed
+from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.disk import Buffer, Disk
+from spark_pulsar.storage.files import FileStorage
+from tests.contract.histories import picture
+from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+from tests.eventually import eventually
+
+TOPIC = "persistent://public/default/t"
+
+
+def entry(ledger_id: int, entry_id: int) -> bytes:
+    return b"%d:%d/" % (ledger_id, entry_id) + b"." * 3000
+
+
+def append(world: FileWorld, count: int) -> None:
+    ledger = world.state.topics[1].ledger
+    assert ledger.open_ledger is not None
+    for _ in range(count):
+        ledger_id, entry_id = ledger.open_ledger.ledger_id, ledger.next_entry_id
+        world.apply_and_submit(EntriesAppended(run_of(ledger_id, entry_id, [entry(ledger_id, entry_id)])))
+
+
+def make_topic(world: FileWorld) -> None:
+    world.apply_and_submit(TopicCreated(1, TOPIC, 1, {}))
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+
+
+class FullDisk(Disk):
+    """Has no space for new files once `full` is set."""
+
+    full = False
+
+    def preallocate(self, fd: int, size: int) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().preallocate(fd, size)
+
+
+def test_a_full_disk_fails_the_storage_and_loses_nothing(tmp_path: Path) -> None:
+    # covers DUR-10
+    failures: list[StorageFailed] = []
+    disk = FullDisk()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append)
+    confirmed: list[int] = []
+
+    def submit(number: int, *records: Record) -> None:
+        for record in records:
+            state.apply(record)
+        storage.submit(records, lambda _: confirmed.append(number))
+
+    submit(-1, TopicCreated(1, TOPIC, 1, {}))
+    submit(-1, *state.records_to_open_ledger(1, 2))
+    eventually(lambda: len(confirmed) == 2)
+    disk.full = True
+    with suppress(StorageFailed):
+        for number in range(1000):
+            submit(number, EntriesAppended(run_of(1, number, [entry(1, number)])))
+    eventually(lambda: failures)
+    assert "No space left" in str(failures[0])
+    storage.close(state)
+    assert [finding for finding in check(tmp_path) if finding.severity is Severity.ERROR] == []
+    disk.full = False
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert state.ledgers[1].entries > confirmed[-1]
+    assert [path.name for path in (tmp_path / "journal").iterdir() if path.stat().st_size < SMALL_SEGMENT_BYTES] == []
+    storage.close(state)
+
+
+def test_after_a_failed_sync_nothing_is_written_any_more(tmp_path: Path) -> None:
+    # covers DUR-10: the kernel may have dropped the pages, so that a second sync would succeed without them
+    world = FileWorld(tmp_path)
+    make_topic(world)
+    append(world, 3)
+    world.fail_writes()
+    world.storage.submit(world.state.records_to_open_ledger(1, 3))
+    eventually(lambda: world.failures)
+    before = world.disk.durable_writes
+    world.disk.failing = False
+    with pytest.raises(StorageFailed):
+        world.storage.submit(world.state.records_to_open_ledger(1, 3))
+    world.close()
+    assert world.disk.durable_writes == before
+    assert len(world.failures) == 1
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwritev
+
+    def short(fd: int, buffers: Sequence[Buffer], offset: int, flags: int = 0) -> int:
+        return whole(fd, [b"".join(buffers)[:7]], offset, flags)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    parts = [b"%04d" % number for number in range(1500)]
+    fd = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
+    try:
+        assert Disk().write(fd, parts, 3) == 6003
+        assert os.pread(fd, 10_000, 3) == b"".join(parts)
+        assert Disk().read(fd, 6000, 3) == b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+class CopyingDisk(Disk):
+    """Before each step that changes the disk, hands the moment to `before`."""
+
+    def __init__(self, before: Callable[[], None]) -> None:
+        self.before = before
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in ("write", "write_durably", "sync", "sync_directory", "preallocate", "truncate", "rename", "remove"):
+            super().__getattribute__("before")()
+        return found
+
+
+def expect(data_dir: Path, allowed: list[dict[str, Any]], needed: dict[int, range]) -> None:
+    """The directory is in order, its state is one of those, and the needed entries are readable."""
+    assert [finding for finding in check(data_dir) if finding.severity is Severity.ERROR] == []
+    storage, state = FileStorage.open(data_dir, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert picture(state) in allowed
+    for ledger_id, entries in needed.items():
+        if ledger_id not in state.ledgers:
+            continue
+        at = entries.start
+        while at < entries.stop:
+            runs = storage.read(ledger_id, at, 100, 1 << 20)
+            assert runs, f"{ledger_id}:{at} is unreadable"
+            assert runs[0].first_entry_id == at
+            for run in runs:
+                for at in range(run.first_entry_id, run.end_entry_id):
+                    assert run.entry(at) == entry(ledger_id, at)
+                at = run.end_entry_id
+    storage.close(state)
+
+
+def test_dying_between_any_two_steps_of_a_checkpoint(tmp_path: Path) -> None:
+    """Settling of an open and a sealed ledger, footer, trim of a third, commit, removal, recycling."""
+    world = FileWorld(tmp_path / "world")
+    make_topic(world)
+    append(world, 20)
+    for _ in range(2):
+        world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+        append(world, 20)
+    world.checkpoint()
+    append(world, 20)
+    world.apply_and_submit(CursorCreated(1, 1, "sub", 2, 9, 1, {}), LedgersTrimmed(1, (1,)))
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+    append(world, 30)
+    world.apply_and_submit(CursorMarkDeleted(1, 3, 25))
+    allowed = [picture(world.state)]
+    copies: list[Path] = []
+
+    def copy() -> None:
+        to = tmp_path / f"copy-{len(copies)}"
+        shutil.copytree(world.data_dir, to, ignore=shutil.ignore_patterns("*-shm"))
+        copies.append(to)
+
+    world.files._disk = world.files._segments.disk = world.files._journal._disk = CopyingDisk(copy)
+    world.checkpoint()
+    allowed.append(picture(world.state))
+    copy()
+    world.dispose()
+    assert len(copies) > 10
+    needed = {3: range(26, 40), 4: range(30)}
+    for data_dir in copies:
+        expect(data_dir, allowed, needed)
+
+
+def test_dying_between_any_two_steps_of_writing(tmp_path: Path) -> None:
+    """Groups, the beginning of new segments, new and recycled."""
+    world = FileWorld(tmp_path / "world")
+    make_topic(world)
+    append(world, 45)
+    world.checkpoint()
+    pictures = [picture(world.state)]
+    copies: list[tuple[Path, int]] = []
+
+    def copy() -> None:
+        to = tmp_path / f"copy-{len(copies)}"
+        shutil.copytree(world.data_dir, to, ignore=shutil.ignore_patterns("*-shm"))
+        copies.append((to, len(pictures)))
+
+    world.files._disk = world.files._segments.disk = world.files._journal._disk = CopyingDisk(copy)
+    world.files._journal._write = world.files._journal._disk.write_durably
+    for _ in range(50):
+        append(world, 1)
+        pictures.append(picture(world.state))
+        if len(pictures) % 10 == 0:
+            copy()
+    world.dispose()
+    assert len(copies) > 8
+    for data_dir, at in copies:
+        # What was confirmed by then, and perhaps the one that was under way.
+        expect(data_dir, pictures[at - 1 : at + 1], {1: range(44 + at)})
