@@ -105,22 +105,24 @@ def test_reading_goes_on_while_settling(world: FileWorld) -> None:
     wrong: list[object] = []
 
     def read() -> None:
-        while not stop.is_set():
+        while not stop.is_set() and not wrong:
             try:
                 if world.read_all(1, 3).keys() < set(range(3, 30)):
                     wrong.append("an entry is missing")
             except Exception as error:  # noqa: BLE001 - told to the test
                 wrong.append(error)
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
+    readers = [threading.Thread(target=read, daemon=True) for _ in range(2)]
     for reader in readers:
         reader.start()
-    for _ in range(6):
-        append(world, 25)
-        world.checkpoint()
-    stop.set()
-    for reader in readers:
-        reader.join()
+    try:
+        for _ in range(6):
+            append(world, 25)
+            world.checkpoint()
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
     assert wrong == []
 
 
