@@ -56,7 +56,10 @@ def ours(data: Path) -> Iterator[Peer]:
         started = time.perf_counter()
         with spark_pulsar.broker_process(directory) as process:
             Connection(process.service_url).close()
-            yield Peer(OURS, process.service_url, process.pid, time.perf_counter() - started)
+            try:
+                yield Peer(OURS, process.service_url, process.pid, time.perf_counter() - started)
+            finally:
+                sys.stderr.write(process.log)  # empty unless something went wrong
 
 
 @contextlib.contextmanager
