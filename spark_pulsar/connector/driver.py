@@ -92,13 +92,12 @@ class StreamDriver:
             known = frozenset(start.positions)
             ends = end_positions(self._client, find_partitions(self._client, self._options, known=known))
         else:
+            if start.fresh:  # asked for after the end was frozen, so it may be younger, and know more partitions
+                for topic, position in start.positions.items():
+                    self._target[topic] = max(self._target.get(topic, EARLIEST), position)
             ends = dict(self._target)
         for topic, position in start.positions.items():
-            if start.fresh and self._target is not None:
-                ends.setdefault(topic, position)
-            # Nothing left in a topic that was read to its end is no loss. A start just asked for may be younger than
-            # the frozen end, and a partition found in between belongs to the next run.
-            if ends.get(topic) == EARLIEST or (start.fresh and ends.get(topic, EARLIEST) < position):
+            if ends.get(topic) == EARLIEST:  # nothing left in a topic that was read to its end is no loss
                 ends[topic] = position
         return ends
 

@@ -165,3 +165,21 @@ def values(rows: Iterable[Row]) -> list[str]:
 def texts(count: int, first: int = 0, prefix: str = "m") -> list[str]:
     """`m0`, `m1`, …"""
     return [f"{prefix}{number}" for number in range(first, first + count)]
+
+
+class Collected:
+    """A foreachBatch function that keeps the values of all micro-batches, and may fail on request."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[str]] = {}
+        self.fail = False
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        if self.fail:
+            raise RuntimeError("this sink fails")
+        self.batches[batch_id] = values(frame.collect())
+
+    @property
+    def all(self) -> list[str]:
+        """Every value in order; a micro-batch that ran again counts once."""
+        return [value for batch_id in sorted(self.batches) for value in self.batches[batch_id]]

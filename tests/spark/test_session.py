@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import spark_pulsar
 from tests.brokers import Broker
 from tests.eventually import eventually
-from tests.spark.flows import Flows, texts, values
+from tests.spark.flows import Collected, Flows, texts, values
 
 
 def test_the_second_name(flows: Flows) -> None:
@@ -90,7 +90,7 @@ def test_register_helps_where_a_broken_module_hides_all_sources(flows: Flows, tm
         text=True,
         env=environment,
         cwd=tmp_path,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["undiscovered", "True", "rows", "4", "streamed", "4"]
@@ -102,12 +102,11 @@ def test_a_query_can_be_stopped_while_the_broker_is_down(
     with Flows(spark, own_broker, tmp_path) as flows:
         topic = own_broker.topic("down")
         flows.send(topic, texts(3))
-        seen: list[str] = []
-        frame = flows.stream(topic, subscriptionName="survivor")
-        writer = frame.writeStream.foreachBatch(lambda batch, _: seen.extend(values(batch.collect())))
+        sink = Collected()
+        writer = flows.stream(topic, subscriptionName="survivor").writeStream.foreachBatch(sink)
         checkpoint = flows.checkpoint()
         query = flows.start(writer.option("checkpointLocation", checkpoint))
-        eventually(lambda: len(seen) == 3, 60)
+        eventually(lambda: len(sink.all) == 3, 60)
         own_broker.kill()
         began = time.monotonic()
         query.stop()
@@ -116,7 +115,7 @@ def test_a_query_can_be_stopped_while_the_broker_is_down(
         flows.send(topic, texts(2, 3))
         again = flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
         assert again.awaitTermination(60)
-        assert seen == texts(5)
+        assert sink.all == texts(5)
 
 
 def test_no_broker_is_an_error_in_time(spark: SparkSession) -> None:

@@ -12,24 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from tests.eventually import eventually
-from tests.spark.flows import BATCHED, UNBATCHED, Flows, texts, values
-
-
-class Collected:
-    """A foreachBatch function that keeps the values of all micro-batches, and may fail on request."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[str]] = {}
-        self.fail = False
-
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        if self.fail:
-            raise RuntimeError("this sink fails")
-        self.batches[batch_id] = values(frame.collect())
-
-    @property
-    def all(self) -> list[str]:
-        return [value for batch_id in sorted(self.batches) for value in self.batches[batch_id]]
+from tests.spark.flows import BATCHED, UNBATCHED, Collected, Flows, texts, values
 
 
 def follow(flows: Flows, frame: DataFrame, checkpoint: str, sink: Any) -> StreamingQuery:

@@ -1,0 +1,207 @@
+"""Ranges and offsets against a broker, without a JVM: what is rare on the wire, and what is gone from the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.driver import StreamDriver, plan_batch
+from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
+from spark_pulsar.connector.lookahead import LookAhead
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
+from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.reading import read_range
+from spark_pulsar.connector.schema import Projection
+from spark_pulsar.wire.chunks import split
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
+from tests.brokers import Broker
+
+VALUE = Projection(("value",))
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[PulsarClient]:
+    with PulsarClient(ClientConfig(service_url=broker.service_url)) as ready:
+        yield ready
+
+
+def options_of(broker: Broker, topic: str, **more: str) -> Options:
+    return parse_options({"service.url": broker.service_url, "topic": topic, **more})
+
+
+def whole(client: PulsarClient, topic: str) -> TopicRange:
+    return TopicRange(topic, EARLIEST, ReadPosition.of(client.end_positions([topic])[topic]))
+
+
+def read(client: PulsarClient, options: Options, work: TopicRange) -> list[bytes | None]:
+    return [value for batch in read_range(client, options, work, VALUE) for value in batch.column(0).to_pylist()]
+
+
+def publish(client: PulsarClient, topic: str, entries: list[tuple[MessageMetadata, bytes]]) -> list[tuple[int, int]]:
+    """Store entries as they are given; their ids."""
+    ids = []
+    with client.publisher(topic) as publisher:
+        for metadata, payload in entries:
+            publisher.send(metadata, payload, max(metadata.num_messages_in_batch, 1))
+            publisher.flush()
+            assert publisher.last_message_id is not None
+            ids.append((publisher.last_message_id.ledger_id, publisher.last_message_id.entry_id))
+    return ids
+
+
+def chunks(uuid: str, payload: bytes, size: int) -> list[tuple[MessageMetadata, bytes]]:
+    metadata = MessageMetadata(producer_name=uuid, sequence_id=1, publish_time=1000)
+    return [(chunk, bytes(part)) for chunk, part in split(metadata, payload, size + metadata.ByteSize())]
+
+
+def test_chunks_of_two_producers_interleaved(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("interleaved")
+    a, b = chunks("a", b"a" * 30, 10), chunks("b", b"b" * 20, 10)
+    ids = publish(client, topic, [a[0], b[0], a[1], (MessageMetadata(), b"plain"), b[1], a[2]])
+    options = options_of(broker, topic)
+    assert read(client, options, whole(client, topic)) == [b"plain", b"b" * 20, b"a" * 30]
+    for cut in range(1, 6):
+        first = TopicRange(topic, EARLIEST, ReadPosition(*ids[cut]))
+        second = TopicRange(topic, ReadPosition(*ids[cut]), whole(client, topic).end)
+        assert read(client, options, first) + read(client, options, second) == [b"plain", b"b" * 20, b"a" * 30]
+
+
+def test_first_chunks_with_a_later_publish_time_are_found(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("clock")
+    parts = chunks("a", b"a" * 30, 10)
+    parts[2][0].publish_time = 2_000_000
+    ids = publish(client, topic, parts)
+    last = TopicRange(topic, ReadPosition(*ids[2]), whole(client, topic).end)
+    assert read(client, options_of(broker, topic), last) == [b"a" * 30]
+
+
+def test_an_incomplete_chunked_message_is_data_loss(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("incomplete")
+    parts = chunks("a", b"a" * 30, 10)
+    publish(client, topic, [parts[0], parts[2], (MessageMetadata(), b"after")])
+    with pytest.raises(DataLossError, match=r"chunked message that ends at .* is incomplete"):
+        read(client, options_of(broker, topic), whole(client, topic))
+    assert read(client, options_of(broker, topic, failOnDataLoss="false"), whole(client, topic)) == [b"after"]
+
+
+def test_a_chunked_message_that_never_ends_is_no_message(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("endless")
+    publish(client, topic, [*chunks("a", b"a" * 30, 10)[:2], (MessageMetadata(), b"after")])
+    assert read(client, options_of(broker, topic), whole(client, topic)) == [b"after"]
+
+
+def test_an_encrypted_entry_is_an_error_that_names_it(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("encrypted")
+    secret = MessageMetadata(encryption_algo="x", encryption_param=b"0" * 12)
+    secret.encryption_keys.add(key="k", value=b"v")
+    [at] = publish(client, topic, [(secret, b"???")])
+    with pytest.raises(UnreadableMessageError, match=rf"{topic}: entry {at[0]}:{at[1]} cannot be read.*encrypted"):
+        read(client, options_of(broker, topic), whole(client, topic))
+
+
+def test_messages_that_were_compacted_out_keep_their_index(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("compacted")
+    payload = b""
+    for index in range(3):
+        single = SingleMessageMetadata(payload_size=1, compacted_out=index == 1)
+        payload += len(single.SerializeToString()).to_bytes(4, "big") + single.SerializeToString() + b"%d" % index
+    [at] = publish(client, topic, [(MessageMetadata(num_messages_in_batch=3), payload)])
+    assert read(client, options_of(broker, topic), whole(client, topic)) == [b"0", b"2"]
+    rest = TopicRange(topic, ReadPosition(*at, 2), ReadPosition(at[0], at[1] + 1))
+    assert read(client, options_of(broker, topic), rest) == [b"2"]
+
+
+def test_an_end_that_does_not_exist_is_data_loss(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("end")
+    [at] = publish(client, topic, [(MessageMetadata(), b"only")])
+    beyond = TopicRange(topic, EARLIEST, ReadPosition(at[0] + 100, 5))
+    with pytest.raises(DataLossError, match="Set failOnDataLoss to false"):
+        read(client, options_of(broker, topic), beyond)
+    assert read(client, options_of(broker, topic, failOnDataLoss="false"), beyond) == [b"only"]
+
+
+def test_a_range_whose_ledger_is_gone_is_data_loss(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("gone")
+    publish(client, topic, [(MessageMetadata(), b"new")])
+    old = TopicRange(topic, ReadPosition(0, 5), ReadPosition(0, 9))
+    with pytest.raises(DataLossError, match="removed from the broker before it was read"):
+        read(client, options_of(broker, topic), old)
+    assert read(client, options_of(broker, topic, failOnDataLoss="false"), old) == []
+
+
+def test_looking_ahead_counts_exactly_and_goes_on(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("ahead")
+
+    def batch(count: int) -> tuple[MessageMetadata, bytes]:
+        single = SingleMessageMetadata(payload_size=1).SerializeToString()
+        return MessageMetadata(num_messages_in_batch=count), (len(single).to_bytes(4, "big") + single + b"x") * count
+
+    plain = (MessageMetadata(), b"x")
+    ids = publish(client, topic, [plain, batch(5), *chunks("a", b"a" * 30, 10), batch(3), plain])
+    end = {topic: whole(client, topic).end}
+    ahead = LookAhead(client, 10_000)
+    at: dict[str, Any] = {topic: EARLIEST}
+    seen = []
+    while at != end:
+        at = ahead.limit(at, end, 3)
+        seen.append(at[topic])
+    ahead.close()
+    assert seen == [
+        ReadPosition(*ids[1], 2),
+        ReadPosition(ids[1][0], ids[1][1] + 1),
+        ReadPosition(*ids[5], 2),
+        end[topic],
+    ]
+    assert len(read(client, options_of(broker, topic), whole(client, topic))) == 11
+
+
+def test_a_frozen_stream_ends_where_it_was_frozen(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("frozen")
+    publish(client, topic, [(MessageMetadata(), b"1")])
+    driver = StreamDriver(client, options_of(broker, topic, startingOffsets="latest"))
+    driver.freeze()
+    publish(client, topic, [(MessageMetadata(), b"2")])
+    initial = driver.initial()
+    end = driver.latest(initial, None)
+    assert driver.ranges(initial, end) == []
+    assert driver.latest(SourceOffset.from_json(end.to_json()), None).positions == end.positions
+
+
+def test_unchanged_offsets_are_the_same_text(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("unchanged")
+    publish(client, topic, [(MessageMetadata(), b"1")])
+    driver = StreamDriver(client, options_of(broker, topic, startingOffsets="earliest"))
+    end = driver.latest(driver.initial(), None)
+    assert driver.latest(end, None) is end
+    assert driver.report() is not None
+
+
+def test_a_vanished_topic_is_data_loss_unless_told_otherwise(broker: Broker, client: PulsarClient) -> None:
+    topic, gone = broker.topic("kept"), broker.topic("never")
+    publish(client, topic, [(MessageMetadata(), b"1")])
+    start = SourceOffset({topic: EARLIEST, gone: ReadPosition(1, 1)})
+    pattern = topic.rsplit("/", 1)[1]
+    base = {"service.url": broker.service_url, "topicsPattern": pattern}
+    with pytest.raises(DataLossError, match=f"{gone} no longer exists"):
+        StreamDriver(client, parse_options(base)).latest(start, None)
+    end = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"})).latest(start, None)
+    assert set(end.positions) == {topic}
+
+
+def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("emptied")
+    client.publisher(topic).close()
+    read_before = SourceOffset({topic: ReadPosition(3, 7)})
+    assert StreamDriver(client, options_of(broker, topic)).latest(read_before, None) is read_before
+
+
+def test_a_batch_read_may_start_after_the_end(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("after-end")
+    [at] = publish(client, topic, [(MessageMetadata(), b"1")])
+    text = f'{{"{topic}": "{at[0]}:{at[1] + 5}"}}'
+    assert plan_batch(client, options_of(broker, topic, startingOffsets=text)) == []
