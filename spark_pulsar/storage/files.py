@@ -261,24 +261,21 @@ class FileStorage:
         self._running = True
         self._trimmed = False
         self._records_at_checkpoint = self._journal.submitted_records
-        first_segment = max(self._journal.current_number, self._mark.first_segment)
+        plan = SettlePlan([], max(self._journal.current_number, self._mark.first_segment))
         with self._lock:
-            ledgers = plan_ledgers(state, self._index, self._files.extents, first_segment)
+            plan_ledgers(state, self._index, self._files.extents, plan)
         dropped: list[Record] = []
-        for ledger_id, ledger_plan in ledgers.items():
-            runs, needed_from = ledger_plan.runs, ledger_plan.needed_from
-            if runs is not None and needed_from > runs.firsts[0]:
-                managed = state.managed_ledger_of(ledger_id)
-                assert managed is not None, "only existing ledgers are planned"
-                end = min(needed_from, runs.end)
-                if end > managed.ledgers[ledger_id].first_entry_id:
-                    dropped.append(EntriesDropped(managed.topic_id, ledger_id, end))
+        for ledger_id, ledger in plan.ledgers.items():
+            end = min(ledger.needed_from, ledger.end)
+            info = state.ledgers[ledger_id]
+            if end > max(ledger.first, info.first_entry_id):
+                dropped.append(EntriesDropped(info.topic_id, ledger_id, end))
         if dropped:
             for record in dropped:
                 state.apply(record)
             self._journal.submit(dropped, None)
         self._note_rows(take_dirty_rows(state))
-        plan = SettlePlan(list(self._rows.values()), first_segment, ledgers)
+        plan.rows.extend(self._rows.values())
         self._journal.barrier(lambda group: self._settle_later(plan, group))
 
     def _note_rows(self, rows: Sequence[Row]) -> None:
@@ -292,9 +289,10 @@ class FileStorage:
 
     def _settle(self, plan: SettlePlan) -> None:
         """In the background: copy, commit, switch readers over, recycle."""
-        settler = Settler(self._disk, self._layout, self._segments.live, lambda: self._closing)
+        segments = list(self._segments.live.values())
+        settler = Settler(self._disk, self._layout, segments, lambda: self._closing)
         try:
-            extents = settler.settle(plan.ledgers, self._files.extents)
+            extents = settler.settle(plan, self._files.extents)
             self._commit(plan, extents)
             self.settle_error = None
         except SettlingStopped:

@@ -22,6 +22,8 @@ import google_crc32c
 
 from spark_pulsar.ledger.record_codec import RecordDamaged
 
+from .disk import Disk
+
 SEGMENT_MAGIC: Final = b"SPJS"
 GROUP_MAGIC: Final = b"SPJG"
 FORMAT_VERSION: Final = 1
@@ -108,6 +110,20 @@ def parse_group(data: memoryview, at: int, number: int, salt: bytes) -> Group | 
     if google_crc32c.extend(found, payload) != crc:
         return None
     return Group(group, payload_at, end, payload)
+
+
+def read_group(disk: Disk, fd: int, at: int, number: int, salt: bytes) -> bytes | None:
+    """The payload of the group at an offset of a segment file, None when none stands there or its checksum fails."""
+    head = disk.read(fd, GROUP_HEADER_BYTES, at)
+    if len(head) < GROUP_HEADER_BYTES:
+        return None
+    magic, version, flags, segment, group_salt, _, length, _, crc = _GROUP.unpack(head)
+    if magic != GROUP_MAGIC or version != FORMAT_VERSION or flags or segment != number or group_salt != salt:
+        return None
+    payload = disk.read(fd, length, at + GROUP_HEADER_BYTES)
+    if google_crc32c.extend(google_crc32c.extend(0, head[:_CRC_AT]), payload) != crc:
+        return None
+    return payload
 
 
 def looks_like_group(data: memoryview, at: int, number: int, salt: bytes, group: int) -> bool:

@@ -17,6 +17,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
@@ -256,61 +257,58 @@ def _scan(disk: Disk, fd: int, name: str, ledger_id: int, extent: Extent) -> Blo
     return table
 
 
-class LedgerAppender:
-    """Appends runs to one ledger's file, in blocks. Nothing counts until the checkpoint names the new extent."""
+class GatheredEntries:
+    """Consecutive entries of one ledger on their way to its file, each as bytes of its own."""
 
-    def __init__(self, disk: Disk, path: Path, ledger_id: int, extent: Extent | None) -> None:
-        self._disk = disk
-        self.created = not path.exists()
-        self._fd = disk.open(path, os.O_CREAT | os.O_RDWR)
-        self._ledger_id = ledger_id
-        self._extent = extent
-        self._at = 0 if extent is None else extent.size
-        if os.fstat(self._fd).st_size > self._at:
-            disk.truncate(self._fd, self._at)
-        self._first = -1
-        self._entries: list[bytes] = []
-        self._counts: list[int] = []
-        self._bytes = 0
-        self._end = 0 if extent is None else extent.end
-        self._start = -1 if extent is None else extent.first
+    __slots__ = ("counts", "end", "entries", "first", "ledger_id")
 
-    def append(self, run: EntryRun) -> None:
-        """Add a run, or a part of one of at most BLOCK_MAX_ENTRIES entries, after everything before."""
-        if self._entries and run.first_entry_id != self._end:
-            self.flush()
-        if not self._entries:
-            self._first = run.first_entry_id
-        if self._start < 0:
-            self._start = run.first_entry_id
+    def __init__(self, ledger_id: int, first: int) -> None:
+        self.ledger_id = ledger_id
+        self.first = first
+        self.end = first
+        self.entries: list[bytes] = []
+        self.counts: list[int] = []
+
+    def add(self, run: EntryRun) -> None:
+        """Append a run that begins at `end`."""
         buffer = run.buffer
-        self._entries += [buffer[start:end] for start, end in zip(run.starts, run.ends, strict=True)]
-        self._counts += [1] * len(run) if run.message_counts is None else run.message_counts
-        self._bytes += run.size_bytes
-        self._end = run.end_entry_id
-        if self._bytes >= BLOCK_DATA_BYTES or len(self._entries) >= BLOCK_MAX_ENTRIES:
-            self.flush()
+        self.entries += [buffer[start:stop] for start, stop in zip(run.starts, run.ends, strict=True)]
+        self.counts += [1] * len(run.starts) if run.message_counts is None else run.message_counts
+        self.end = run.end_entry_id
 
-    def flush(self) -> None:
-        """Write what is gathered as a block."""
-        if self._entries:
-            block = block_bytes(self._ledger_id, self._first, self._entries, self._counts)
-            self._at = self._disk.write(self._fd, [block], self._at)
-            self._entries, self._counts, self._bytes = [], [], 0
+    def blocks(self) -> Iterator[bytes]:
+        """The entries as blocks."""
+        low = size = 0
+        for high, entry in enumerate(self.entries, 1):
+            size += len(entry)
+            if size >= BLOCK_DATA_BYTES or high - low >= BLOCK_MAX_ENTRIES or high == len(self.entries):
+                yield block_bytes(self.ledger_id, self.first + low, self.entries[low:high], self.counts[low:high])
+                low, size = high, 0
 
-    def finish(self, table: BlockTable | None) -> Extent:
-        """Flush, write the footer if a table is given, and make everything durable. Returns the new extent."""
-        self.flush()
-        if table is not None:
-            self._disk.write(self._fd, [footer_bytes(table)], self._at)
-        self._disk.sync(self._fd)
-        return Extent(max(0, self._start), self._end, self._at, table is not None)
 
-    @property
-    def pending_extent(self) -> Extent:
-        """What `finish` without a footer would return, for reading the table before the footer is written."""
-        return Extent(max(0, self._start), self._end, self._at, False)
+def append_entries(disk: Disk, path: Path, extent: Extent | None, gathered: GatheredEntries) -> Extent:
+    """Write entries behind the extent, over whatever stands there. Not durable before `finish_file`, and nothing
+    counts before the checkpoint names the extent that is returned."""
+    fd = disk.open(path, os.O_CREAT | os.O_RDWR)
+    try:
+        at = 0 if extent is None else extent.size
+        if os.fstat(fd).st_size > at:
+            disk.truncate(fd, at)
+        for block in gathered.blocks():
+            at = disk.write(fd, [block], at)
+    finally:
+        os.close(fd)
+    return Extent(gathered.first if extent is None else extent.first, gathered.end, at, False)
 
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
+
+def finish_file(disk: Disk, layout: Layout, ledger_id: int, extent: Extent, seal: bool) -> Extent:
+    """Make a ledger's file durable, with its footer if it is to be sealed."""
+    footer = footer_bytes(load_table(disk, layout, ledger_id, extent)) if seal else b""
+    fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
+    try:
+        if footer:
+            disk.write(fd, [footer], extent.size)
+        disk.sync(fd)
+    finally:
+        os.close(fd)
+    return extent._replace(sealed=seal)

@@ -60,12 +60,9 @@ class LedgerRuns:
         """How many leading runs stand in segments with a lower number."""
         return bisect_left(self.places, segment << _OFFSET_BITS)
 
-    def first_runs(self, count: int) -> LedgerRuns:
-        """A copy of the leading runs."""
-        copy = LedgerRuns()
-        copy.firsts, copy.places, copy.lengths = self.firsts[:count], self.places[:count], self.lengths[:count]
-        copy.end = self.firsts[count] if count < len(self.firsts) else self.end
-        return copy
+    def end_before(self, count: int) -> int:
+        """One past the last entry of the leading runs."""
+        return self.firsts[count] if count < len(self.firsts) else self.end
 
     def drop_first(self, count: int) -> None:
         """Forget leading runs."""

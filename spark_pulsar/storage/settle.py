@@ -1,148 +1,190 @@
 """Settling: entries that are still needed move from full segments to ledger files, in the background.
 
-The plan is made on the shell's loop, at one point between two submits: which segments are full, from which entry on
-each ledger is needed, which rows changed. The work is done by a thread that gives way after each run. Nothing it writes
-counts before the checkpoint's transaction names it, so that a crash at any moment leaves either the segments or the
-files as what is read.
+The plan is made on the shell's loop, at one point between two submits: which segments are full, which entries of each
+ledger in them are needed, which rows changed. The work is done by a thread: it walks the full segments group by group
+and hands each needed entry to its ledger, so that a thousand ledgers cost one pass. Nothing it writes counts before
+the checkpoint's transaction names it, so that a crash at any moment leaves either the segments or the files as what is
+read.
 """
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.record_codec import RecordDamaged
+from spark_pulsar.ledger.records import EntriesAppended
+from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.snapshot import Row
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
 
 from .disk import Disk
-from .groups import parse_group
-from .journal_reader import JournalReader
+from .groups import read_group, records_of
 from .layout import Layout
-from .ledger_files import BLOCK_MAX_ENTRIES, Extent, LedgerAppender, load_table
-from .run_index import LedgerRuns, RunIndex, RunPlace
+from .ledger_files import Extent, GatheredEntries, append_entries, finish_file
+from .run_index import RunIndex
 from .segments import Segment
 
-_KEPT_COLUMNS: Final = 1024
+GATHER_BYTES: Final = 16 * 1024 * 1024
+"""Entries gathered in memory before they are written to their ledgers' files."""
+
+_ENTRY_OVERHEAD_BYTES: Final = 64
 
 
 class SettlingStopped(Exception):
     """The storage is closing; what was begun is left undone."""
 
 
-@dataclass(slots=True)
-class LedgerPlan:
-    """What to copy of one ledger: runs in full segments, from an entry on; and whether the file ends with them."""
+class LedgerPlan(NamedTuple):
+    """What happens to one ledger: its entries `first … end - 1` are in full segments (none if equal), those below
+    `needed_from` are not copied; `seal` says that its file is complete afterwards."""
 
-    runs: LedgerRuns | None
+    first: int
+    end: int
     needed_from: int
     seal: bool
 
 
 @dataclass(slots=True)
 class SettlePlan:
-    """One checkpoint: rows to store, ledgers to copy, and the first segment that is needed afterwards."""
+    """One checkpoint: rows to store, ledgers to copy, and the first segment that is needed afterwards. `read_from` is
+    the lowest place (segment, offset) of a needed entry."""
 
     rows: list[Row]
     first_segment: int
     ledgers: dict[int, LedgerPlan] = field(default_factory=dict)
+    read_from: tuple[int, int] = (0, 0)
     last_group: int = -1
 
 
-def plan_ledgers(
-    state: DurableState, index: RunIndex, extents: Mapping[int, Extent], first_segment: int
-) -> dict[int, LedgerPlan]:
-    """What must be done so that no segment before `first_segment` is needed, by ledger. Ledgers that are gone are left
-    out."""
-    full = {
-        ledger_id: runs.first_runs(count)
-        for ledger_id, runs in index.ledgers.items()
-        if (count := runs.count_before_segment(first_segment))
-    }
-    plans: dict[int, LedgerPlan] = {}
-    for ledger_id in {*full, *(unsealed for unsealed, extent in extents.items() if not extent.sealed)}:
-        needed_from = state.first_needed_entry(ledger_id)
-        if needed_from is None:
-            continue
-        info = state.ledgers[ledger_id]
-        settling = full.get(ledger_id)
-        settled_to = extents[ledger_id].end if settling is None else settling.end
-        seal = info.sealed_ms is not None and settled_to == info.entries
-        if settling is not None or seal:
-            plans[ledger_id] = LedgerPlan(settling, needed_from, seal)
-    return plans
+def plan_ledgers(state: DurableState, index: RunIndex, extents: Mapping[int, Extent], plan: SettlePlan) -> None:
+    """Fill in what must be done so that no segment before the plan's first one is needed. Ledgers that are gone are
+    left out."""
+    ledgers = plan.ledgers
+    read_from = (plan.first_segment, 0)
+    for ledger_id, runs in index.ledgers.items():
+        count = runs.count_before_segment(plan.first_segment)
+        needed_from = state.first_needed_entry(ledger_id) if count else None
+        if needed_from is not None:
+            end = runs.end_before(count)
+            info = state.ledgers[ledger_id]
+            seal = info.sealed_ms is not None and end == info.entries
+            ledgers[ledger_id] = LedgerPlan(runs.firsts[0], end, needed_from, seal)
+            if needed_from < end:
+                place = runs.place(runs.index_of(needed_from))
+                read_from = min(read_from, (place.segment, place.offset))
+    for ledger_id, extent in extents.items():
+        if not extent.sealed and ledger_id not in ledgers and ledger_id in state.ledgers:
+            info = state.ledgers[ledger_id]
+            if info.sealed_ms is not None and extent.end == info.entries:
+                ledgers[ledger_id] = LedgerPlan(extent.end, extent.end, extent.end, True)
+    plan.read_from = read_from
 
 
 class Settler:
-    """Copies the ledgers of a plan; `stop` is asked between runs."""
+    """Does the copying of one plan; `stop` is asked between groups and files."""
 
-    def __init__(self, disk: Disk, layout: Layout, segments: dict[int, Segment], stop: Callable[[], bool]) -> None:
+    def __init__(self, disk: Disk, layout: Layout, segments: Iterable[Segment], stop: Callable[[], bool]) -> None:
         self._disk = disk
         self._layout = layout
-        self._segments = segments
+        self._segments = sorted(segments, key=lambda segment: segment.number)
         self._stop = stop
-        self._reader = JournalReader(disk, layout, _KEPT_COLUMNS)
-        self._verified: set[tuple[int, int]] = set()
+        self._settled: dict[int, Extent] = {}
+        self._gathered: dict[int, GatheredEntries] = {}
+        self._gathered_bytes = 0
 
-    def settle(self, ledgers: dict[int, LedgerPlan], extents: dict[int, Extent]) -> dict[int, Extent]:
-        """Copy what the plans say behind the present extents; the new extents, durable on return. StorageDamaged when
+    def settle(self, plan: SettlePlan, extents: Mapping[int, Extent]) -> dict[int, Extent]:
+        """Copy what the plan says behind the present extents; the new extents, durable on return. StorageDamaged when
         a group fails its checksum, OSError when the disk does, SettlingStopped when asked to stop."""
-        settled: dict[int, Extent] = {}
-        created = False
-        for ledger_id, plan in ledgers.items():
-            extent = extents.get(ledger_id)
-            runs = plan.runs
-            to_copy = range(0) if runs is None else range(runs.index_of(plan.needed_from), len(runs.firsts))
-            if not to_copy and (extent is None or not plan.seal):
-                continue
-            appender = LedgerAppender(self._disk, self._layout.ledger(ledger_id), ledger_id, extent)
-            try:
-                for index in to_copy:
-                    assert runs is not None, "an empty range has no index"
-                    self._copy(ledger_id, runs.place(index), plan.needed_from, appender)
-                settled[ledger_id] = self._finish(ledger_id, appender, plan.seal)
-            finally:
-                appender.close()
-            created |= appender.created
-        if created:
+        wanted = {
+            ledger_id: max(ledger.first, ledger.needed_from)
+            for ledger_id, ledger in plan.ledgers.items()
+            if ledger.needed_from < ledger.end
+        }
+        if wanted:
+            ends = {ledger_id: plan.ledgers[ledger_id].end for ledger_id in wanted}
+            self._gathered = {ledger_id: GatheredEntries(ledger_id, first) for ledger_id, first in wanted.items()}
+            for segment, at, payload in self._groups(plan):
+                self._gather(segment, at, payload)
+                if self._gathered_bytes >= GATHER_BYTES:
+                    self._write(extents)
+            self._write(extents)
+            short = [ledger_id for ledger_id, end in ends.items() if self._settled[ledger_id].end != end]
+            if short:
+                raise StorageDamaged("journal", 0, f"entries of ledgers {short[:10]} are not where they were written")
+        for ledger_id, ledger in plan.ledgers.items():
+            extent = self._settled.get(ledger_id) or (extents.get(ledger_id) if ledger.seal else None)
+            if extent is not None:
+                self._give_way()
+                self._settled[ledger_id] = finish_file(self._disk, self._layout, ledger_id, extent, ledger.seal)
+        if any(ledger_id not in extents for ledger_id in self._settled):
             self._disk.sync_directory(self._layout.ledgers)
-        return settled
+        return self._settled
 
-    def _finish(self, ledger_id: int, appender: LedgerAppender, seal: bool) -> Extent:
-        if not seal:
-            return appender.finish(None)
-        appender.flush()
-        return appender.finish(load_table(self._disk, self._layout, ledger_id, appender.pending_extent))
+    def _groups(self, plan: SettlePlan) -> Iterator[tuple[Segment, int, bytes]]:
+        """The verified groups of the full segments, from the first needed entry on: segment, offset and payload."""
+        first_segment, first_offset = plan.read_from
+        for segment in self._segments:
+            if not first_segment <= segment.number < plan.first_segment:
+                continue
+            offsets = segment.group_offsets
+            start = bisect_right(offsets, first_offset) - 1 if segment.number == first_segment else 0
+            for at in offsets[start:]:
+                self._give_way()
+                payload = read_group(self._disk, segment.fd, at, segment.number, segment.salt)
+                if payload is None:
+                    raise StorageDamaged(self._layout.relative(segment.path), at, "a group fails its checksum")
+                yield segment, at, payload
 
-    def _copy(self, ledger_id: int, place: RunPlace, needed_from: int, appender: LedgerAppender) -> None:
-        run = self._read(ledger_id, place)
-        first = max(run.first_entry_id, needed_from)
-        while first < run.end_entry_id:
-            if self._stop():
-                raise SettlingStopped
-            end = min(first + BLOCK_MAX_ENTRIES // 2, run.end_entry_id)
-            appender.append(run.slice(first, end))
-            first = end
-            time.sleep(0)  # lets a waiting thread have the interpreter
+    def _gather(self, segment: Segment, at: int, payload: bytes) -> None:
+        gathered = self._gathered
+        try:
+            for record_type, _, body_at, end in records_of(payload):
+                if record_type == EntriesAppended.TYPE:
+                    ledger_id, _, last = EntriesAppended.place_of(payload, body_at)
+                    known = gathered.get(ledger_id)
+                    if known is not None and last > known.end:
+                        run = EntriesAppended.decode(payload, body_at, end).run.slice(known.end, last)
+                        if run.first_entry_id != known.end:
+                            raise RecordDamaged(f"entry {ledger_id}:{known.end} is missing before {run!r}")
+                        known.add(run)
+                        self._gathered_bytes += run.size_bytes + _ENTRY_OVERHEAD_BYTES * len(run)
+                elif record_type == EntriesScattered.TYPE:
+                    self._gather_scattered(EntriesScattered.decode(payload, body_at, end))
+        except RecordDamaged as error:
+            raise StorageDamaged(self._layout.relative(segment.path), at, str(error)) from error
 
-    def _read(self, ledger_id: int, place: RunPlace) -> EntryRun:
-        segment = self._segments[place.segment]
-        self._verify(segment, place.offset)
-        return self._reader.read(segment, ledger_id, place)
+    def _gather_scattered(self, record: EntriesScattered) -> None:
+        gathered, buffer = self._gathered, record.buffer
+        counts = record.message_counts or [1] * len(record)
+        columns = zip(record.ledger_ids, record.entry_ids, record.starts, record.ends, counts, strict=True)
+        size = 0
+        for ledger_id, entry_id, start, end, count in columns:
+            known = gathered.get(ledger_id)
+            if known is not None and entry_id == known.end:
+                known.entries.append(buffer[start:end])
+                known.counts.append(count)
+                known.end = entry_id + 1
+                size += end - start + _ENTRY_OVERHEAD_BYTES
+        self._gathered_bytes += size
 
-    def _verify(self, segment: Segment, offset: int) -> None:
-        """Check the group around an offset once, so that damage is never copied into a block with a good checksum."""
-        index = bisect_right(segment.group_offsets, offset) - 1
-        if (segment.number, index) in self._verified:
-            return
-        at = segment.group_offsets[index]
-        last = index + 1 == len(segment.group_offsets)
-        end = segment.write_at if last else segment.group_offsets[index + 1]
-        data = self._disk.read(segment.fd, end - at, at)
-        if parse_group(memoryview(data), 0, segment.number, segment.salt) is None:
-            raise StorageDamaged(self._layout.relative(segment.path), at, "a group fails its checksum")
-        self._verified.add((segment.number, index))
+    def _write(self, extents: Mapping[int, Extent]) -> None:
+        """Write what is gathered to the ledgers' files."""
+        for ledger_id, gathered in self._gathered.items():
+            if gathered.entries:
+                self._give_way()
+                extent = self._settled.get(ledger_id) or extents.get(ledger_id)
+                path = self._layout.ledger(ledger_id)
+                self._settled[ledger_id] = append_entries(self._disk, path, extent, gathered)
+                self._gathered[ledger_id] = GatheredEntries(ledger_id, gathered.end)
+        self._gathered_bytes = 0
+
+    def _give_way(self) -> None:
+        """Let a waiting thread have the interpreter."""
+        if self._stop():
+            raise SettlingStopped
+        time.sleep(0)

@@ -23,8 +23,7 @@ def test_places_are_found_by_entry() -> None:
 def test_the_front_is_settled_by_segment() -> None:
     found = runs()
     assert [found.count_before_segment(segment) for segment in (1, 2, 3, 4)] == [0, 3, 3, 4]
-    front = found.first_runs(3)
-    assert (len(front.firsts), front.end, front.place(2)) == (3, 17, RunPlace(16, 17, 1, 200, 70, True))
+    assert [found.end_before(count) for count in (1, 3, 4)] == [15, 17, 20]
     index = RunIndex()
     index.ledgers[9] = found
     index.drop_before_segment(9, 3)

@@ -134,7 +134,6 @@ def test_damage_is_not_copied_into_a_ledger_file(world: FileWorld) -> None:
         file.write(b"!")
     with pytest.raises(StorageDamaged, match=segment.path.name):
         world.checkpoint()
-    assert ledger_files(world) != []
     assert world.files._files.extents == {}
     assert segment.path.exists()
 
