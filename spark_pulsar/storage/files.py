@@ -30,7 +30,7 @@ from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
 
-REPLAY_RECORDS: Final = 200_000
+REPLAY_RECORDS: Final = 100_000
 """Records after which a checkpoint is due although no segment is full: opening must not have to replay many more."""
 
 _KEPT_COLUMNS: Final = 64

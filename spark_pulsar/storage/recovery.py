@@ -83,7 +83,8 @@ def replay(layout: Layout, mark: JournalMark, state: DurableState, index: RunInd
     """
     report.checkpoint_group = mark.last_group
 
-    entries_type, scattered_type, ledgers = EntriesAppended.TYPE, EntriesScattered.TYPE, state.ledgers
+    entries_type, scattered_type = EntriesAppended.TYPE, EntriesScattered.TYPE
+    ledgers, apply = state.ledgers, state.apply
 
     def existing(payload: bytes, body_at: int) -> tuple[list[int], list[int]]:
         columns = EntriesScattered.decode_columns(payload, body_at, EntriesScattered.head_of(payload, body_at))
@@ -97,20 +98,27 @@ def replay(layout: Layout, mark: JournalMark, state: DurableState, index: RunInd
         body_at = 0
         try:
             for record_type, version, body_at, end in records_of(payload):
+                length = end - body_at
                 if after_checkpoint:
                     record = decode_record(record_type, version, payload, body_at, end)
-                    state.apply(record)
-                    report.records += 1
-                    if type(record) is LedgersTrimmed:
+                    apply(record)
+                    if type(record) is EntriesAppended:
+                        run = record.run
+                        first, stop = run.first_entry_id, run.end_entry_id
+                        index.add(run.ledger_id, first, stop, number, base + body_at, length)
+                    elif type(record) is EntriesScattered:
+                        ids = (record.ledger_ids, record.entry_ids)
+                        index.add_scattered(*ids, number, base + body_at, length)
+                    elif type(record) is LedgersTrimmed:
                         for ledger_id in record.ledger_ids:
                             index.drop_ledger(ledger_id)
-                if record_type == entries_type:
+                    report.records += 1
+                elif record_type == entries_type:
                     ledger_id, first, stop = EntriesAppended.place_of(payload, body_at)
                     if ledger_id in ledgers:
-                        index.add(ledger_id, first, stop, number, base + body_at, end - body_at)
+                        index.add(ledger_id, first, stop, number, base + body_at, length)
                 elif record_type == scattered_type:
-                    ledger_ids, entry_ids = existing(payload, body_at)
-                    index.add_scattered(ledger_ids, entry_ids, number, base + body_at, end - body_at)
+                    index.add_scattered(*existing(payload, body_at), number, base + body_at, length)
         except UnknownRecord as error:
             name = layout.relative(segment.path)
             raise StorageVersionUnknown(f"{name}, offset {base + body_at}: {error}") from error
