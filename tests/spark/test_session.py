@@ -80,6 +80,7 @@ spark.stop()
 
 def test_register_helps_where_a_broken_module_hides_all_sources(flows: Flows, tmp_path: Path) -> None:
     topic = flows.broker.topic("hidden")
+    flows.official().create_producer(topic)  # stays open: Pulsar deletes a topic that nobody uses while Spark starts
     flows.send(topic, texts(4))
     (tmp_path / "pyspark_broken_neighbour.py").write_text("raise ImportError('not ours')\n")
     (tmp_path / "job.py").write_text(_BROKEN_NEIGHBOUR)
