@@ -19,9 +19,16 @@ def _client(own_broker: Broker) -> pulsar.Client:
     return own_broker.client(operation_timeout_seconds=30)
 
 
+def _kept_topic(own_broker: Broker, **kind: int) -> str:
+    """A topic whose messages stay although its ledgers are closed by a restart: a subscription holds them."""
+    topic = own_broker.topic(**kind)
+    _client(own_broker).subscribe(topic, "keep", initial_position=EARLIEST).close()
+    return topic
+
+
 def test_clients_come_back_after_a_restart(own_broker: Broker) -> None:
     # covers PR-1 (name kept on reconnect), CUR-8, A5, SUB-10
-    topic = own_broker.topic()
+    topic = _kept_topic(own_broker)
     client = _client(own_broker)
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic)
@@ -85,7 +92,7 @@ def test_acks_inside_a_batch_outlive_a_restart(own_broker: Broker) -> None:
 
 def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broker) -> None:
     # covers TN-8, CUR-8, CUR-9
-    parted, plain = own_broker.topic(partitions=3), own_broker.topic()
+    parted, plain = _kept_topic(own_broker, partitions=3), own_broker.topic()
     client = _client(own_broker)
     client.subscribe(plain, "s").close()
     sent = send_all(client.create_producer(parted), [str(number) for number in range(30)])
@@ -133,7 +140,7 @@ def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> None:
 
 def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
     # covers section 16 (a receipt means on disk), A5
-    topic = own_broker.topic()
+    topic = _kept_topic(own_broker)
     client = _client(own_broker)
     sent = send_all(client.create_producer(topic), [str(number) for number in range(200)])
     own_broker.kill()
@@ -147,7 +154,7 @@ def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
 
 def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:
     # covers wire 5.4, section 16: every receipt given before the stop is true after it
-    topic = own_broker.topic()
+    topic = _kept_topic(own_broker)
     client = _client(own_broker)
     producer = client.create_producer(topic, max_pending_messages=5_000, send_timeout_millis=60_000)
     receipted: list[str] = []
