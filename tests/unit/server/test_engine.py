@@ -29,6 +29,13 @@ class Peer:
     def send(self, *frames: bytes) -> None:
         self._writer.write(b"".join(frames))
 
+    async def sent(self) -> None:
+        """Wait until the socket has taken what was sent, giving the other side its turn."""
+        answer = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(answer.set_result, None)
+        await answer
+        await self._writer.drain()
+
     async def receive(self) -> BaseCommand:
         size = await asyncio.wait_for(self._reader.readexactly(4), TIMEOUT_S)
         frame = size + await asyncio.wait_for(self._reader.readexactly(int.from_bytes(size)), TIMEOUT_S)
@@ -70,7 +77,7 @@ def test_frames_that_arrive_byte_by_byte() -> None:
         frames = command_frame(requests.producer(1, TOPIC, 1, "p")) + payload_frame(requests.send(1, 5), ENTRY)
         for index in range(len(frames)):
             peer.send(frames[index : index + 1])
-            await asyncio.sleep(0)
+            await peer.sent()
         assert (await peer.receive()).producer_success.producer_name == "p"
         assert (await peer.receive()).send_receipt.sequence_id == 5
 
