@@ -26,11 +26,15 @@ def _ids(blocks: Iterable[EntryBlock]) -> list[tuple[int, int]]:
     return [one for block in blocks for one in zip(block.ledger_ids, block.entry_ids, strict=True)]
 
 
+def _keep(own_broker: Broker, topic: str) -> None:
+    """A subscription holds the messages: Apache Pulsar may trim a closed ledger that nobody needs."""
+    own_broker.client(operation_timeout_seconds=30).subscribe(topic, "keep").close()
+
+
 def test_reading_goes_on_over_a_restart(own_broker: Broker) -> None:
     topic = own_broker.topic("restart")
+    _keep(own_broker, topic)
     with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
-        # A subscription keeps the messages: Apache Pulsar may trim a closed ledger that nobody needs.
-        client.ensure_subscription([topic], "keep", "earliest")
         _publish(client, topic, [number.to_bytes(4, "big") * 25_000 for number in range(50)])
         end = client.end_positions([topic])[topic]
         with client.fetch(topic, EARLIEST_ID, end, max_queued_bytes=200_000) as fetch:
@@ -84,8 +88,8 @@ def test_a_cursor_moves_over_the_end_of_a_ledger(own_broker: Broker) -> None:
 
 def test_publishing_goes_on_over_a_restart(own_broker: Broker) -> None:
     topic = own_broker.topic("restart")
+    _keep(own_broker, topic)
     with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
-        client.ensure_subscription([topic], "keep", "earliest")
         with client.publisher(topic, name="mine") as publisher:
             for number in range(200):
                 publisher.send(MessageMetadata(), b"%d" % number)
