@@ -300,7 +300,10 @@ class Engine:
     def _on_read(self, token: int, future: ThreadFuture[list[EntryRun]]) -> None:
         error = future.exception()
         if error is None:
-            self.happen([EntriesRead(token, future.result())])
+            runs = future.result()
+            if not runs:
+                _LOG.warning("reading entries: storage has none where the core expects some; it asks again")
+            self.happen([EntriesRead(token, runs)])
         elif isinstance(error, StorageError | OSError):
             _LOG.error("reading entries: %s", error)
             self.happen([ReadFailed(token, str(error))])

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.topics import Topic
     from spark_pulsar.ledger.entries import EntryRun
 
-_RETRY_MS: Final = 1_000
-"""Pause after a read that failed."""
+_FIRST_RETRY_MS: Final = 10
+_LAST_RETRY_MS: Final = 1_000
+"""Pause after a read that failed, doubled each time it fails again."""
 
 _MIN_READ_BYTES: Final = 64 * 1024
 _ALL_WINDOWS_BYTES: Final = 128 * 1024 * 1024
@@ -22,7 +23,7 @@ _ALL_WINDOWS_BYTES: Final = 128 * 1024 * 1024
 class EntryReader:
     """Finds runs for one subscription. Holds the runs read from storage that lie ahead; at most one read is out."""
 
-    __slots__ = ("_core", "_order_id", "_retry_at_ms", "_topic", "_wake", "_windows")
+    __slots__ = ("_core", "_order_id", "_pause_ms", "_retry_at_ms", "_topic", "_wake", "_windows")
 
     def __init__(self, core: Core, topic: Topic, wake: _Wake) -> None:
         self._core = core
@@ -31,6 +32,7 @@ class EntryReader:
         self._windows: list[EntryRun] = []
         self._order_id: object | None = None
         self._retry_at_ms = 0
+        self._pause_ms = _FIRST_RETRY_MS
 
     def find(self, ledger_id: int, entry_id: int) -> EntryRun | None:
         """The run that holds the entry; None when it must be read first: the subscription is woken when it is here."""
@@ -77,9 +79,11 @@ class EntryReader:
                 return  # the reader moved meanwhile
             self._order_id = None
             if not runs:
-                self._retry_at_ms = core.now_ms + _RETRY_MS
+                self._retry_at_ms = core.now_ms + self._pause_ms
+                self._pause_ms = min(2 * self._pause_ms, _LAST_RETRY_MS)
                 core.at(self._retry_at_ms, self._wake)
                 return
+            self._pause_ms = _FIRST_RETRY_MS
             if not self._windows:
                 core.readers_with_windows += 1
             self._windows.extend(runs)

@@ -274,7 +274,7 @@ def test_read_that_fails_is_tried_again() -> None:
     client.expect(BaseCommand.SUCCESS)
     assert world.reads == []
     world.disk_is_slow = False
-    world.advance(1_000)
+    world.advance(10)
     assert client.messages() == numbers(0, 2)
 
 
