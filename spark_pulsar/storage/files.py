@@ -127,10 +127,9 @@ class FileStorage:
         old = {number: path for number, path in layout.segments().items() if number < self._mark.first_segment}
         numbers = [*layout.segments()]
         spares = dict(layout.spares())
-        for path in [*old.values(), *replayed.unusable]:
-            spare = layout.spare(int(path.stem))
-            self._disk.rename(path, spare)
-            spares[int(path.stem)] = spare
+        for number, path in old.items():
+            spares[number] = layout.spare(number)
+            self._disk.rename(path, spares[number])
         for replayed_segment in replayed.segments:
             path, header = replayed_segment.path, replayed_segment.header
             fd = self._disk.open(path, os.O_RDWR)

@@ -186,20 +186,16 @@ class Journal:
         records = sum([submission.count for submission in group])
         number = self._last_group + 1
         segment = self._current
-        header = b""
         if segment is None or not fits(segment, size):
             if segment is not None and not self._files.synced:
                 # A segment that has a successor is complete, also when groups are not synced one by one.
                 self._disk.sync(segment.fd)
-            segment, header = self._files.begin(number, GROUP_HEADER_BYTES + size)
-            self._current = segment
+            segment = self._current = self._files.begin(number, GROUP_HEADER_BYTES + size)
         at = segment.write_at
         buffers = [group_header_bytes(segment.number, segment.salt, number, records, payload), *payload]
-        if header:
-            buffers.insert(0, header)
         end = at + GROUP_HEADER_BYTES + size
         segment.claim(end)
-        self._write(segment.fd, buffers, at - len(header))
+        self._write(segment.fd, buffers, at)
         self._note(segment, group, at)
         segment.write_at = end
         self._last_group = number

@@ -68,7 +68,7 @@ class Layout:
         """Whether this is a data directory; False when it is new (missing, empty, or its making was interrupted).
         StorageVersionUnknown or StorageDamaged when it is something else."""
         try:
-            text = self.version.read_text()
+            text = self.version.read_bytes().decode("utf-8", "replace")
         except FileNotFoundError:
             if self.journal.is_dir() and self.segments():
                 raise StorageDamaged("VERSION", 0, "the file is missing, but there is a journal") from None

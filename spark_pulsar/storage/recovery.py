@@ -53,12 +53,11 @@ class ReplayedSegment:
 class Replay:
     """What replaying found.
 
-    `segments` rise; `unusable` are files of the journal's end that hold no group (they may be recycled); `cut` says
-    that something was cut off, so that nothing may be written after it in the same segment.
+    `segments` rise; `cut` says that something was cut off, so that nothing may be written after it in the same
+    segment.
     """
 
     segments: list[ReplayedSegment] = field(default_factory=list)
-    unusable: list[Path] = field(default_factory=list)
     last_group: int = 0
     cut: bool = False
 
@@ -134,7 +133,7 @@ def replay(layout: Layout, mark: JournalMark, state: DurableState, index: RunInd
 def walk_journal(layout: Layout, mark: JournalMark, report: RecoveryReport, sink: GroupSink) -> Replay:
     """Find every group of the live segments, verify it, and hand it to the sink. StorageDamaged as `replay` says."""
     found = Replay()
-    headers = _headers(layout, mark, found)
+    headers = _headers(layout, mark)
     expected: int | None = None
     for position, (path, header) in enumerate(headers):
         name = layout.relative(path)
@@ -184,20 +183,20 @@ def mapped(path: Path) -> Iterator[memoryview]:
         os.close(fd)
 
 
-def _headers(layout: Layout, mark: JournalMark, found: Replay) -> list[tuple[Path, SegmentHeader]]:
-    """Files and headers of the live segments, rising. A file without a valid header may only be the journal's end,
-    caught while it was begun: it holds no group."""
-    paths = [(number, path) for number, path in layout.segments().items() if number >= mark.first_segment]
+def _headers(layout: Layout, mark: JournalMark) -> list[tuple[Path, SegmentHeader]]:
+    """Files and headers of the live segments, rising."""
     headers: list[tuple[Path, SegmentHeader]] = []
-    for number, path in paths:
-        with mapped(path) as data:
-            header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
-            if header is not None and header.number == number:
-                headers.append((path, header))
-            elif number != paths[-1][0] or find_later_group(data, 0, number, None) is not None:
+    for number, path in layout.segments().items():
+        if number >= mark.first_segment:
+            with mapped(path) as data:
+                header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
+                size = len(data)
+            if header is None or header.number != number:
                 raise StorageDamaged(layout.relative(path), 0, "the segment's header is damaged")
-            else:
-                found.unusable.append(path)
+            if size != header.size:
+                text = f"the segment is {size} bytes long, but was made with {header.size}"
+                raise StorageDamaged(layout.relative(path), min(size, header.size), text)
+            headers.append((path, header))
     return headers
 
 

@@ -98,9 +98,9 @@ class SegmentFiles:
         """Spare files at hand."""
         return len(self._spares)
 
-    def begin(self, first_group: int, group_bytes: int) -> tuple[Segment, bytes]:
-        """A new live segment that a group of that many bytes fits into, and the header that must be written before
-        its first group. Its name is durable already."""
+    def begin(self, first_group: int, group_bytes: int) -> Segment:
+        """A new live segment that a group of that many bytes fits into. Header and name are durable, in this order, so
+        that a live segment without a valid header is always damage."""
         size = SEGMENT_HEADER_BYTES + group_bytes
         with self._lock:
             number = self._next_number
@@ -113,13 +113,16 @@ class SegmentFiles:
             filled_to = 0
         else:
             size = filled_to = self.segment_bytes
+        fd = self.disk.open(spare, os.O_RDWR)
+        segment = Segment(path, fd, size, number, os.urandom(SALT_BYTES), filled_to)
+        segment.claim(SEGMENT_HEADER_BYTES)
+        header = SegmentHeader(number, segment.salt, first_group, size, self.synced)
+        self.disk.write_durably(fd, [segment_header_bytes(header)], 0)
         self.disk.rename(spare, path)
         self.disk.sync_directory(path.parent)
-        segment = Segment(path, self.disk.open(path, os.O_RDWR), size, number, os.urandom(SALT_BYTES), filled_to)
         with self._lock:
             self.live[number] = segment
-        header = SegmentHeader(number, segment.salt, first_group, size, self.synced)
-        return segment, segment_header_bytes(header)
+        return segment
 
     def prepare_spare(self) -> None:
         """Make a spare file filled with zeros, unless there is one."""

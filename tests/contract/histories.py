@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -13,7 +14,11 @@ from spark_pulsar.ledger.state import DurableState
 
 
 def picture(state: DurableState) -> dict[str, Any]:
-    """Everything durable of a state, in plain values."""
+    """Everything durable of a state, in plain values that do not change with it."""
+    return deepcopy(_picture(state))
+
+
+def _picture(state: DurableState) -> dict[str, Any]:
     return {
         "topics": {
             topic.name: {

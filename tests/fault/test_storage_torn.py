@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.check import Severity, check
 from spark_pulsar.storage.files import FileStorage
-from spark_pulsar.storage.groups import GROUP_MAGIC, SEGMENT_HEADER_BYTES
+from spark_pulsar.storage.groups import GROUP_MAGIC, SEGMENT_HEADER_BYTES, SegmentHeader, segment_header_bytes
 from spark_pulsar.storage.layout import Layout
 from spark_pulsar.storage.segments import Segment
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
@@ -211,16 +211,34 @@ def test_a_damaged_segment_header_is_found(several: Recorded, tmp_path: Path) ->
 
 
 def test_killed_while_a_segment_was_begun(several: Recorded, tmp_path: Path) -> None:
-    """The name is durable before header and first group are."""
+    """Header and name are there, the first group is not: what follows is of an earlier life."""
     layout = several.copy(tmp_path / "copy")
-    following = max(layout.segments()) + 1
-    stale = layout.segment(min(layout.segments())).read_bytes()
-    layout.segment(following).write_bytes(stale)
-    for storage, state in opened(layout.root):
-        assert entry_count(state) == len(several.entries)
-        assert following not in storage._segments.live
+    last = max(layout.segments())
+    stale = bytearray(layout.segment(min(layout.segments())).read_bytes())
+    first_group = 1 + sum(len(ends) for ends in several.ends.values())
+    stale[:SEGMENT_HEADER_BYTES] = segment_header_bytes(
+        SegmentHeader(last + 1, b"new salt", first_group, len(stale), True)
+    )
+    layout.segment(last + 1).write_bytes(stale)
+    for _ in range(2):
+        for storage, state in opened(layout.root):
+            assert entry_count(state) == len(several.entries)
+            assert storage.report.torn_bytes == 0
+            record = CounterSet("n", 1)
+            state.apply(record)
+            storage.submit([record])
     for _, state in opened(layout.root):
-        assert entry_count(state) == len(several.entries)
+        assert state.counters["n"] == 1
+
+
+def test_a_segment_cut_short_is_damage(several: Recorded, tmp_path: Path) -> None:
+    for number in several.layout.segments():
+        for size in (0, 10, 1000, SMALL_SEGMENT_BYTES - 1):
+            layout = several.copy(tmp_path / "copy")
+            with layout.segment(number).open("r+b") as file:
+                file.truncate(size)
+            with pytest.raises(StorageDamaged, match=layout.segment(number).name):
+                FileStorage.open(layout.root)
 
 
 def test_groups_of_a_recycled_segments_earlier_life_are_never_replayed(tmp_path: Path) -> None:

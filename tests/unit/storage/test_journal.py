@@ -33,10 +33,13 @@ class HeldDisk(Disk):
 
 
 def held(tmp_path: Path) -> tuple[FileStorage, HeldDisk, Callable[[], None]]:
-    """A storage whose journal waits in the write of its first group."""
+    """A storage whose journal waits in the write of a group."""
     disk = HeldDisk()
     disk.let_through.set()
     storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=1 << 20)
+    begun: list[int] = []
+    storage.submit([], begun.append)
+    eventually(lambda: begun)
     disk.let_through.clear()
     disk.waiting.clear()
     disk.written.clear()
