@@ -129,7 +129,7 @@ class Journal:
     def submit(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
         """See `Storage.submit`."""
         if self.failure is not None:
-            raise self.failure
+            raise StorageFailed(str(self.failure)) from self.failure
         submission = Submission(records, on_durable)
         self._submitted_bytes += submission.size
         self.submitted_records += submission.count
