@@ -205,32 +205,28 @@ class FileStorage:
 
     def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:
         """The stored run at or after the entry, cut to begin with it."""
-        with self._lock:
-            extent = self._files.extents.get(ledger_id)
-        if extent is not None and entry_id < extent.end:
+        passed: Extent | None = None
+        while True:
+            # File or journal is decided in one look: settling moves entries from one to the other between two.
+            with self._lock:
+                extent = self._files.extents.get(ledger_id)
+                in_file = extent is not None and extent != passed and entry_id < extent.end
+                if not in_file:
+                    runs = self._index.ledgers.get(ledger_id)
+                    if runs is None or entry_id >= runs.end:
+                        return None
+                    place = runs.place(runs.index_of(entry_id))
+                    segment = self._segments.live[place.segment]
+                    segment.readers += 1
+                    break
+            assert extent is not None, "it is in the file"
             try:
                 run = self._files.read(ledger_id, extent, entry_id)
             except FileNotFoundError:
                 return None
             if run is not None:
                 return run
-        with self._lock:
-            runs = self._index.ledgers.get(ledger_id)
-            if runs is None:
-                extent_now = self._files.extents.get(ledger_id)
-                if extent_now == extent:
-                    return None
-                place = None
-            else:
-                index = runs.index_of(entry_id)
-                if index == len(runs.firsts):
-                    return None
-                place = runs.place(index)
-                segment = self._segments.live[place.segment]
-                segment.readers += 1
-        if place is None:
-            # Settled between the two looks.
-            return self._read_one(ledger_id, entry_id)
+            passed = extent
         try:
             run = self._reader.read(segment, ledger_id, place)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,38 @@ def test_reading_goes_on_while_settling(world: FileWorld) -> None:
         for reader in readers:
             reader.join()
     assert wrong == []
+
+
+class Gap:
+    """A lock after whose first release something else happens."""
+
+    def __init__(self, lock: threading.Lock, happens: Callable[[], None]) -> None:
+        self._lock = lock
+        self._happens: Callable[[], None] | None = happens
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        happens, self._happens = self._happens, None
+        if happens is not None:
+            happens()
+
+
+def test_what_is_settled_in_the_middle_of_a_read_is_not_skipped(world: FileWorld) -> None:
+    append(world, 30)
+    world.checkpoint()
+    for offset in (-1, 0, 3, 20):
+        append(world, 60)
+        entry_id = world.files._index.ledgers[1].firsts[0] + offset
+        lock = world.files._lock
+        world.files._lock = Gap(lock, world.checkpoint)  # type: ignore[assignment]
+        [run] = world.storage.read(1, entry_id, 1, 1)
+        world.files._lock = lock
+        assert (run.first_entry_id, run.entry(entry_id)) == (entry_id, entry(entry_id))
+        assert world.files._index.ledgers[1].firsts[0] > entry_id, "it was settled meanwhile"
+    assert len(world.read_all(1)) == 30 + 4 * 60
 
 
 def test_damage_is_not_copied_into_a_ledger_file(world: FileWorld) -> None:
