@@ -106,7 +106,7 @@ class Board:
                 mean = window.delay_sum_min / window.departed
                 worst[carrier] = max(worst.get(carrier, (mean, start_ms)), (mean, start_ms))
         names = airline_names()
-        table = Table("airline", title="Departure delays, New York City 2013", box=box.SIMPLE)
+        table = Table("airline", title="Departure delays, New York City 2013", box=box.SIMPLE, pad_edge=False)
         for heading in ("flights", "cancelled", "mean delay", "worst window (UTC)"):
             table.add_column(heading, justify="right", no_wrap=True)
         for carrier, total in sorted(totals.items(), key=lambda item: -_mean(item[1])):

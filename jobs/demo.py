@@ -41,6 +41,7 @@ def submit(job: str, *arguments: str) -> None:
     env["SPARK_CONF_DIR"] = str(JOBS.parent / "conf")
     env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
     env["SPARK_LOCAL_IP"] = "127.0.0.1"
+    env["PYTHONWARNINGS"] = "ignore::FutureWarning"  # PySpark's on pandas 3, in every process
     command = [str(binaries / "spark-submit"), "--master", "local[2]", str(JOBS / job), *arguments]
     status = subprocess.run(command, env=env, check=False).returncode
     if status != 0:
