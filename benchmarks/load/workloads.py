@@ -129,17 +129,18 @@ class Backlog:
         """Read and acknowledge until the time or the backlog ends; messages a second, last ack's receipt included."""
         with Connection(self.service_url) as connection:
             connection.subscribe(self.topic, "load", self.kind, CONSUMER_ID)
-            rate = self._consume(connection, time.perf_counter() + seconds)
+            rate = self._consume(connection, seconds)
             request = api.CommandUnsubscribe(consumer_id=CONSUMER_ID, request_id=connection.request_id())
             connection.send_all(frames.command(unsubscribe=request))
             connection.answer("success", drop=frames.MESSAGE)
         return rate
 
-    def _consume(self, connection: Connection, deadline: float) -> float:
+    def _consume(self, connection: Connection, seconds: float) -> float:
         parts = [frames.ack_part(*position) for position in self.ids]
         count, per_entry = len(self.ids), self.messages_per_entry
         received = acked = to_refill = 0
         started = last_ack = time.perf_counter()
+        deadline = started + seconds
         connection.flow(CONSUMER_ID, RECEIVER_QUEUE)
         while received < count:
             now = time.perf_counter()
