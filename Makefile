@@ -18,6 +18,8 @@ check: setup  ## style, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/load
 	$(BIN)/lint-imports
 
 test: check  ## the whole suite on our broker

@@ -42,7 +42,7 @@ from spark_pulsar.wire import pulsar_api_pb2 as api
 MESSAGE_BYTES = 100
 BATCH = 100
 IN_FLIGHT = 1000
-BATCHES_IN_FLIGHT = 200
+BATCHES_IN_FLIGHT = 1000
 TOPICS = 1000
 PACE_PER_S = 1000
 IDLE_S = 2.0
