@@ -60,11 +60,11 @@ class Connection:
         `proxy_to` (host:port or empty) names the broker that a proxy at `address` shall connect us to.
         Raises ConnectFailed, OperationTimeout, or what the broker refused with.
         """
+        if deadline.passed:
+            raise deadline.error()  # names what the connection was for
         step = deadline.at_most(config.connect_timeout_ms, "connecting", str(address))
-        if step.passed:
-            raise step.error()
         try:
-            sock = socket.create_connection(address, timeout=step.left_ms() / 1000)
+            sock = socket.create_connection(address, timeout=max(1, step.left_ms()) / 1000)  # 0 would not block
         except TimeoutError as error:
             raise step.error(error) from error
         except OSError as error:

@@ -52,6 +52,8 @@ class ConnectionPool:
                 continue
             self._service_index = index
             return target, connection
+        if deadline.passed:
+            raise deadline.error(problems[-1])
         if len(problems) == 1:
             raise problems[0]
         raise ConnectFailed("; ".join(str(problem) for problem in problems))

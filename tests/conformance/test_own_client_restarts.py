@@ -63,11 +63,14 @@ def test_a_broker_that_stays_away_is_a_time_out(own_broker: Broker) -> None:
     with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=1_000)) as client:
         end = client.end_positions([topic])[topic]
         own_broker.kill()
-        with pytest.raises(OperationTimeout, match="cannot connect"):
-            client.last_message_id(topic)
-        with client.fetch(topic, EARLIEST_ID, end) as fetch, pytest.raises(OperationTimeout, match="opening a reader"):
-            next(iter(fetch))
-    own_broker.restart()
+        try:
+            with pytest.raises(OperationTimeout, match="cannot connect"):
+                client.last_message_id(topic)
+            with client.fetch(topic, EARLIEST_ID, end) as fetch:
+                with pytest.raises(OperationTimeout, match="opening a reader"):
+                    next(iter(fetch))
+        finally:
+            own_broker.restart()
 
 
 def test_a_cursor_moves_over_the_end_of_a_ledger(own_broker: Broker) -> None:

@@ -9,6 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, OperationTimeout, TooManyRedirects
 from spark_pulsar.model.errors import AuthenticationError, InvalidTopicName, MetadataError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
@@ -49,6 +52,12 @@ def test_nobody_listens(client_of: MakeClient) -> None:
         client_of(url, operation_timeout_ms=400).partition_count(TOPIC)
     assert caught.value.timeout_ms == 400
     assert isinstance(caught.value.__cause__, ConnectFailed)
+
+
+def test_no_time_left_to_connect_names_what_it_was_for(peer: Peer) -> None:
+    config = ClientConfig(peer.url)
+    with pytest.raises(OperationTimeout, match="opening a reader"):
+        Connection.open(config.addresses[0], "", config, Deadline(0, "opening a reader", peer.url))
 
 
 def test_the_next_host_is_tried(peer: Peer, client_of: MakeClient) -> None:
