@@ -66,9 +66,11 @@ def test_a_broker_that_stays_away_is_a_time_out(own_broker: Broker) -> None:
         try:
             with pytest.raises(OperationTimeout, match="cannot connect"):
                 client.last_message_id(topic)
-            with client.fetch(topic, EARLIEST_ID, end) as fetch:
-                with pytest.raises(OperationTimeout, match="opening a reader"):
-                    next(iter(fetch))
+            with (
+                client.fetch(topic, EARLIEST_ID, end) as fetch,
+                pytest.raises(OperationTimeout, match="opening a reader"),
+            ):
+                next(iter(fetch))
         finally:
             own_broker.restart()
 
