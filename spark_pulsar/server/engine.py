@@ -59,7 +59,6 @@ CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
 
 _READ_THREADS: Final = 2
-_RECEIVE_BYTES: Final = 1024 * 1024
 _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
 
@@ -79,8 +78,6 @@ class Engine:
         self.loop = loop
         self.broker = Broker(state, config, clock())
         self.connections: dict[int, Connection] = {}
-        self.receive_buffer = bytearray(_RECEIVE_BYTES)
-        """What was just read, of any connection: each takes out what it needs before the next one reads."""
         self._storage = storage
         self._state = state
         self._clock = clock

@@ -146,7 +146,7 @@ class _Runner:
         self._engine_since_ms = self._clock()
         self._engine = Engine(self._loop, storage, state, self._config.broker, self._clock, self._on_stopped)
 
-    def _new_connection(self) -> asyncio.BaseProtocol:
+    def _new_connection(self) -> asyncio.Protocol:
         return _NotReady() if self._engine is None else self._engine.new_connection()
 
     def _storage_failed(self, error: StorageFailed) -> None:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 _HIGH_WATER_BYTES: Final = 2 * 1024 * 1024
 _LOW_WATER_BYTES: Final = 512 * 1024
-_JOINED_BELOW_BYTES: Final = 1024
-"""Pieces smaller than this on average cost less to copy into one than to hand over one by one."""
 _CLOSE_TIMEOUT_S: Final = 5.0
 """How long a peer that does not read may hold up the end of its connection."""
 
@@ -52,7 +50,7 @@ _FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
 )
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(asyncio.Protocol):
     """One client connection of an engine."""
 
     __slots__ = ("engine", "pieces", "session_id", "splitter", "transport")
@@ -73,14 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.set_write_buffer_limits(_HIGH_WATER_BYTES, _LOW_WATER_BYTES)  # type: ignore[union-attr]
         self.engine.on_connected(self)
 
-    def get_buffer(self, _sizehint: int) -> bytearray:
-        return self.engine.receive_buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(memoryview(self.engine.receive_buffer)[:nbytes])
-
-    def data_received(self, data: bytes | memoryview) -> None:
-        """Cut what came into events; `data` is not kept."""
+    def data_received(self, data: bytes) -> None:
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -112,10 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         pieces, self.pieces = self.pieces, []
         transport = self.transport
         if transport is not None and not transport.is_closing():
-            if len(pieces) > 1 and sum(map(len, pieces)) >= len(pieces) * _JOINED_BELOW_BYTES:
-                transport.writelines(pieces)  # the entries of batches leave from where they are kept
-            else:
-                transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def close(self) -> None:
         """End the connection after what was written."""

@@ -67,8 +67,8 @@ class FrameSplitter:
         """Use another limit from the next `feed` on; a client does when CONNECTED has told it the broker's."""
         self._max_total = max_frame_size_bytes - 4
 
-    def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """The frames completed by `data`, maybe an overwritten view. Raises MalformedFrame; see the class."""
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames completed by `data`. Raises MalformedFrame; see the class."""
         buffer = self._gather(data)
         frames: list[Frame] = []
         if buffer is None:
@@ -88,17 +88,17 @@ class FrameSplitter:
             raise self.failure
         return frames
 
-    def _gather(self, data: bytes | memoryview) -> bytes | None:
+    def _gather(self, data: bytes) -> bytes | None:
         """All bytes not yet cut, in one piece; None while they cannot complete the frame that was begun."""
         if self.failure is not None:
             raise self.failure
         if not self._held:
-            return bytes(data)  # no copy of bytes
+            return data
+        self._held.append(data)
         self._held_bytes += len(data)
         if self._held_bytes < self._wanted_bytes:
-            self._held.append(bytes(data))
             return None
-        return b"".join((*self._held, data))
+        return b"".join(self._held)
 
     def _keep(self, buffer: bytes, position: int) -> None:
         """Keep what is left of `buffer` from `position` on, the beginning of a frame, unless it can be none."""

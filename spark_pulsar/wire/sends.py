@@ -107,7 +107,7 @@ class RunSplitter(FrameSplitter):
 
     __slots__ = ()
 
-    def feed_sends(self, data: bytes | memoryview) -> list[Item]:
+    def feed_sends(self, data: bytes) -> list[Item]:
         """The runs, sweeps and other frames completed by `data`; fails as `feed` does."""
         return self._feed(data, True)
 
@@ -115,7 +115,7 @@ class RunSplitter(FrameSplitter):
         """The same without sweeps: producers that take turns give a run each time."""
         return [item for item in self._feed(data, False) if not isinstance(item, SendSweep)]
 
-    def _feed(self, data: bytes | memoryview, with_sweeps: bool) -> list[Item]:
+    def _feed(self, data: bytes, with_sweeps: bool) -> list[Item]:
         buffer = self._gather(data)
         items: list[Item] = []
         if buffer is None:
