@@ -25,9 +25,9 @@ check: setup  ## style, types, import contracts
 test: check  ## the whole suite on our broker
 	$(BIN)/python -m pytest $(TESTS)
 
-test-apache-pulsar:  ## the conformance, transcript and Spark suites on a real Apache Pulsar
+test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
-	$(BIN)/python -m pytest tests/conformance tests/transcripts tests/spark --broker=apache-pulsar
+	$(BIN)/python -m pytest tests/conformance tests/spark --broker=apache-pulsar
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py -s --timeout=0
