@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from spark_pulsar.model.errors import ChecksumFailed, MalformedFrame
@@ -148,6 +149,7 @@ def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: i
     A command is parsed once; as long as the next frame has the same bytes around its entry id, only that id is read.
     """
     buffer = run[0].buffer
+    view = np.frombuffer(buffer, np.uint8)
     add_start, add_end = block.starts.append, block.ends.append
     add_ledger, add_entry = block.ledger_ids.append, block.entry_ids.append
     prefix, suffix, id_at, suffix_at, payload_at = _NO_SHAPE
@@ -171,7 +173,7 @@ def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: i
         if magic == _BROKER_METADATA_MAGIC:  # not asked for, but some broker may send it
             payload += _HEAD.size + checksum
             magic, checksum = _HEAD.unpack_from(buffer, payload) if end - payload >= _HEAD.size else (0, 0)
-        if magic == _CHECKSUM_MAGIC and crc32c(buffer[payload + 6 : end]) != checksum:
+        if magic == _CHECKSUM_MAGIC and crc32c(view[payload + 6 : end]) != checksum:
             raise ChecksumFailed(f"{topic}: the checksum of entry {ledger_id}:{entry_id} does not match its bytes")
         add_start(payload + shift)
         add_end(end + shift)

@@ -21,7 +21,7 @@ from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch, TopicNotFound
 from spark_pulsar.wire.columns.entries import EntryTable, Kind
-from spark_pulsar.wire.columns.records import record_batches
+from spark_pulsar.wire.columns.records import RecordDecoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +38,7 @@ def read_range(
     range are gone (unless `failOnDataLoss` is false), UnreadableMessageError, OperationTimeout.
     """
     chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
+    decoder = RecordDecoder(work.topic, projection.names, value_nullable=True)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
         with client.fetch(work.topic, work.start.message_id, work.end.message_id) as fetch:
@@ -50,7 +51,7 @@ def read_range(
                     block.ledger_ids[-1],
                 )
                 for part in _whole_messages(table_of(block), chunks):
-                    for batch in record_batches(part, work.topic, projection.names, value_nullable=True):
+                    for batch in decoder.batches(part):
                         yield projection.fit(batch)
             if not fetch.finished:
                 raise OperationTimeout("waiting for the next entry", _place(work, fetch), options.poll_timeout_ms)

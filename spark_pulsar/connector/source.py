@@ -122,9 +122,11 @@ class RangePartition(InputPartition):
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
         return iter(())
+    from spark_pulsar.connector import tasks
     from spark_pulsar.connector.clients import client_for
     from spark_pulsar.connector.reading import read_range
 
+    tasks.begin()
     return read_range(client_for(options), options, partition.value, projection)
 
 
@@ -215,9 +217,11 @@ class Written(WriterCommitMessage):
 
 
 def _write(options: Options, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    from spark_pulsar.connector import tasks
     from spark_pulsar.connector.clients import client_for
     from spark_pulsar.connector.writing import publish
 
+    tasks.begin()
     return Written(publish(client_for(options), options, batches))
 
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import google_crc32c
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-def crc32c(data: bytes) -> int:
-    """The unsigned checksum of `data`; `crc32c(b"123456789") == 0xe3069283`."""
+
+def crc32c(data: bytes | npt.NDArray[np.uint8]) -> int:
+    """The unsigned checksum of `data`; `crc32c(b"123456789") == 0xe3069283`.
+
+    A part of an array is not copied, which the library's refusal of memoryviews makes unavoidable for bytes.
+    """
     checksum: int = google_crc32c.value(data)
     return checksum
 
 
 def crc32c_of(buffer: bytes, start: int, end: int) -> int:
-    """The checksum of a part of `buffer`. The part is copied: the library takes no views."""
+    """The checksum of a part of `buffer`. The part is copied: the library takes no memoryviews."""
     checksum: int = google_crc32c.value(buffer[start:end])
     return checksum
 

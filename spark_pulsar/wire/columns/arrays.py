@@ -16,10 +16,12 @@ from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.column_kernels import (
     LONGEST_MESSAGE_ID_BYTES,
     bytes_offsets,
+    entry_micros_of_rows,
     first_invalid_text,
     gather_bytes,
     gather_keys,
     key_offsets,
+    micros_of,
     write_message_ids,
 )
 from spark_pulsar.wire.columns.kernels.property_kernels import (
@@ -35,9 +37,6 @@ from spark_pulsar.wire.columns.rows import Rows
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 PROPERTIES = pa.map_(pa.string(), pa.string())
-
-_FIRST_DATE_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
-_LAST_DATE_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 def _validity(lengths: IntArray, nulls: int) -> Any:
@@ -128,10 +127,19 @@ def repeated_text_array(text: str, count: int) -> Any:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(encoded * count)], 0)
 
 
-def timestamp_array(times_ms: IntArray, *, zero_is_null: bool = False) -> Any:
-    """Milliseconds since 1970 as UTC timestamps in microseconds, held within the years 1 to 9999."""
-    micros = np.clip(times_ms, _FIRST_DATE_MS, _LAST_DATE_MS) * 1000
-    return fixed_array(TIMESTAMP, micros, times_ms != 0 if zero_is_null else None)
+def publish_time_array(rows: Rows) -> Any:
+    """When each message's entry was sent, as UTC timestamps in microseconds, held within the years 1 to 9999."""
+    micros = np.empty(len(rows), np.int64)
+    entry_micros_of_rows(rows.table.field(layout.PUBLISH_TIME), rows.field(layout.ROW_ENTRY), micros)
+    return fixed_array(TIMESTAMP, micros)
+
+
+def event_time_array(rows: Rows) -> Any:
+    """Event times as ``publish_time_array``; null where it is 0 or absent."""
+    times_ms = rows.field(layout.ROW_EVENT_TIME)
+    micros = np.empty(len(rows), np.int64)
+    zeros = micros_of(times_ms, micros)
+    return fixed_array(TIMESTAMP, micros, times_ms != 0 if zeros else None)
 
 
 def message_id_array(rows: Rows) -> Any:

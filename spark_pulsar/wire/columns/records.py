@@ -10,7 +10,6 @@ import pyarrow as pa
 from spark_pulsar.wire.columns import arrays
 from spark_pulsar.wire.columns.decode import table_of
 from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable
-from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.rows import Rows, entry_groups, read_rows, row_ranges
 
 ValueType = Literal["binary", "string"]
@@ -47,49 +46,76 @@ def record_schema(
     return pa.schema([fields[name] for name in names])
 
 
-def _builders(topic: str, schema: Any) -> list[Callable[[Rows], Any]]:
-    """For each field of the schema: what makes its array."""
-    builders: dict[str, Callable[[Rows], Any]] = {
-        "__key": arrays.key_array,
-        "__topic": lambda rows: arrays.repeated_text_array(topic, len(rows)),
-        "__messageId": arrays.message_id_array,
-        "__publishTime": lambda rows: arrays.timestamp_array(rows.entry_field(layout.PUBLISH_TIME)),
-        "__eventTime": lambda rows: arrays.timestamp_array(rows.field(layout.ROW_EVENT_TIME), zero_is_null=True),
-        "__messageProperties": arrays.properties_array,
-    }
-    if VALUE in schema.names:
-        field = schema.field(VALUE)
-        builders[VALUE] = lambda rows: arrays.value_array(rows, field.type, nulls_as_empty=not field.nullable)
-    return [builders[name] for name in schema.names]
+class RecordDecoder:
+    """Makes record batches from the entries of one topic partition; what does not depend on them is made once.
+
+    Small entries are put together, large ones are cut: a batch has at most ``max_rows`` rows and ``max_bytes`` of
+    values (at least one row). Decoding works in groups of that size, which bounds memory. No batch is empty.
+
+    :param topic: what ``__topic`` says (the full name of the partition)
+    :param columns: as for ``record_schema``
+    :param value_type: "string" makes ``value`` text, with invalid UTF-8 replaced
+    :param value_nullable: False turns null values into empty ones, as the column is then not null
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        columns: Sequence[str] | None = None,
+        *,
+        value_type: ValueType = "binary",
+        value_nullable: bool = False,
+        max_rows: int = DEFAULT_MAX_ROWS,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
+        self.schema = record_schema(columns, value_type=value_type, value_nullable=value_nullable)
+        self._topic = topic
+        self._topics = arrays.repeated_text_array(topic, 0)
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._builders = self._make_builders()
+
+    def _make_builders(self) -> list[Callable[[Rows], Any]]:
+        """For each field of the schema: what makes its array."""
+        builders: dict[str, Callable[[Rows], Any]] = {
+            "__key": arrays.key_array,
+            "__topic": self._topic_array,
+            "__messageId": arrays.message_id_array,
+            "__publishTime": arrays.publish_time_array,
+            "__eventTime": arrays.event_time_array,
+            "__messageProperties": arrays.properties_array,
+        }
+        if VALUE in self.schema.names:
+            field = self.schema.field(VALUE)
+            builders[VALUE] = lambda rows: arrays.value_array(rows, field.type, nulls_as_empty=not field.nullable)
+        return [builders[name] for name in self.schema.names]
+
+    def _topic_array(self, rows: Rows) -> Any:
+        """The topic for every row: a part of one array that all batches share."""
+        if len(self._topics) < len(rows):
+            self._topics = arrays.repeated_text_array(self._topic, len(rows))
+        return self._topics.slice(0, len(rows))
+
+    def batches(self, entries: Entries | EntryTable | Iterable[EntrySlice]) -> Iterator[Any]:
+        """The wanted messages of all entries, in order, as record batches of ``schema``.
+
+        :raises MalformedBatch, EncryptedEntry, UnassembledChunk: as ``decode_entries``; groups before it were yielded
+        """
+        for group in entry_groups(table_of(entries), self._max_rows, self._max_bytes):
+            rows = read_rows(group)
+            for first, end in row_ranges(rows, self._max_rows, self._max_bytes):
+                part = rows if end - first == len(rows) else rows.part(first, end)
+                if self._builders:
+                    yield pa.RecordBatch.from_arrays([build(part) for build in self._builders], schema=self.schema)
+                else:
+                    yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(part), pa.struct([])))
 
 
 def record_batches(
     entries: Entries | EntryTable | Iterable[EntrySlice],
     topic: str,
     columns: Sequence[str] | None = None,
-    *,
-    value_type: ValueType = "binary",
-    value_nullable: bool = False,
-    max_rows: int = DEFAULT_MAX_ROWS,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    **options: Any,
 ) -> Iterator[Any]:
-    """The wanted messages of all entries, in order, as record batches of ``record_schema``.
-
-    Small entries are put together, large ones are cut: a batch has at most ``max_rows`` rows and ``max_bytes`` of
-    values (at least one row). Decoding works in groups of that size, which bounds memory. No batch is empty.
-
-    :param topic: what ``__topic`` says (the full name of the partition)
-    :param value_type: "string" makes ``value`` text, with invalid UTF-8 replaced
-    :param value_nullable: False turns null values into empty ones, as the column is then not null
-    :raises MalformedBatch, EncryptedEntry, UnassembledChunk: as ``decode_entries``; groups before it have been yielded
-    """
-    schema = record_schema(columns, value_type=value_type, value_nullable=value_nullable)
-    builders = _builders(topic, schema)
-    for group in entry_groups(table_of(entries), max_rows, max_bytes):
-        rows = read_rows(group)
-        for first, end in row_ranges(rows, max_rows, max_bytes):
-            part = rows if end - first == len(rows) else rows.part(first, end)
-            if builders:
-                yield pa.RecordBatch.from_arrays([build(part) for build in builders], schema=schema)
-            else:
-                yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(part), pa.struct([])))
+    """The messages of entries as record batches: ``RecordDecoder``, with its options, for one use."""
+    return RecordDecoder(topic, columns, **options).batches(entries)

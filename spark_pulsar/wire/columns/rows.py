@@ -12,7 +12,7 @@ from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.columns.entries import ByteArray, EntryTable, IntArray, Kind
 from spark_pulsar.wire.columns.inflate import inflate
 from spark_pulsar.wire.columns.kernels import layout
-from spark_pulsar.wire.columns.kernels.row_kernels import walk_entries
+from spark_pulsar.wire.columns.kernels.row_kernels import group_end, range_end, walk_entries
 from spark_pulsar.wire.pulsar_api_pb2 import NONE
 
 
@@ -51,6 +51,8 @@ class Rows:
 def _unpacked(table: EntryTable) -> tuple[ByteArray, EntryTable]:
     """The buffer with all payloads as they were before compression, and the table with their places in it."""
     fields = table.fields
+    if not fields[layout.COMPRESSION].any():  # the usual case, and NONE is 0
+        return table.entries.data, table
     decodable = (fields[layout.KIND] <= Kind.BATCH) & (fields[layout.ENCRYPTION_KEYS] == 0)
     packed = np.flatnonzero(decodable & (fields[layout.COMPRESSION] != NONE))
     if not len(packed):
@@ -100,31 +102,18 @@ def entry_groups(table: EntryTable, max_rows: int, max_bytes: int) -> Iterator[E
 
     An entry that is larger than a group may be is one of its own. Groups bound the memory of decoding.
     """
-    fields = table.fields
-    unpacked = np.where(
-        fields[layout.COMPRESSION] == NONE, fields[layout.PAYLOAD_LENGTH], fields[layout.UNCOMPRESSED_SIZE]
-    )
-    rows_until, bytes_until = np.cumsum(table.message_counts), np.cumsum(unpacked)
     first = 0
     while first < len(table):
-        rows_before = int(rows_until[first - 1]) if first else 0
-        bytes_before = int(bytes_until[first - 1]) if first else 0
-        end = min(
-            int(np.searchsorted(rows_until, rows_before + max_rows, "right")),
-            int(np.searchsorted(bytes_until, bytes_before + max_bytes, "right")),
-        )
-        end = max(end, first + 1)
+        end = group_end(table.fields, len(table), first, max_rows, max_bytes)
         yield table if end - first == len(table) else table.part(first, end)
         first = end
 
 
 def row_ranges(rows: Rows, max_rows: int, max_bytes: int) -> Iterator[tuple[int, int]]:
     """Cuts rows, in order, into ranges of at most ``max_rows`` rows and ``max_bytes`` of values (one row at least)."""
-    bytes_until = np.cumsum(np.maximum(rows.field(layout.ROW_VALUE_LENGTH), 0))
+    lengths = rows.field(layout.ROW_VALUE_LENGTH)
     first = 0
     while first < len(rows):
-        before = int(bytes_until[first - 1]) if first else 0
-        end = min(first + max_rows, int(np.searchsorted(bytes_until, before + max_bytes, "right")))
-        end = max(end, first + 1)
+        end = range_end(lengths, first, max_rows, max_bytes)
         yield first, end
         first = end

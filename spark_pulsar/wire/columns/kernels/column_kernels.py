@@ -8,6 +8,7 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     READ_OFFSETS,
     READ_TABLE,
     WRITE_BYTES,
+    WRITE_INTS,
     WRITE_OFFSETS,
     Bytes,
     Ints,
@@ -21,6 +22,8 @@ from spark_pulsar.wire.columns.kernels.varints import varint_size, write_varint
 
 _LARGEST_OFFSET = 2**31 - 1
 _PADDING = 0x3D  # =
+_FIRST_DATE_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
+_LAST_DATE_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 def _base64_values() -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
@@ -127,6 +130,29 @@ def gather_keys(data: Bytes, starts: Ints, base64: Ints, offsets: Ints, column: 
             return BAD_BASE64, i
         at = behind
     return 0, -1
+
+
+@inlined
+def in_micros(time_ms: int) -> int:
+    """Milliseconds as microseconds, held within the years 1 to 9999."""
+    return min(max(time_ms, _FIRST_DATE_MS), _LAST_DATE_MS) * 1000
+
+
+@kernel(READ_INTS, WRITE_INTS)
+def micros_of(times_ms: Ints, micros: Ints) -> int:
+    """Milliseconds since 1970 as microseconds; returns how many are 0."""
+    zeros = 0
+    for i in range(len(times_ms)):
+        zeros += 1 if times_ms[i] == 0 else 0
+        micros[i] = in_micros(times_ms[i])
+    return zeros
+
+
+@kernel(READ_INTS, READ_INTS, WRITE_INTS)
+def entry_micros_of_rows(entry_times_ms: Ints, row_entries: Ints, micros: Ints) -> None:
+    """The time of each row's entry, in microseconds since 1970."""
+    for r in range(len(row_entries)):
+        micros[r] = in_micros(entry_times_ms[row_entries[r]])
 
 
 @inlined

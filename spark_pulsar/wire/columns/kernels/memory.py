@@ -18,6 +18,10 @@ if TYPE_CHECKING or not COMPILED:
         """Copies ``length`` bytes; both ranges must lie inside their arrays."""
         target[target_at : target_at + length] = source[source_at : source_at + length]
 
+    def put(table: Any, field: int, item: int, value: int) -> None:
+        """Stores into a table, at a place inside it."""
+        table[field, item] = value
+
 else:
     from numba.core import cgutils, types
     from numba.core.extending import intrinsic
@@ -48,3 +52,16 @@ else:
             return context.get_dummy_value()
 
         return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+    @intrinsic
+    def put(typing_context, table, field, item, value):
+        """Stores into a table, at a place inside it."""
+
+        def generate(context, builder, signature, arguments):
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            items = builder.extract_value(array.shape, 1)
+            place = builder.add(builder.mul(arguments[1], items), arguments[2])
+            builder.store(arguments[3], builder.gep(array.data, [place]))
+            return context.get_dummy_value()
+
+        return types.void(table, types.int64, types.int64, types.int64), generate

@@ -4,6 +4,7 @@ Batch payloads are walked item by item; single messages take their row from the 
 """
 
 from spark_pulsar.wire.columns.kernels.compiler import (
+    INT,
     READ_BYTES,
     READ_INTS,
     READ_TABLE,
@@ -17,6 +18,7 @@ from spark_pulsar.wire.columns.kernels.compiler import (
 from spark_pulsar.wire.columns.kernels.layout import (
     ABSENT,
     BAD_LENGTH,
+    COMPRESSION,
     COUNT,
     ENCRYPTED,
     ENCRYPTION_KEYS,
@@ -56,7 +58,9 @@ from spark_pulsar.wire.columns.kernels.layout import (
     SEQUENCE_ID,
     TRUNCATED,
     UNASSEMBLED_CHUNK,
+    UNCOMPRESSED_SIZE,
 )
+from spark_pulsar.wire.columns.kernels.memory import put
 from spark_pulsar.wire.columns.kernels.varints import as_int32, read_field, read_uint32
 
 # Tags of SingleMessageMetadata.
@@ -95,10 +99,10 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
 
     Sequence id and the row's identity are set before by the caller.
     """
-    rows[ROW_METADATA_START, r] = at
-    rows[ROW_METADATA_END, r] = end
-    rows[ROW_KEY_LENGTH, r] = -1
-    rows[ROW_ORDERING_LENGTH, r] = -1
+    put(rows, ROW_METADATA_START, r, at)
+    put(rows, ROW_METADATA_END, r, end)
+    put(rows, ROW_KEY_LENGTH, r, -1)
+    put(rows, ROW_ORDERING_LENGTH, r, -1)
     key_is_base64, event_time, properties, flags, size = 0, 0, 0, 0, ABSENT
     while at < end:
         tag, value, start, at = read_field(data, at, end)
@@ -107,10 +111,10 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
         if tag == _PAYLOAD_SIZE:
             size = as_int32(value)
         elif tag == _PARTITION_KEY:
-            rows[ROW_KEY_START, r] = start
-            rows[ROW_KEY_LENGTH, r] = value
+            put(rows, ROW_KEY_START, r, start)
+            put(rows, ROW_KEY_LENGTH, r, value)
         elif tag == _SEQUENCE_ID:
-            rows[ROW_SEQUENCE_ID, r] = value
+            put(rows, ROW_SEQUENCE_ID, r, value)
         elif tag == _PROPERTIES:
             properties += 1
         elif tag == _EVENT_TIME:
@@ -118,13 +122,13 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
         elif tag == _KEY_IS_BASE64:
             key_is_base64 = 1 if value != 0 else 0
         elif tag == _ORDERING_KEY:
-            rows[ROW_ORDERING_START, r] = start
-            rows[ROW_ORDERING_LENGTH, r] = value
+            put(rows, ROW_ORDERING_START, r, start)
+            put(rows, ROW_ORDERING_LENGTH, r, value)
         else:
             flags = with_flag(flags, tag, value)
-    rows[ROW_KEY_IS_BASE64, r] = key_is_base64
-    rows[ROW_EVENT_TIME, r] = event_time
-    rows[ROW_PROPERTY_COUNT, r] = properties
+    put(rows, ROW_KEY_IS_BASE64, r, key_is_base64)
+    put(rows, ROW_EVENT_TIME, r, event_time)
+    put(rows, ROW_PROPERTY_COUNT, r, properties)
     if size == ABSENT:
         return 0, 0, MISSING_FIELD
     if size < 0:
@@ -155,20 +159,20 @@ def walk_batch(
         at += 4
         if metadata_size > end - at:
             return BAD_LENGTH
-        rows[ROW_ENTRY, r] = i
-        rows[ROW_BATCH_INDEX, r] = index
-        rows[ROW_SEQUENCE_ID, r] = entries[SEQUENCE_ID, i]
+        put(rows, ROW_ENTRY, r, i)
+        put(rows, ROW_BATCH_INDEX, r, index)
+        put(rows, ROW_SEQUENCE_ID, r, entries[SEQUENCE_ID, i])
         size, flags, code = read_item(data, at, at + metadata_size, rows, r)
         if code < 0:
             return code
         at += metadata_size
         if size > end - at:
             return BAD_LENGTH
-        rows[ROW_VALUE_START, r] = at
-        rows[ROW_VALUE_LENGTH, r] = -1 if flags & _NULL_VALUE_FLAG else size
+        put(rows, ROW_VALUE_START, r, at)
+        put(rows, ROW_VALUE_LENGTH, r, -1 if flags & _NULL_VALUE_FLAG else size)
         at += size
         if flags & _NULL_KEY_FLAG:
-            rows[ROW_KEY_LENGTH, r] = -1
+            put(rows, ROW_KEY_LENGTH, r, -1)
         if index < first or flags & _COMPACTED_OUT_FLAG:
             continue
         if word_end > word_at:  # the broker's bits: 1 = deliver; what lies behind the last word is acked
@@ -225,3 +229,26 @@ def walk_entries(
             single_row(entries, i, rows, r)
             r += 1
     return r, -1
+
+
+@kernel(READ_TABLE, INT, INT, INT, INT)
+def group_end(entries: Table, count: int, first: int, max_rows: int, max_bytes: int) -> int:
+    """Where a group that begins with entry ``first`` of ``count`` ends: within both bounds, but one entry at least."""
+    rows, size = 0, 0
+    for i in range(first, count):
+        rows += entries[COUNT, i]
+        size += entries[PAYLOAD_LENGTH if entries[COMPRESSION, i] == 0 else UNCOMPRESSED_SIZE, i]
+        if i > first and (rows > max_rows or size > max_bytes):
+            return i
+    return count
+
+
+@kernel(READ_INTS, INT, INT, INT)
+def range_end(lengths: Ints, first: int, max_rows: int, max_bytes: int) -> int:
+    """Where a range of rows that begins with ``first`` ends: within both bounds, but one row at least."""
+    size, stop = 0, min(len(lengths), first + max(max_rows, 1))
+    for r in range(first, stop):
+        size += max(lengths[r], 0)
+        if r > first and size > max_bytes:
+            return r
+    return stop
