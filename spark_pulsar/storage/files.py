@@ -22,9 +22,10 @@ from .journal import Journal
 from .journal_reader import JournalReader
 from .layout import Layout, take_lock
 from .ledger_files import Extent, LedgerFiles
+from .pace import SettlingPace
 from .recovery import Replay, replay
 from .run_index import RunIndex
-from .segments import SEGMENT_BYTES, Segment, SegmentFiles
+from .segments import PREPARE_AT, SEGMENT_BYTES, Segment, SegmentFiles
 from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
@@ -58,10 +59,11 @@ class FileStorage:
         self._report = RecoveryReport()
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
         self._running = False
-        self._closing = False
+        self._closing = threading.Event()
         self._trimmed = False
         self._records_at_checkpoint = 0
         self._not_before = 0.0
+        self._pace = SettlingPace()
         self.settle_error: Exception | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
 
@@ -115,7 +117,9 @@ class FileStorage:
             raise
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
         current = self._adopt(replayed)
-        self._background = Background()
+        self._background = Background("settler")
+        # Apart, because the journal slows down when it must write to a file that nobody prepared.
+        self._tender = Background("segments")
         self._journal = Journal(
             disk, self._segments, self._index, self._lock, replayed.last_group, current, self._fail, self._tend
         )
@@ -173,7 +177,7 @@ class FileStorage:
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._closing
+        return self._closing.is_set()
 
     @property
     def unwritten_bytes(self) -> int:
@@ -244,14 +248,14 @@ class FileStorage:
         """See `Storage.needs_checkpoint`."""
         if self._running or self._journal.failure is not None:
             return False
+        now_s = time.monotonic()
+        due = self._pace.is_due(len(self._segments.live) - 1, self._journal.submitted_bytes, now_s)
         records = self._journal.submitted_records - self._records_at_checkpoint
-        if self._trimmed or records > REPLAY_RECORDS or self._journal.current_number > self._mark.first_segment:
-            return time.monotonic() >= self._not_before
-        return False
+        return (due or self._trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""
-        if self._running or self._closing or self._journal.failure is not None:
+        if self._running or self._closing.is_set() or self._journal.failure is not None:
             return
         self._running = True
         self._trimmed = False
@@ -285,7 +289,7 @@ class FileStorage:
     def _settle(self, plan: SettlePlan) -> None:
         """In the background: copy, commit, switch readers over, recycle."""
         segments = list(self._segments.live.values())
-        settler = Settler(self._disk, self._layout, segments, lambda: self._closing)
+        settler = Settler(self._disk, self._layout, segments, self._closing.is_set, self._rest)
         try:
             extents = settler.settle(plan, self._files.extents)
             self._commit(plan, extents)
@@ -297,6 +301,12 @@ class FileStorage:
             self._not_before = time.monotonic() + _RETRY_S
         finally:
             self._running = False
+
+    def _rest(self, worked_s: float) -> None:
+        """Between two pieces of settling; ends early when the storage closes."""
+        rest_s = self._pace.rest_s(len(self._segments.live) - 1, worked_s)
+        if rest_s:
+            self._closing.wait(rest_s)
 
     def _commit(self, plan: SettlePlan, extents: dict[int, Extent]) -> None:
         if not self._segments.synced:
@@ -340,13 +350,13 @@ class FileStorage:
         """Called by the journal: zeros ahead of the writer, the next segment in time."""
 
         def work() -> None:
-            if self._closing:
+            if self._closing.is_set():
                 return
             segment.fill_ahead(self._disk)
-            if segment.write_at > segment.size // 2:
+            if segment.write_at > segment.size // PREPARE_AT:
                 self._segments.prepare_spare()
 
-        self._background.put(work)
+        self._tender.put(work)
 
     def _fail(self, error: StorageFailed) -> None:
         if self._on_failed is not None:
@@ -354,12 +364,13 @@ class FileStorage:
 
     def close(self, state: DurableState | None = None) -> None:
         """See `Storage.close`."""
-        self._closing = True
+        self._closing.set()
         failed = self._journal.failure is not None
         final: list[int] = []
         if state is not None and not failed:
             self._journal.barrier(final.append)
         self._journal.close()
+        self._tender.close()
         self._background.close()
         try:
             if state is not None and final:

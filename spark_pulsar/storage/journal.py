@@ -109,7 +109,8 @@ class Journal:
         self._queue: SimpleQueue[_Item] = SimpleQueue()
         self.submitted_records = 0
         """Records submitted since opening."""
-        self._submitted_bytes = 0
+        self.submitted_bytes = 0
+        """Bytes submitted since opening."""
         self._written_bytes = 0
         self.failure: StorageFailed | None = None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -118,7 +119,7 @@ class Journal:
     @property
     def unwritten_bytes(self) -> int:
         """Bytes submitted and not yet durable."""
-        return self._submitted_bytes - self._written_bytes
+        return self.submitted_bytes - self._written_bytes
 
     @property
     def current_number(self) -> int:
@@ -131,7 +132,7 @@ class Journal:
         if self.failure is not None:
             raise StorageFailed(str(self.failure)) from self.failure
         submission = Submission(records, on_durable)
-        self._submitted_bytes += submission.size
+        self.submitted_bytes += submission.size
         self.submitted_records += submission.count
         self._queue.put(submission)
 

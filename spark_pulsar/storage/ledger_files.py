@@ -23,7 +23,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-import google_crc32c
+from crc32c import crc32c
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.record_codec import i64s_from, i64s_packed, u32s, u32s_from
@@ -37,7 +37,10 @@ FOOTER_MAGIC: Final = b"SPLF"
 FORMAT_VERSION: Final = 1
 BLOCK_DATA_BYTES: Final = 256 * 1024
 BLOCK_MAX_ENTRIES: Final = 4096
+SYNC_BYTES: Final = 4 * 1024 * 1024
+"""Written at most before a sync: more at once would hold up the journal, which shares the disk."""
 
+_LARGE_BYTES: Final = 1024
 _ALL_SINGLE: Final = 1
 _BLOCK: Final = Struct("<4sHHQQIII")
 _BLOCK_CRC_AT: Final = _BLOCK.size - 4
@@ -82,18 +85,24 @@ class BlockHead(NamedTuple):
     size: int
 
 
-def block_bytes(ledger_id: int, first: int, entries: list[bytes], message_counts: list[int] | None) -> bytes:
-    """One block."""
-    data = b"".join(entries)
-    arrays = u32s([len(entry) for entry in entries])
+def block_parts(
+    ledger_id: int, first: int, entries: list[memoryview], message_counts: list[int] | None
+) -> list[bytes | memoryview]:
+    """One block, in buffers that follow one another. Large entries are not copied."""
+    lengths = [len(entry) for entry in entries]
+    size = sum(lengths)
+    data: list[bytes | memoryview] = [*entries] if size >= _LARGE_BYTES * len(entries) else [b"".join(entries)]
+    arrays = u32s(lengths)
     flags = _ALL_SINGLE
     if message_counts is not None and message_counts.count(1) != len(message_counts):
         flags = 0
         arrays += u32s(message_counts)
-    head = _BLOCK.pack(BLOCK_MAGIC, FORMAT_VERSION, flags, ledger_id, first, len(entries), len(data), 0)
+    head = _BLOCK.pack(BLOCK_MAGIC, FORMAT_VERSION, flags, ledger_id, first, len(entries), size, 0)
     head = head[:_BLOCK_CRC_AT]
-    crc = google_crc32c.extend(google_crc32c.extend(google_crc32c.extend(0, head), arrays), data)
-    return b"".join((head, crc.to_bytes(4, "little"), arrays, data))
+    crc = crc32c(arrays, crc32c(head))
+    for part in data:
+        crc = crc32c(part, crc)
+    return [b"".join((head, crc.to_bytes(4, "little"), arrays)), *data]
 
 
 def parse_block_head(data: bytes) -> BlockHead | None:
@@ -112,10 +121,9 @@ def parse_block(data: bytes, ledger_id: int) -> EntryRun | None:
     head = parse_block_head(data)
     if head is None or head.ledger_id != ledger_id or head.size != len(data):
         return None
-    crc = google_crc32c.extend(0, data[:_BLOCK_CRC_AT])
-    if google_crc32c.extend(crc, data[BLOCK_HEADER_BYTES:]) != int.from_bytes(
-        data[_BLOCK_CRC_AT:BLOCK_HEADER_BYTES], "little"
-    ):
+    view = memoryview(data)
+    crc = crc32c(view[BLOCK_HEADER_BYTES:], crc32c(view[:_BLOCK_CRC_AT]))
+    if crc != int.from_bytes(view[_BLOCK_CRC_AT:BLOCK_HEADER_BYTES], "little"):
         return None
     _, _, flags, _, first, count, length, _ = _BLOCK.unpack_from(data)
     at = BLOCK_HEADER_BYTES + 4 * count
@@ -134,7 +142,7 @@ def footer_bytes(table: BlockTable) -> bytes:
     """The footer that lists these blocks."""
     body = i64s_packed([*table.firsts, *table.ends, *table.offsets])
     count = len(table.firsts).to_bytes(4, "little")
-    crc = google_crc32c.extend(google_crc32c.extend(0, body), count)
+    crc = crc32c(count, crc32c(body))
     return body + _TAIL.pack(len(table.firsts), crc, FOOTER_MAGIC)
 
 
@@ -146,7 +154,7 @@ def parse_footer(data: bytes) -> BlockTable | None:
     body = data[: -_TAIL.size]
     if magic != FOOTER_MAGIC or len(body) != 24 * count:
         return None
-    if google_crc32c.extend(google_crc32c.extend(0, body), count.to_bytes(4, "little")) != crc:
+    if crc32c(count.to_bytes(4, "little"), crc32c(body)) != crc:
         return None
     numbers = i64s_from(body)
     table = BlockTable()
@@ -258,7 +266,7 @@ def _scan(disk: Disk, fd: int, name: str, ledger_id: int, extent: Extent) -> Blo
 
 
 class GatheredEntries:
-    """Consecutive entries of one ledger on their way to its file, each as bytes of its own."""
+    """Consecutive entries of one ledger on their way to its file, each a view of the group it was read with."""
 
     __slots__ = ("counts", "end", "entries", "first", "ledger_id")
 
@@ -266,23 +274,23 @@ class GatheredEntries:
         self.ledger_id = ledger_id
         self.first = first
         self.end = first
-        self.entries: list[bytes] = []
+        self.entries: list[memoryview] = []
         self.counts: list[int] = []
 
     def add(self, run: EntryRun) -> None:
         """Append a run that begins at `end`."""
-        buffer = run.buffer
+        buffer = memoryview(run.buffer)
         self.entries += [buffer[start:stop] for start, stop in zip(run.starts, run.ends, strict=True)]
         self.counts += [1] * len(run.starts) if run.message_counts is None else run.message_counts
         self.end = run.end_entry_id
 
-    def blocks(self) -> Iterator[bytes]:
-        """The entries as blocks."""
+    def blocks(self) -> Iterator[list[bytes | memoryview]]:
+        """The entries as blocks, each in buffers that follow one another."""
         low = size = 0
         for high, entry in enumerate(self.entries, 1):
             size += len(entry)
             if size >= BLOCK_DATA_BYTES or high - low >= BLOCK_MAX_ENTRIES or high == len(self.entries):
-                yield block_bytes(self.ledger_id, self.first + low, self.entries[low:high], self.counts[low:high])
+                yield block_parts(self.ledger_id, self.first + low, self.entries[low:high], self.counts[low:high])
                 low, size = high, 0
 
 
@@ -294,8 +302,12 @@ def append_entries(disk: Disk, path: Path, extent: Extent | None, gathered: Gath
         at = 0 if extent is None else extent.size
         if os.fstat(fd).st_size > at:
             disk.truncate(fd, at)
+        synced = at
         for block in gathered.blocks():
-            at = disk.write(fd, [block], at)
+            at = disk.write(fd, block, at)
+            if at - synced >= SYNC_BYTES:
+                disk.sync(fd)
+                synced = at
     finally:
         os.close(fd)
     return Extent(gathered.first if extent is None else extent.first, gathered.end, at, False)

@@ -13,9 +13,17 @@ from .groups import GROUP_HEADER_BYTES, SALT_BYTES, SEGMENT_HEADER_BYTES, Segmen
 from .layout import Layout
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
-MAX_SPARES: Final = 2
+MIN_SPARES: Final = 2
+MAX_SPARES: Final = 24
+"""Spares kept at most, by a broker whose live segments were as many a short while ago: 1.5 GiB."""
+
+PREPARE_AT: Final = 8
+"""The next segment is prepared once an eighth of the present one is written."""
+
 FILL_AHEAD_BYTES: Final = 8 * 1024 * 1024
 _FILL_STEP_BYTES: Final = 1024 * 1024
+_FORGETTING: Final = 0.98
+"""What one recycled segment leaves of the remembered demand."""
 
 
 class Segment:
@@ -41,7 +49,7 @@ class Segment:
         self.group_offsets = array("I")
         self.filled_to = filled_to
         self.fill_lock = threading.Lock()
-        self.spare_at = size // 2
+        self.spare_at = size // PREPARE_AT
         self.readers = 0
         self.retired = False
 
@@ -82,13 +90,14 @@ class SegmentFiles:
         self.live: dict[int, Segment] = {}
         self._spares: list[Path] = []
         self._next_number = 1
+        self._demand = 0.0
         self._lock = threading.Lock()
 
     def adopt(self, spares: dict[int, Path], used_numbers: list[int]) -> None:
         """Take over what recovery found: spare files, and the numbers that were ever seen."""
         self._next_number = max([0, *used_numbers, *spares]) + 1
         for path in spares.values():
-            if len(self._spares) < MAX_SPARES and path.stat().st_size == self.segment_bytes:
+            if len(self._spares) < MIN_SPARES and path.stat().st_size == self.segment_bytes:
                 self._spares.append(path)
             else:
                 self.disk.remove(path)
@@ -122,6 +131,7 @@ class SegmentFiles:
         self.disk.sync_directory(path.parent)
         with self._lock:
             self.live[number] = segment
+            self._demand = max(self._demand, len(self.live))
         return segment
 
     def prepare_spare(self) -> None:
@@ -147,7 +157,11 @@ class SegmentFiles:
         remove it when there are enough or it has another size."""
         with self._lock:
             del self.live[segment.number]
-            keep = len(self._spares) < MAX_SPARES and segment.size == self.segment_bytes
+            # Whoever used many segments at once will again: a file written before takes a group at twice the speed of a
+            # fresh one. The memory of it fades, so that the space of a past burst comes back.
+            self._demand *= _FORGETTING
+            wanted = min(MAX_SPARES, max(MIN_SPARES, int(self._demand) - len(self.live)))
+            keep = len(self._spares) < wanted and segment.size == self.segment_bytes
         os.close(segment.fd)
         if not keep:
             self.disk.remove(segment.path)

@@ -29,7 +29,7 @@ from .ledger_files import Extent, GatheredEntries, append_entries, finish_file
 from .run_index import RunIndex
 from .segments import Segment
 
-GATHER_BYTES: Final = 16 * 1024 * 1024
+GATHER_BYTES: Final = 8 * 1024 * 1024
 """Entries gathered in memory before they are written to their ledgers' files."""
 
 _ENTRY_OVERHEAD_BYTES: Final = 64
@@ -86,13 +86,23 @@ def plan_ledgers(state: DurableState, index: RunIndex, extents: Mapping[int, Ext
 
 
 class Settler:
-    """Does the copying of one plan; `stop` is asked between groups and files."""
+    """Does the copying of one plan; `stop` is asked between groups and files, `rest` is told every few megabytes how
+    many seconds the work took since it was told last, and returns when it may go on."""
 
-    def __init__(self, disk: Disk, layout: Layout, segments: Iterable[Segment], stop: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        layout: Layout,
+        segments: Iterable[Segment],
+        stop: Callable[[], bool],
+        rest: Callable[[float], object],
+    ) -> None:
         self._disk = disk
         self._layout = layout
         self._segments = sorted(segments, key=lambda segment: segment.number)
         self._stop = stop
+        self._rest = rest
+        self._rested_at = time.monotonic()
         self._settled: dict[int, Extent] = {}
         self._gathered: dict[int, GatheredEntries] = {}
         self._gathered_bytes = 0
@@ -159,7 +169,7 @@ class Settler:
             raise StorageDamaged(self._layout.relative(segment.path), at, str(error)) from error
 
     def _gather_scattered(self, record: EntriesScattered) -> None:
-        gathered, buffer = self._gathered, record.buffer
+        gathered, buffer = self._gathered, memoryview(record.buffer)
         counts = record.message_counts or [1] * len(record)
         columns = zip(record.ledger_ids, record.entry_ids, record.starts, record.ends, counts, strict=True)
         size = 0
@@ -182,6 +192,8 @@ class Settler:
                 self._settled[ledger_id] = append_entries(self._disk, path, extent, gathered)
                 self._gathered[ledger_id] = GatheredEntries(ledger_id, gathered.end)
         self._gathered_bytes = 0
+        self._rest(time.monotonic() - self._rested_at)
+        self._rested_at = time.monotonic()
 
     def _give_way(self) -> None:
         """Let a waiting thread have the interpreter."""

@@ -13,6 +13,8 @@ from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreate
 from spark_pulsar.storage.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal import GROUP_TARGET_BYTES
+from spark_pulsar.storage.layout import Layout
+from spark_pulsar.storage.segments import MAX_SPARES, MIN_SPARES, SegmentFiles
 from tests.contract.storages import FileWorld
 from tests.eventually import eventually
 
@@ -109,14 +111,27 @@ def test_too_much_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     storage.close()
 
 
-def test_spare_segments_are_few(tmp_path: Path) -> None:
+def test_spare_segments_are_as_many_as_a_burst_used_within_a_bound(tmp_path: Path) -> None:
     world = FileWorld(tmp_path)
     world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
     world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
-    for number in range(60):
+    for number in range(300):
         world.apply_and_submit(EntriesAppended(run_of(1, number, [b"x" * 9000])))
-    assert len(list((world.data_dir / "journal").iterdir())) > 8
+    assert len(list((world.data_dir / "journal").iterdir())) > MAX_SPARES + 2
     world.checkpoint()
-    eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= 4)
-    assert len(world.read_all(1)) == 60
+    eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= MAX_SPARES + 2)
+    assert len(world.read_all(1)) == 300
     world.dispose()
+
+
+def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.create()
+    files = SegmentFiles(Disk(), layout, 65_536, synced=True)
+    for segment in [files.begin(number, 100) for number in range(1, 11)]:
+        files.recycle(segment)
+    assert files.spare_count > MIN_SPARES
+    for number in range(11, 200):
+        files.recycle(files.begin(number, 100))
+    assert files.spare_count <= MIN_SPARES
+    files.close()

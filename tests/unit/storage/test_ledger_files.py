@@ -15,7 +15,7 @@ from spark_pulsar.storage.ledger_files import (
     GatheredEntries,
     LedgerFiles,
     append_entries,
-    block_bytes,
+    block_parts,
     finish_file,
     load_table,
     parse_block,
@@ -51,7 +51,7 @@ def read_all(layout: Layout, extent: Extent, first: int = 0) -> dict[int, tuple[
 
 
 def test_a_block_comes_back_and_every_bit_of_it_counts() -> None:
-    data = block_bytes(LEDGER, 7, [b"one", b"", b"three"], [1, 2, 3])
+    data = b"".join(block_parts(LEDGER, 7, [memoryview(b"one"), memoryview(b""), memoryview(b"three")], [1, 2, 3]))
     run = parse_block(data, LEDGER)
     assert run is not None
     assert [run.entry(entry_id) for entry_id in (7, 8, 9)] == [b"one", b"", b"three"]
