@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.cache import EntryCache
-from spark_pulsar.ledger.records import CounterSet, NamespaceSet
+from spark_pulsar.ledger.records import CounterSet
 from spark_pulsar.model.errors import NotAllowed, PulsarError, TopicNotFound
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
 
-from . import acks, events, last_id, lookup, publishing, seek, sessions, stats, subscribing, sweeps
+from . import acks, events, last_id, lookup, policies, publishing, seek, sessions, stats, subscribing, sweeps
 from .core import Core
 
 if TYPE_CHECKING:
@@ -87,9 +87,8 @@ class Broker:
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
         self.core.now_ms = self.core.started_ms = now_ms
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
-        for namespace in config.namespaces:
-            if namespace not in state.namespaces:
-                self.core.append(NamespaceSet(namespace, "{}"))
+        for record in policies.records_of_a_new_broker(state, config):
+            self.core.append(record)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
             events.SweepReceived: self._bound(sweeps.on_sweep),

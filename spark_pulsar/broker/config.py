@@ -49,6 +49,27 @@ class BrokerConfig:
     namespaces: tuple[str, ...] = ("public/default",)
     """`public/default` and those of `additionalNamespaces`: `tenant/namespace` that exist from the start."""
 
+    default_retention_time_minutes: int = 0
+    """defaultRetentionTimeInMinutes (RET-1); -1 = no limit."""
+    default_retention_size_mb: int = 0
+    """defaultRetentionSizeInMB (RET-1); -1 = no limit."""
+    default_message_ttl_s: int = 0
+    """ttlDurationDefaultInSeconds (TTL-1); 0 = off."""
+    default_quota_bytes: int = -1
+    """backlogQuotaDefaultLimitBytes (BQ-1); negative = no limit."""
+    default_quota_time_s: int = -1
+    """backlogQuotaDefaultLimitSecond (BQ-2); 0 and below = no limit."""
+    default_quota_policy: str = "producer_request_hold"
+    """backlogQuotaDefaultRetentionPolicy (BQ-4)."""
+    deduplication: bool = False
+    """brokerDeduplicationEnabled (DED-1)."""
+    deduplication_snapshot_interval_s: int = 120
+    """brokerDeduplicationSnapshotIntervalSeconds."""
+    compaction_threshold_bytes: int = 0
+    """brokerServiceCompactionThresholdInBytes; 0 = never by itself."""
+    subscription_expiration_minutes: int = 0
+    """subscriptionExpirationTimeMinutes; 0 = never."""
+
     batch_index_acks: bool = False
     """acknowledgmentAtBatchIndexLevelEnabled (ACK-9)."""
     max_unacked_per_consumer: int = 50_000

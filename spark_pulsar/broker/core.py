@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.wire import commands
 
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, SendCommand
+from .policies import PolicyBook
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.cache import EntryCache
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state import DurableState
     from spark_pulsar.model.errors import PulsarError
+    from spark_pulsar.model.names import TopicName
+    from spark_pulsar.model.policies import EffectivePolicies
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from .config import BrokerConfig
@@ -58,6 +61,8 @@ class Core:
         self.state = state
         self.config = config
         self.cache = cache
+        self.policies = PolicyBook(state, config)
+        """Effective policies; `policies_of` asks it."""
         self.instance = instance
         """A number that no earlier start of this broker had; part of generated producer names."""
         self.now_ms = 0
@@ -105,6 +110,10 @@ class Core:
         if session.open:
             session.open = False
             self.effects.append(CloseSession(session.session_id, reason))
+
+    def policies_of(self, name: TopicName) -> EffectivePolicies:
+        """What holds for a topic: its own policies over its namespace's over the configuration's. Cheap."""
+        return self.policies.of(name)
 
     # Durability
 

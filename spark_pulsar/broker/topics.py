@@ -15,7 +15,7 @@ from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
-from . import producers
+from . import policies, producers
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ def delete(core: Core, topic: Topic) -> None:
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.topics.pop(topic.full_name, None)
+    if topic.partition < 0:
+        policies.forget_topic(core, topic.name)
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
@@ -226,6 +228,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
         if topic is not None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
+    policies.forget_topic(core, name)
 
 
 # ---- subscriptions of a topic -----------------------------------------------------------------------------------

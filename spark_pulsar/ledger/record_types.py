@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import cursor_records, records, scattered
+from . import cursor_records, document_records, records, scattered, sequence_records
 from .records import Record, UnknownRecord
 
 RECORD_TYPES: Final[dict[int, type[Record]]] = {
@@ -31,6 +31,10 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         cursor_records.CursorReset,
         cursor_records.CursorRedelivered,
         cursor_records.CursorPropertiesSet,
+        document_records.DocumentSet,
+        document_records.DocumentDeleted,
+        sequence_records.SequencesReached,
+        sequence_records.SequencesForgotten,
     )
 }
 """Every record this program writes and reads, by its `TYPE`."""

@@ -40,6 +40,7 @@ class Row(NamedTuple):
 TABLES: Final = (
     Table("counters", 1, ("name TEXT", "value INTEGER")),
     Table("namespaces", 1, ("name TEXT", "policies TEXT")),
+    Table("documents", 2, ("kind TEXT", "name TEXT", "text TEXT")),
     Table("partitioned_topics", 1, ("name TEXT", "partitions INTEGER", "properties TEXT")),
     Table(
         "topics",
@@ -84,6 +85,7 @@ TABLES: Final = (
             "redelivered BLOB",
         ),
     ),
+    Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
     Table("cursor_ranges", 2, ("cursor_id INTEGER", "ledger_id INTEGER", "ranges BLOB")),
 )
 """All tables, in the order in which `load_rows` needs them."""
@@ -95,7 +97,7 @@ def take_dirty_rows(state: DurableState) -> list[Row]:
     cursor_rows = _cursor_range_rows(state)
     for table, row_values in _ROW_VALUES.items():
         keys = state.dirty[table]
-        rows += [Row(table, (key,), row_values(state, key)) for key in keys]
+        rows += [Row(table, key if type(key) is tuple else (key,), row_values(state, key)) for key in keys]
         keys.clear()
     return rows + cursor_rows
 
@@ -109,12 +111,16 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
     try:
         state.counters.update({name: value for name, value in tables.get("counters", ())})
         state.namespaces = dict(tables.get("namespaces", ()))
+        for kind, name, text in tables.get("documents", ()):
+            state.documents.setdefault(kind, {})[name] = text
         for name, partitions, properties in tables.get("partitioned_topics", ()):
             state.partitioned[name] = PartitionedTopic(name, partitions, json.loads(properties))
         for topic_id, name, created_ms, properties, total, last_ledger, last_entry in tables.get("topics", ()):
             ledger = ManagedLedger(topic_id)
             ledger.restore(total, Position(last_ledger, last_entry))
             state.add_topic(TopicState(topic_id, name, created_ms, json.loads(properties), ledger))
+        for topic_id, producer, sequence_id in tables.get("sequences", ()):
+            state.topics[topic_id].sequences[producer] = sequence_id
         for row in sorted(tables.get("ledgers", ())):
             info = LedgerInfo(*row)
             state.add_ledger(info)
@@ -154,6 +160,17 @@ def _counter_values(state: DurableState, name: str) -> tuple[Any, ...]:
 def _namespace_values(state: DurableState, name: str) -> tuple[Any, ...] | None:
     policies = state.namespaces.get(name)
     return None if policies is None else (policies,)
+
+
+def _document_values(state: DurableState, key: tuple[str, str]) -> tuple[Any, ...] | None:
+    text = state.documents[key[0]].get(key[1])
+    return None if text is None else (text,)
+
+
+def _sequence_values(state: DurableState, key: tuple[int, str]) -> tuple[Any, ...] | None:
+    topic = state.topics.get(key[0])
+    sequence_id = None if topic is None else topic.sequences.get(key[1])
+    return None if sequence_id is None else (sequence_id,)
 
 
 def _partitioned_values(state: DurableState, name: str) -> tuple[Any, ...] | None:
@@ -204,8 +221,10 @@ def _cursor_values(state: DurableState, cursor_id: int) -> tuple[Any, ...] | Non
 _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | None]]] = {
     "counters": _counter_values,
     "namespaces": _namespace_values,
+    "documents": _document_values,
     "partitioned_topics": _partitioned_values,
     "topics": _topic_values,
+    "sequences": _sequence_values,
     "ledgers": _ledger_values,
     "cursors": _cursor_values,
 }

@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from . import cursor_records as cr
+from . import document_records as dr
 from . import records as r
 from .cursor import Cursor
 from .managed import LedgerInfo, ManagedLedger
+from .records import InvalidRecord
 from .topics import PartitionedTopic, TopicState
-from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS, InvalidRecord
+from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS
 
 __all__ = ["DurableState", "InvalidRecord", "PartitionedTopic", "TopicState"]
 
@@ -34,6 +36,8 @@ class DurableState:
         self.partitioned: dict[str, PartitionedTopic] = {}
         self.namespaces: dict[str, str] = {_DEFAULT_NAMESPACE: "{}"}
         """Policies as JSON text, by "tenant/name"."""
+        self.documents: dict[str, dict[str, str]] = {kind: {} for kind in dr.KINDS}
+        """JSON texts by kind (`document_records.KINDS`) and name."""
         self.counters: dict[str, int] = {NEXT_TOPIC: 1, NEXT_LEDGER: 1, NEXT_CURSOR: 1}
         self.dirty: dict[str, set[Any]] = {
             "topics": set(),
@@ -41,6 +45,8 @@ class DurableState:
             "cursors": set(),
             "partitioned_topics": set(),
             "namespaces": {_DEFAULT_NAMESPACE},
+            "documents": set(),
+            "sequences": set(),
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""

@@ -21,6 +21,8 @@ class TopicState:
     properties: dict[str, str]
     ledger: ManagedLedger
     cursors: dict[str, Cursor] = field(default_factory=dict)
+    sequences: dict[str, int] = field(default_factory=dict)
+    """Highest sequence id taken of each producer name, with de-duplication (DED-2)."""
 
     def slowest_mark_delete(self) -> Position | None:
         """The lowest mark-delete of the durable cursors, None when there is none."""

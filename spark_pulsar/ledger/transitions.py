@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.model.ids import Position
 
 from . import cursor_records as cr
+from . import document_records as dr
 from . import records as r
+from . import sequence_records as sr
 from .cursor import Cursor
 from .managed import LedgerInfo, ManagedLedger
+from .records import InvalidRecord
 from .scattered import EntriesScattered
 from .topics import PartitionedTopic, TopicState
 
@@ -20,10 +23,6 @@ if TYPE_CHECKING:
 NEXT_TOPIC: Final = "next.topic"
 NEXT_LEDGER: Final = "next.ledger"
 NEXT_CURSOR: Final = "next.cursor"
-
-
-class InvalidRecord(ValueError):
-    """The record does not fit the state: it names something unknown, or is out of order. A mistake of its maker."""
 
 
 # Entries and counters
@@ -119,6 +118,7 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
         raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
+    state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
     state.dirty["topics"].add(topic.topic_id)
 
 
@@ -293,5 +293,7 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorReset: _cursor_reset,
     cr.CursorRedelivered: _cursor_redelivered,
     cr.CursorPropertiesSet: _cursor_properties_set,
+    **dr.TRANSITIONS,
+    **sr.TRANSITIONS,
 }
 """The effect of every record type."""

@@ -7,7 +7,9 @@ from random import Random
 from typing import Any
 
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger import sequence_records as sr
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
@@ -41,6 +43,7 @@ def _picture(state: DurableState) -> dict[str, Any]:
                     )
                     for info in topic.ledger.ledgers.values()
                 ],
+                "sequences": topic.sequences,
                 "cursors": {
                     cursor.name: {
                         "id": cursor.cursor_id,
@@ -59,6 +62,7 @@ def _picture(state: DurableState) -> dict[str, Any]:
         },
         "partitioned": {topic.name: (topic.partitions, topic.properties) for topic in state.partitioned.values()},
         "namespaces": dict(state.namespaces),
+        "documents": state.documents,
         "counters": dict(state.counters),
     }
 
@@ -116,7 +120,14 @@ class History:
             return self.state.records_to_open_ledger(topic_id, self._now_ms)
         if self.random.random() < 0.3:
             return [self._scattered()]
-        return [r.EntriesAppended(self._run(current.ledger_id, current.entries))]
+        appended = r.EntriesAppended(self._run(current.ledger_id, current.entries))
+        return [appended, self._sequences(topic_id)] if self.random.random() < 0.3 else [appended]
+
+    def _sequences(self, topic_id: int) -> r.Record:
+        known = [topic_id, *self.state.topics]
+        topics = [self.random.choice(known) for _ in range(self.random.choice((1, 1, 3)))]
+        names = [self.random.choice(("p", "q-ü", "")) for _ in topics]
+        return sr.SequencesReached(topics, names, [self.random.choice((0, 7, -1, 2**63 - 1)) for _ in topics])
 
     def _scattered(self) -> r.Record:
         """Entries of several topics in turn, some of them twice."""
@@ -202,7 +213,7 @@ class History:
         gone = topic.ledger.trimmable(topic.slowest_mark_delete())
         if gone:
             return [r.LedgersTrimmed(topic_id, gone)]
-        choice = self.random.randrange(6)
+        choice = self.random.randrange(7)
         if choice == 0 and len(self.state.topics) > 3:
             return self.state.records_to_delete_topic(topic_id)
         if choice == 1:
@@ -213,4 +224,15 @@ class History:
             return [r.PartitionedTopicDeleted(next(iter(self.state.partitioned)))]
         if choice == 4:
             return [r.NamespaceSet(self._name(), '{"ttl": 3}')]
+        if choice == 5:
+            return [self._document()]
+        if choice == 6 and self.random.random() < 0.5:
+            return [sr.SequencesForgotten(topic_id, self.random.choice(((), ("p",), ("q-ü", "unknown"))))]
         return [r.CounterSet("names", self._names)]
+
+    def _document(self) -> r.Record:
+        kind = self.random.choice(dr.KINDS)
+        known = list(self.state.documents[kind])
+        if known and self.random.random() < 0.4:
+            return dr.DocumentDeleted(kind, self.random.choice(known))
+        return dr.DocumentSet(kind, self._name(), '{"ü": 1}')

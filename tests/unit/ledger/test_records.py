@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
@@ -37,6 +38,8 @@ EXAMPLES: list[r.Record] = [
     cr.CursorReset(1, -1, -1),
     cr.CursorRedelivered(1, [(1, 0, 5), (1, 7, 8)]),
     cr.CursorPropertiesSet(1, {"a": "b"}),
+    dr.DocumentSet(dr.TENANTS, "ü", '{"a": []}'),
+    dr.DocumentDeleted(dr.CLUSTERS, "c"),
 ]
 
 

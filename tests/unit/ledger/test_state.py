@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
@@ -140,6 +141,7 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
         state,
         r.PartitionedTopicSet("p", 3, {}),
         r.NamespaceSet("a/b", "{}"),
+        dr.DocumentSet(dr.TENANTS, "a", "{}"),
         cr.CursorAcked(1, [(1, 1, 2)], [(1, 2, 5)]),
     )
     tables = {table.name: table for table in TABLES}
