@@ -8,7 +8,7 @@ after that moment are applied, equals the live one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from . import cursor_records as cr
@@ -56,6 +56,9 @@ class DurableState:
         self.cursor_topics: dict[int, int] = {}
         self.ledgers: dict[int, LedgerInfo] = {}
         """Every existing ledger by its id."""
+        self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
+        """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets
+        it. It is no part of the state."""
 
     def apply(self, record: r.Record) -> None:
         """Give a record its effect. InvalidRecord when it does not fit."""
@@ -105,12 +108,14 @@ class DurableState:
 
     def first_needed_entry(self, ledger_id: int) -> int | None:
         """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable
-        cursor's mark-delete, or the first readable one when no durable cursor exists. None when the ledger is gone."""
+        cursor's mark-delete, or the first readable one when no durable cursor exists or retention keeps what they
+        consumed. None when the ledger is gone."""
         info = self.ledgers.get(ledger_id)
         if info is None:
             return None
-        slowest = self.topics[info.topic_id].slowest_mark_delete()
-        if slowest is None or slowest.ledger_id < ledger_id:
+        topic = self.topics[info.topic_id]
+        slowest = topic.slowest_mark_delete()
+        if slowest is None or slowest.ledger_id < ledger_id or self.keeps_consumed(topic):
             return info.first_entry_id
         if slowest.ledger_id > ledger_id:
             return info.entries
@@ -152,3 +157,7 @@ class DurableState:
         topic.cursors[cursor.name] = cursor
         self.cursors[cursor.cursor_id] = cursor
         self.cursor_topics[cursor.cursor_id] = topic.topic_id
+
+
+def _keeps_nothing(_topic: TopicState) -> bool:
+    return False
