@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.wire.entries import metadata_of
+
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.ids import Position
@@ -41,3 +44,11 @@ def fetch(core: Core, position: Position, done: EntryRead) -> None:
         read(core, position, done)
     else:
         done(entry)
+
+
+def batch_size(entry: bytes) -> int:
+    """Messages in an entry; 1 when it is no batch or cannot be understood."""
+    try:
+        return max(1, metadata_of(entry, 0, len(entry)).num_messages_in_batch)
+    except CorruptMessage:
+        return 1

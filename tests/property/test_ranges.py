@@ -7,9 +7,18 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from spark_pulsar.model import intervals
 from spark_pulsar.model.ranges import RangeSet
+
+
+@pytest.fixture(params=[4, 1_024], ids=["small chunks", "large chunks"], autouse=True)
+def chunk_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small chunks they split and join all the time."""
+    monkeypatch.setattr(intervals, "MAX_CHUNK", request.param)
+    monkeypatch.setattr(intervals, "MIN_CHUNK", min(intervals.MIN_CHUNK, request.param // 2))
+
 
 LEDGERS = st.integers(0, 3)
 ENTRIES = st.integers(0, 40)
@@ -42,6 +51,23 @@ class AgainstPlainSet(RuleBasedStateMachine):
     def append(self, ledger: int, length: int, gap: int) -> None:
         first = max((entry for at, entry in self.entries if at == ledger), default=0) + gap
         self.add(ledger, first, length)
+
+    @rule(ledger=LEDGERS, first=ENTRIES, length=st.integers(1, 12))
+    def join(self, ledger: int, first: int, length: int) -> None:
+        begin = self.ranges.join(ledger, first, first + length)
+        self.entries |= {(ledger, entry) for entry in range(first, first + length)}
+        assert any(at[:2] == (ledger, begin) and begin <= first < at[2] for at in naive_ranges(self.entries))
+
+    @rule(ledger=LEDGERS, lengths=st.lists(st.integers(1, 3), max_size=9))
+    def append_many(self, ledger: int, lengths: list[int]) -> None:
+        first = max((entry for at, entry in self.entries if at == ledger), default=0) + 2
+        starts, ends = [], []
+        for length in lengths:
+            starts.append(first)
+            ends.append(first + length)
+            self.entries |= {(ledger, entry) for entry in range(first, first + length)}
+            first += length + 1
+        self.ranges.append(ledger, starts, ends)
 
     @rule(ledger=LEDGERS, first=ENTRIES, length=LENGTHS)
     def remove(self, ledger: int, first: int, length: int) -> None:
@@ -90,6 +116,10 @@ class AgainstPlainSet(RuleBasedStateMachine):
         while (ledger, gap) in self.entries:
             gap += 1
         assert ranges.next_gap(ledger, first) == gap
+        begun = [at[1:] for at in naive_ranges(self.entries) if at[0] == ledger and first <= at[1] < end]
+        starts, ends = ranges.starting_in(ledger, first, end)
+        assert list(zip(starts, ends, strict=True)) == begun
+        assert list(ranges.blocks(ledger, first, end, 2)) == sorted({start >> 2 for start, _ in begun})
         later = [at[1:] for at in naive_ranges(self.entries) if at[0] == ledger and at[2] > first]
         assert ranges.next_range(ledger, first) == (later[0] if later else None)
 
@@ -134,6 +164,17 @@ def test_long_random_walks(seed: int) -> None:
         pair.agrees()
 
 
+@pytest.mark.parametrize(
+    ("starts", "ends"),
+    [([3], [3]), ([4], [3]), ([3, 5], [5, 6]), ([3, 5], [4]), ([2], [3]), ([8, 3], [9, 4])],
+    ids=["empty", "backwards", "touching", "missing", "not behind the last", "falling"],
+)
+def test_intervals_out_of_order_are_not_appended(starts: list[int], ends: list[int]) -> None:
+    ranges = RangeSet([(1, 0, 2)])
+    with pytest.raises(ValueError, match="out of order"):
+        ranges.append(1, starts, ends)
+
+
 def test_clear() -> None:
     ranges = RangeSet([(1, 0, 5), (2, 7, 9)])
     ranges.clear()
@@ -141,8 +182,10 @@ def test_clear() -> None:
     assert ranges.add(1, 3, 4) == 1
 
 
-AgainstPlainSet.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
-TestAgainstPlainSet = AgainstPlainSet.TestCase
+def test_against_a_plain_set() -> None:
+    run_state_machine_as_test(
+        AgainstPlainSet, settings=settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)
+    )
 
 
 @given(st.permutations(range(60)))

@@ -71,6 +71,10 @@ class Dispatcher(ABC):
         """A part of a batch was acked by a consumer; that many of its messages are not."""
 
     @abstractmethod
+    def passed(self) -> None:
+        """Mark-delete moved forward without an ack of a consumer: forget what it passed (skip, expiry, quota)."""
+
+    @abstractmethod
     def check(self) -> None:
         """Assert what must hold between turns; see `invariants`."""
 

@@ -72,6 +72,9 @@ class ExclusiveDispatcher(Dispatcher):
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         """The cursor is all there is to know."""
 
+    def passed(self) -> None:
+        """The cursor is all there is to know."""
+
     def check(self) -> None:
         assert len(self.subscription.consumers) <= 1, "an Exclusive subscription has one consumer"
         assert all(not consumer.pending for consumer in self.subscription.consumers), (

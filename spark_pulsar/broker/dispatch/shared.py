@@ -177,6 +177,13 @@ class SharedDispatcher(Dispatcher):
         if self._is_blocked:
             self.core.wake(self.subscription)
 
+    def passed(self) -> None:
+        mark_delete = self.subscription.cursor.mark_delete
+        self.replay.remove_through(*mark_delete)
+        for consumer in self.subscription.consumers:
+            consumer.let_go_through(*mark_delete)
+            self._unblock(consumer)
+
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         for holder in self.subscription.consumers:
             holder.keep_of_batch(ledger_id, entry_id, messages_left)
