@@ -29,7 +29,7 @@ def topic_stats(topic: Topic) -> dict[str, Any]:
         "waitingPublishers": 0,
         "subscriptions": subscriptions,
         "replication": {},
-        "deduplicationStatus": "Disabled",
+        "deduplicationStatus": "Enabled" if topic.deduplicates else "Disabled",
     }
 
 

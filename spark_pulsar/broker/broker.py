@@ -21,7 +21,20 @@ from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
 
-from . import acks, events, last_id, lookup, policies, publishing, seek, sessions, stats, subscribing, sweeps
+from . import (
+    acks,
+    deduplication,
+    events,
+    last_id,
+    lookup,
+    policies,
+    publishing,
+    seek,
+    sessions,
+    stats,
+    subscribing,
+    sweeps,
+)
 from .core import Core
 
 if TYPE_CHECKING:
@@ -89,6 +102,7 @@ class Broker:
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in policies.records_of_a_new_broker(state, config):
             self.core.append(record)
+        deduplication.begin(self.core)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
             events.SweepReceived: self._bound(sweeps.on_sweep),

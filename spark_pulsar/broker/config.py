@@ -65,6 +65,10 @@ class BrokerConfig:
     """brokerDeduplicationEnabled (DED-1)."""
     deduplication_snapshot_interval_s: int = 120
     """brokerDeduplicationSnapshotIntervalSeconds."""
+    deduplication_max_producers: int = 10_000
+    """brokerDeduplicationMaxNumberOfProducers: names of one topic whose sequence ids are kept (DED-6)."""
+    deduplication_producer_timeout_ms: int = 360 * 60_000
+    """brokerDeduplicationProducerInactivityTimeoutMinutes (DED-9)."""
     compaction_threshold_bytes: int = 0
     """brokerServiceCompactionThresholdInBytes; 0 = never by itself."""
     subscription_expiration_minutes: int = 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.wire import commands
 
+from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, SendCommand
 from .policies import PolicyBook
 
@@ -63,6 +64,7 @@ class Core:
         self.cache = cache
         self.policies = PolicyBook(state, config)
         """Effective policies; `policies_of` asks it."""
+        self.silent_producers = SilentProducers()
         self.instance = instance
         """A number that no earlier start of this broker had; part of generated producer names."""
         self.now_ms = 0

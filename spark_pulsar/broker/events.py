@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.wire.messages import PlainAck
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-    from spark_pulsar.wire.sends import SendRun
+    from spark_pulsar.wire.send_runs import SendRun
     from spark_pulsar.wire.sweeps import SendSweep
 
     from .core import Core

@@ -11,14 +11,15 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
-from . import sessions, topics
+from . import deduplication, sessions, topics
+from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
 from .producers import Producer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_pulsar.wire.sends import SendRun
+    from spark_pulsar.wire.send_runs import SendRun
 
     from .core import Core
     from .events import Flaw, SendsReceived
@@ -44,7 +45,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     """PRODUCER: opens a producer, or says why not."""
     present = session.producers.get(command.producer_id)
     if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
-        _tell_ready(core, session, command.request_id, present)
+        _tell_when_ready(core, session, command.request_id, present)
         return
     if command.HasField("schema"):
         raise NotAllowed("Schemas are not built yet: create the producer without a schema (bytes)")
@@ -76,7 +77,8 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     producer = Producer(session, topic, command.producer_id, name, command.epoch, properties)
     producer.connected_ms = core.now_ms
     producer.join()
-    core.when_durable(lambda: _tell_ready(core, session, command.request_id, producer))
+    deduplication.on_joined(core, producer)
+    _tell_when_ready(core, session, command.request_id, producer)
 
 
 def _when_holder_is_checked(
@@ -107,8 +109,11 @@ def _fresh_name(core: Core, topic: Topic) -> str:
             return name
 
 
-def _tell_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
-    core.send(session, commands.producer_success(request_id, producer.name))
+def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
+    """PRODUCER_SUCCESS when all that it rests on is on disk, the last sequence id too."""
+    topic, name = producer.topic, producer.name
+    last = deduplication.last_sequence_id(topic, name) if topic.deduplicates else NOTHING_SENT
+    core.when_durable(lambda: core.send(session, commands.producer_success(request_id, name, last)))
 
 
 def on_close_producer(core: Core, session: Session, command: CommandCloseProducer) -> None:
@@ -160,6 +165,30 @@ class _Stored:
         settle_pending(core, session, entries, self.size_bytes)
 
 
+class _Repeated:
+    """What is due when the first copies of repeated entries are on disk: receipts without a position (DED-3)."""
+
+    __slots__ = ("core", "producer", "sends")
+
+    def __init__(self, core: Core, producer: Producer, sends: SendRun) -> None:
+        self.core = core
+        self.producer = producer
+        self.sends = sends
+
+    def __call__(self) -> None:
+        producer, sends = self.producer, self.sends
+        if producer.session.open:
+            receipts = SendReceipts(
+                producer.session.session_id,
+                producer.producer_id,
+                -1,
+                -1,
+                sends.sequence_ids,
+                sends.highest_sequence_ids,
+            )
+            self.core.effects.append(receipts)
+
+
 def on_sends(core: Core, event: SendsReceived) -> None:
     """Consecutive SENDs of one producer: one check, one record, one write of receipts."""
     session = core.sessions.get(event.session_id)
@@ -174,8 +203,30 @@ def on_sends(core: Core, event: SendsReceived) -> None:
         return
     if event.flaw is not None:
         _refuse_sends(core, producer, sends, FLAWS[event.flaw])
+    else:
+        take(core, producer, sends)
+
+
+def take(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Store what is new of a good run of SENDs, which is all of it unless the topic de-duplicates (DED-2)."""
+    if not producer.topic.deduplicates:
+        _store(core, producer, sends)
         return
-    topic = producer.topic
+    for verdict, part in deduplication.judge(producer.topic, producer.name, sends):
+        if verdict is Verdict.NEW:
+            _store(core, producer, part)
+            record = deduplication.reached(core, producer, part)
+            if record is not None:
+                core.append(record)
+        elif verdict is Verdict.DUPLICATE:
+            core.when_durable(_Repeated(core, producer, part))
+        else:
+            _refuse_sends(core, producer, part, deduplication.mixed_batch_error(producer))
+
+
+def _store(core: Core, producer: Producer, sends: SendRun) -> None:
+    """One record, and one write of receipts when it is on disk."""
+    session, topic = producer.session, producer.topic
     info = topic.ledger.open_ledger
     if info is None or topic.must_roll(core):
         info = topics.open_ledger(core, topic)
@@ -202,7 +253,7 @@ def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarE
         for sequence_id in sends.sequence_ids:
             core.send(producer.session, commands.send_error(producer.producer_id, sequence_id, error))
 
-    if producer.entries_pending:
+    if producer.entries_pending or producer.topic.deduplicates:
         core.when_durable(tell)
     else:
         tell()

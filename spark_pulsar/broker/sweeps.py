@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.model.ids import Position
+from spark_pulsar.wire.send_runs import SendRun
 
-from . import publishing, sessions, topics
+from . import deduplication, publishing, sessions, topics
 from .effects import SendScatteredReceipts
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         found = list(compress(found, keep))
     producers = [producer for producer in found if producer is not None]
     if producers:
-        _store(core, session, producers, sweep.buffer, *columns)
+        if core.silent_producers.is_watching:
+            _take(core, session, producers, sweep.buffer, *columns)
+        else:
+            _store(core, session, producers, sweep.buffer, *columns)
     if stray is not None:
         sessions.end(core, session, f"SEND for producer {stray}, which is not open")
 
@@ -56,6 +60,28 @@ def _without_strays(
             keep[index:] = [False] * (len(keep) - index)
             return producer_id, keep
     return None, keep
+
+
+def _take(
+    core: Core,
+    session: Session,
+    producers: list[Producer],
+    buffer: bytes,
+    sequence_ids: Sequence[int],
+    message_counts: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+) -> None:
+    """Store what is new where some topics de-duplicate: all at once, or one by one when something is repeated."""
+    all_new, record = deduplication.reached_in_sweep(core, producers, sequence_ids)
+    if all_new:
+        _store(core, session, producers, buffer, sequence_ids, message_counts, starts, ends)
+        if record is not None:
+            core.append(record)
+        return
+    columns = zip(producers, sequence_ids, message_counts, starts, ends, strict=True)
+    for producer, sequence_id, messages, start, end in columns:
+        publishing.take(core, producer, SendRun(producer.producer_id, buffer, sequence_id, messages, start, end))
 
 
 def _store(

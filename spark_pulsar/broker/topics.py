@@ -15,7 +15,7 @@ from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
-from . import policies, producers
+from . import deduplication, policies, producers
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Topic:
     __slots__ = (
         "bytes_in",
         "confirmed",
+        "deduplicates",
         "full_name",
         "ledger",
         "messages_in",
@@ -63,6 +64,8 @@ class Topic:
         """By name."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
+        self.deduplicates = False
+        """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0
         self.bytes_in = 0
 
@@ -278,4 +281,5 @@ def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     for cursor in state.cursors.values():
         topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
     core.topics[topic.full_name] = topic
+    deduplication.apply_policy(core, topic)
     return topic

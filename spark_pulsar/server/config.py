@@ -18,6 +18,8 @@ from spark_pulsar.model.names import split_namespace
 from .pulsar_keys import PULSAR_KEYS
 
 _MIB: Final = 1024 * 1024
+_MAX_SEGMENT_MIB: Final = 2048
+"""Places in a journal segment are kept in 32 bits."""
 
 
 class InvalidConfiguration(ValueError):
@@ -130,6 +132,13 @@ def _port(text: str) -> int:
     return number
 
 
+def _segment_mib(text: str) -> int:
+    number = _positive(text)
+    if number > _MAX_SEGMENT_MIB:
+        raise ValueError(f"want at most {_MAX_SEGMENT_MIB}")
+    return number
+
+
 def _times(factor: int, read: Callable[[str], int] = _positive) -> Callable[[str], int]:
     return lambda text: read(text) * factor
 
@@ -201,7 +210,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "journalMaxSizeMB": Key(
         "journal_segment_bytes",
-        _times(_MIB),
+        _times(_MIB, _segment_mib),
         of_broker=False,
         help="Size of one journal segment.",
     ),
@@ -324,6 +333,16 @@ KEYS: Final[Mapping[str, Key]] = {
         "max_pending_publish_bytes",
         _times(_MIB),
         help="Entries of all connections that may wait for the disk.",
+    ),
+    "brokerDeduplicationMaxNumberOfProducers": Key(
+        "deduplication_max_producers",
+        _positive,
+        help="Producer names of one topic whose last sequence ids are kept.",
+    ),
+    "brokerDeduplicationProducerInactivityTimeoutMinutes": Key(
+        "deduplication_producer_timeout_ms",
+        _times(60_000),
+        help="How long a producer may be away before its last sequence id is forgotten.",
     ),
     "managedLedgerMaxEntriesPerLedger": Key(
         "ledger_max_entries",

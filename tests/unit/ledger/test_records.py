@@ -5,6 +5,7 @@ import pytest
 from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger import sequence_records as sr
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import RECORD_TYPES, decode_record
@@ -40,6 +41,10 @@ EXAMPLES: list[r.Record] = [
     cr.CursorPropertiesSet(1, {"a": "b"}),
     dr.DocumentSet(dr.TENANTS, "ü", '{"a": []}'),
     dr.DocumentDeleted(dr.CLUSTERS, "c"),
+    sr.SequencesReached((7,), ("ü",), (-(2**63),)),
+    sr.SequencesReached((7, 2**40), ("p", ""), (0, 2**63 - 1)),
+    sr.SequencesForgotten(7, ()),
+    sr.SequencesForgotten(7, ("p", "ü")),
 ]
 
 
