@@ -334,6 +334,11 @@ KEYS: Final[Mapping[str, Key]] = {
         _times(_MIB),
         help="Entries of all connections that may wait for the disk.",
     ),
+    "brokerDeduplicationEnabled": Key(
+        "deduplication",
+        _switch,
+        help="Whether a sequence id that a producer repeats is stored once, where no policy says otherwise.",
+    ),
     "brokerDeduplicationMaxNumberOfProducers": Key(
         "deduplication_max_producers",
         _positive,
