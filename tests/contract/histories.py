@@ -17,10 +17,11 @@ from spark_pulsar.ledger.state import DurableState
 
 def picture(state: DurableState) -> dict[str, Any]:
     """Everything durable of a state, in plain values that do not change with it."""
-    return deepcopy(_picture(state))
+    return deepcopy(shared_picture(state))
 
 
-def _picture(state: DurableState) -> dict[str, Any]:
+def shared_picture(state: DurableState) -> dict[str, Any]:
+    """The same, not copied: for comparing at once."""
     return {
         "topics": {
             topic.name: {
