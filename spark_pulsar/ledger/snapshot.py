@@ -2,22 +2,21 @@
 
 A row is `(table, key, values)`: the key is a tuple of the table's leading key columns, the values a tuple of the rest,
 or None when the row is to be deleted. Only what changed since the last call is handed out, so that a checkpoint costs
-what was touched, not what exists. Acked ranges have a row per cursor and ledger for the same reason.
+what was touched, not what exists. What cursors keep of single entries has a row
+per 4,096 entries for the same reason (`cursor_rows`).
 """
 
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.ids import Position
 
-from .cursor import Cursor
+from .cursor_rows import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
 from .managed import LedgerInfo, ManagedLedger
-from .record_codec import BodyReader, RecordDamaged, i64s_from, i64s_packed
+from .record_codec import RecordDamaged
 from .state import DurableState, PartitionedTopic, TopicState
 
 
@@ -70,23 +69,9 @@ TABLES: Final = (
             "sealed_ms INTEGER",
         ),
     ),
-    Table(
-        "cursors",
-        1,
-        (
-            "cursor_id INTEGER",
-            "topic_id INTEGER",
-            "name TEXT",
-            "ledger_id INTEGER",
-            "entry_id INTEGER",
-            "created_ms INTEGER",
-            "properties TEXT",
-            "batch_sets BLOB",
-            "redelivered BLOB",
-        ),
-    ),
+    Table("cursors", 1, CURSOR_COLUMNS),
+    Table("cursor_blocks", 3, BLOCK_COLUMNS),
     Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
-    Table("cursor_ranges", 2, ("cursor_id INTEGER", "ledger_id INTEGER", "ranges BLOB")),
 )
 """All tables, in the order in which `load_rows` needs them."""
 
@@ -94,7 +79,7 @@ TABLES: Final = (
 def take_dirty_rows(state: DurableState) -> list[Row]:
     """The rows that changed since the last call (all, after `DurableState()`); the state is clean afterwards."""
     rows: list[Row] = []
-    cursor_rows = _cursor_range_rows(state)
+    cursor_rows = [Row("cursor_blocks", *block) for block in take_blocks(state, state.dirty["cursors"])]
     for table, row_values in _ROW_VALUES.items():
         keys = state.dirty[table]
         rows += [Row(table, key if type(key) is tuple else (key,), row_values(state, key)) for key in keys]
@@ -126,31 +111,14 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             state.add_ledger(info)
             state.topics[info.topic_id].ledger.drop_before(info.ledger_id, info.first_entry_id)
         for row in tables.get("cursors", ()):
-            _load_cursor(state, *row)
-        for cursor_id, ledger_id, ranges in tables.get("cursor_ranges", ()):
-            acked = state.cursors[cursor_id].acked
-            numbers = i64s_from(ranges)
-            for first, end in zip(numbers[0::2], numbers[1::2], strict=True):
-                acked.add(ledger_id, first, end)
+            load_cursor(state, *row)
+        for row in sorted(tables.get("cursor_blocks", ())):
+            load_block(state, *row)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
         raise RecordDamaged(f"a row of the checkpoint does not fit: {error!r}") from error
     for keys in state.dirty.values():
         keys.clear()
     return state
-
-
-def _cursor_range_rows(state: DurableState) -> list[Row]:
-    rows = [Row("cursor_ranges", key, None) for key in state.gone_cursor_ledgers]
-    state.gone_cursor_ledgers.clear()
-    for cursor_id in state.dirty["cursors"]:
-        cursor = state.cursors.get(cursor_id)
-        if cursor is None or not cursor.changed_ledgers:
-            continue
-        for ledger_id in cursor.changed_ledgers:
-            flat = list(chain.from_iterable(cursor.acked.ranges_of(ledger_id)))
-            rows.append(Row("cursor_ranges", (cursor_id, ledger_id), (i64s_packed(flat),) if flat else None))
-        cursor.changed_ledgers.clear()
-    return rows
 
 
 def _counter_values(state: DurableState, name: str) -> tuple[Any, ...]:
@@ -203,21 +171,6 @@ def _ledger_values(state: DurableState, ledger_id: int) -> tuple[Any, ...] | Non
     )
 
 
-def _cursor_values(state: DurableState, cursor_id: int) -> tuple[Any, ...] | None:
-    cursor = state.cursors.get(cursor_id)
-    if cursor is None:
-        return None
-    return (
-        state.cursor_topics[cursor_id],
-        cursor.name,
-        *cursor.mark_delete,
-        cursor.created_ms,
-        json.dumps(cursor.properties) if cursor.properties else "{}",
-        _batch_sets_blob(cursor.batch_sets),
-        _counts_blob(cursor.redelivered),
-    )
-
-
 _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | None]]] = {
     "counters": _counter_values,
     "namespaces": _namespace_values,
@@ -226,53 +179,5 @@ _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | Non
     "topics": _topic_values,
     "sequences": _sequence_values,
     "ledgers": _ledger_values,
-    "cursors": _cursor_values,
+    "cursors": cursor_values,
 }
-
-
-def _load_cursor(
-    state: DurableState,
-    cursor_id: int,
-    topic_id: int,
-    name: str,
-    ledger_id: int,
-    entry_id: int,
-    created_ms: int,
-    properties: str,
-    batch_sets: bytes,
-    redelivered: bytes,
-) -> None:
-    topic = state.topics[topic_id]
-    cursor = Cursor(
-        topic.ledger,
-        name,
-        Position(ledger_id, entry_id),
-        cursor_id=cursor_id,
-        created_ms=created_ms,
-        properties=json.loads(properties),
-    )
-    reader = BodyReader(batch_sets)
-    while reader.at < reader.end:
-        bits_ledger, bits_entry, size = reader.i64(), reader.i64(), reader.u32()
-        cursor.batch_sets.setdefault(bits_ledger, {})[bits_entry] = int.from_bytes(reader.take(size), "little")
-    numbers = i64s_from(redelivered)
-    for count_ledger, count_entry, count in zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True):
-        cursor.redelivered.setdefault(count_ledger, {})[count_entry] = count
-    state.add_cursor(topic, cursor)
-
-
-def _batch_sets_blob(batch_sets: dict[int, dict[int, int]]) -> bytes:
-    parts: list[bytes] = []
-    for ledger_id, sets in batch_sets.items():
-        for entry_id, bits in sets.items():
-            data = bits.to_bytes((bits.bit_length() + 7) >> 3, "little")
-            parts += (i64s_packed((ledger_id, entry_id)), len(data).to_bytes(4, "little"), data)
-    return b"".join(parts)
-
-
-def _counts_blob(redelivered: dict[int, dict[int, int]]) -> bytes:
-    numbers = array("q")
-    for ledger_id, counts in redelivered.items():
-        for entry_id, count in counts.items():
-            numbers.extend((ledger_id, entry_id, count))
-    return i64s_packed(numbers)

@@ -51,8 +51,8 @@ class DurableState:
         }
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""
         self.dirty_ledgers: set[int] = self.dirty["ledgers"]
-        self.gone_cursor_ledgers: set[tuple[int, int]] = set()
-        """(cursor id, ledger id) of acked ranges that went with their cursor since the last checkpoint."""
+        self.gone_cursor_blocks: set[tuple[int, int, int]] = set()
+        """(cursor id, ledger id, block) of what went with its cursor since the last checkpoint."""
         self.cursor_topics: dict[int, int] = {}
         self.ledgers: dict[int, LedgerInfo] = {}
         """Every existing ledger by its id."""

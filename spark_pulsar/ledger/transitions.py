@@ -191,7 +191,10 @@ def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
             state.dirty["cursors"].add(cursor.cursor_id)
     _remove_ledgers(state, ledger, front)
     for cursor in topic.cursors.values():
+        mark_delete = cursor.mark_delete
         cursor.absorb()
+        if cursor.mark_delete != mark_delete:
+            state.dirty["cursors"].add(cursor.cursor_id)
 
 
 def _remove_ledgers(state: DurableState, ledger: ManagedLedger, ledger_ids: Iterable[int]) -> None:
@@ -243,8 +246,8 @@ def _cursor_deleted(state: DurableState, record: cr.CursorDeleted) -> None:
     cursor = _cursor(state, record.cursor_id)
     del state.cursors[record.cursor_id]
     del state.topics[state.cursor_topics.pop(record.cursor_id)].cursors[cursor.name]
-    for ledger_id in (*cursor.acked.ledgers(), *cursor.changed_ledgers):
-        state.gone_cursor_ledgers.add((record.cursor_id, ledger_id))
+    blocks = cursor.blocks() | cursor.changed_blocks
+    state.gone_cursor_blocks.update((record.cursor_id, *block) for block in blocks)
 
 
 def _cursor_acked(state: DurableState, record: cr.CursorAcked) -> None:

@@ -7,12 +7,16 @@ intervals. Every change and question costs O(log n) however many intervals there
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import ge
+from typing import Final
 
 from .intervals import MAX_CHUNK, Intervals
+
+_BEYOND: Final = 1 << 62
+"""Past every entry id."""
 
 
 class RangeSet:
@@ -150,6 +154,12 @@ class RangeSet:
         """How many entries of a range are in."""
         return sum(piece_end - piece_first for piece_first, piece_end in self.pieces_in(ledger_id, first, end))
 
+    def count_after(self, ledger_id: int, entry_id: int) -> int:
+        """How many entries behind a position are in."""
+        later = self._ledger_ids[bisect_right(self._ledger_ids, ledger_id) :]
+        behind = sum(end - start for start, end in self.pieces_in(ledger_id, entry_id + 1, _BEYOND))
+        return behind + sum(self._ledgers[each].count for each in later)
+
     def range_count(self) -> int:
         """How many intervals are held; what memory and a snapshot cost."""
         return sum(map(len, self._ledgers.values()))
@@ -206,6 +216,10 @@ class RangeSet:
     def ledgers(self) -> list[int]:
         """The ids of the ledgers that have entries in, ascending."""
         return list(self._ledger_ids)
+
+    def ledgers_through(self, ledger_id: int) -> list[int]:
+        """The ids of the ledgers up to this one that have entries in, ascending."""
+        return self._ledger_ids[: bisect_right(self._ledger_ids, ledger_id)]
 
     def ranges_of(self, ledger_id: int) -> Iterator[tuple[int, int]]:
         """The intervals of one ledger, ascending."""

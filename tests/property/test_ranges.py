@@ -112,6 +112,8 @@ class AgainstPlainSet(RuleBasedStateMachine):
         assert ranges.count_between(ledger, first, end) == len(within)
         assert [(ledger, *piece) for piece in ranges.pieces_in(ledger, first, end)] == naive_ranges(set(within))
         assert [(ledger, *piece) for piece in ranges.pieces_not_in(ledger, first, end)] == naive_ranges(set(without))
+        assert ranges.count_after(ledger, first) == len([at for at in self.entries if at > (ledger, first)])
+        assert ranges.ledgers_through(ledger) == sorted({at for at, _ in self.entries if at <= ledger})
         gap = first
         while (ledger, gap) in self.entries:
             gap += 1

@@ -129,10 +129,10 @@ def test_only_what_changed_is_handed_out(state: DurableState) -> None:
     take_dirty_rows(state)
     assert take_dirty_rows(state) == []
     apply(state, cr.CursorAcked(1, [(1, 1, 2)]))
-    assert {(row.table, row.key) for row in take_dirty_rows(state)} == {("cursors", (1,)), ("cursor_ranges", (1, 1))}
+    assert {(row.table, row.key) for row in take_dirty_rows(state)} == {("cursors", (1,)), ("cursor_blocks", (1, 1, 0))}
     apply(state, cr.CursorAcked(1, [(1, 0, 1)]))
     rows = {(row.table, row.key): row.values for row in take_dirty_rows(state)}
-    assert rows["cursor_ranges", (1, 1)] is None
+    assert rows["cursor_blocks", (1, 1, 0)] is None
     apply(state, cr.CursorAcked(1, [(1, 2, 3)]), cr.CursorDeleted(1))
     assert Row("cursors", (1,), None) in take_dirty_rows(state)
 
@@ -160,6 +160,6 @@ def test_rows_that_do_not_fit_are_damage() -> None:
     with pytest.raises(RecordDamaged):
         load_rows({"topics": [(1, "x")]})
     with pytest.raises(RecordDamaged):
-        load_rows({"cursor_ranges": [(1, 1, b"12345678")]})
+        load_rows({"cursor_blocks": [(1, 1, 0, b"12345678", b"", b"")]})
     with pytest.raises(RecordDamaged):
         load_rows({"topics": [(1, "x", 5, "no json", 0, -1, -1)]})
