@@ -212,9 +212,10 @@ class Client:
         return any(isinstance(effect, fx.CloseSession) for effect in self.effects)
 
     def receipts(self) -> list[tuple[int, Position]]:
-        """(sequence id, position) of the receipts that came; nothing else may have come."""
+        """(sequence id, position) of the receipts that came, -1:-1 for what was stored before; nothing else may have
+        come."""
         return [
-            (sequence_id, Position(each.ledger_id, each.first_entry_id + index))
+            (sequence_id, Position(each.ledger_id, each.first_entry_id + (index if each.ledger_id >= 0 else 0)))
             for each in self.take_all()
             for index, sequence_id in enumerate(each.sequence_ids)
         ]
