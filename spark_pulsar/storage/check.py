@@ -106,17 +106,21 @@ def _check_checkpoint(layout: Layout) -> tuple[DurableState, JournalMark, dict[i
         return *nothing, [Finding(Severity.ERROR, name, 0, "the checkpoint is missing")]
     try:
         checkpoint = Checkpoint(layout)
-    except StorageDamaged as error:
-        return *nothing, [Finding(Severity.ERROR, name, 0, error.text)]
+    except StorageError as error:
+        return *nothing, [Finding(Severity.ERROR, name, 0, _text(error))]
     try:
         findings = [Finding(Severity.ERROR, name, 0, f"SQLite finds: {text}") for text in checkpoint.integrity()]
         if not findings:
             return *checkpoint.load(), findings
-    except StorageDamaged as error:
-        findings = [Finding(Severity.ERROR, name, 0, error.text)]
+    except StorageError as error:
+        findings = [Finding(Severity.ERROR, name, 0, _text(error))]
     finally:
         checkpoint.close()
     return *nothing, findings
+
+
+def _text(error: StorageError) -> str:
+    return error.text if isinstance(error, StorageDamaged) else str(error)
 
 
 def _survey_journal(layout: Layout, mark: JournalMark) -> Iterator[Finding]:

@@ -102,7 +102,7 @@ class FileStorage:
     def _recover(self, sync_data: bool, segment_bytes: int) -> DurableState:
         layout, disk = self._layout, self._disk
         is_new = not layout.read_version()
-        self._checkpoint = Checkpoint(layout)
+        self._checkpoint = Checkpoint(layout, disk)
         try:
             if is_new:
                 self._checkpoint.create()

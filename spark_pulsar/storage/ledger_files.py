@@ -307,6 +307,9 @@ def finish_file(disk: Disk, layout: Layout, ledger_id: int, extent: Extent, seal
     fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
     try:
         if footer:
+            if os.fstat(fd).st_size > extent.size:
+                # Left by a settling that was never finished; the footer is read from the end of the file.
+                disk.truncate(fd, extent.size)
             disk.write(fd, [footer], extent.size)
         disk.sync(fd)
     finally:

@@ -64,6 +64,12 @@ class LedgerRuns:
         """One past the last entry of the leading runs."""
         return self.firsts[count] if count < len(self.firsts) else self.end
 
+    def move_from(self, place: int, by: int) -> None:
+        """Runs at a place (segment and offset in one number) or after it stand that much further on."""
+        places = self.places
+        for index in range(bisect_left(places, place), len(places)):
+            places[index] += by
+
     def drop_first(self, count: int) -> None:
         """Forget leading runs."""
         del self.firsts[:count]
@@ -99,6 +105,13 @@ class RunIndex:
             runs.places.append(place)
             runs.lengths.append(length)
             runs.end = entry_id + 1
+
+    def move_from(self, segment: int, offset: int, to_segment: int, to_offset: int) -> None:
+        """What stands at this place and after it was copied to another one, in a later segment."""
+        place = segment << _OFFSET_BITS | offset
+        by = (to_segment << _OFFSET_BITS | to_offset) - place
+        for runs in self.ledgers.values():
+            runs.move_from(place, by)
 
     def drop_ledger(self, ledger_id: int) -> None:
         """Forget a ledger."""

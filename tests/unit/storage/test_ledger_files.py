@@ -129,3 +129,12 @@ def test_a_trimmed_ledger_is_no_damage(layout: Layout) -> None:
     layout.ledger(LEDGER).unlink()
     with pytest.raises(FileNotFoundError):
         read_all(layout, extent)
+
+
+def test_what_an_unfinished_settling_left_does_not_hide_the_footer(layout: Layout) -> None:
+    extent = write(layout, None, run_of(LEDGER, 0, [b"x" * 100] * 5))
+    path = layout.ledger(LEDGER)
+    with path.open("ab") as file:
+        file.write(b"blocks that no checkpoint ever named" * 100)
+    sealed = finish_file(Disk(), layout, LEDGER, extent, seal=True)
+    assert sorted(read_all(layout, sealed)) == list(range(5))
