@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from spark_pulsar.broker.sessions import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
 
-from . import topic_routes
+from . import clusters, namespaces, policies, topic_routes
 from .answers import MAX_BODY_BYTES, Refused, refusal
 from .calls import Call
 
@@ -69,21 +69,27 @@ _BROKER_ROUTES: Final[Routes] = (
     ("admin/v2/brokers/ready", {"GET": _health}),
     ("admin/v2/brokers/version", {"GET": _version}),
 )
-ROUTES: Final[Routes] = (*_BROKER_ROUTES, *topic_routes.ROUTES)
+ROUTES: Final[Routes] = (
+    *_BROKER_ROUTES,
+    *clusters.ROUTES,
+    *namespaces.ROUTES,
+    *policies.ROUTES,
+    *topic_routes.ROUTES,
+)
 """Paths with their methods; the first that fits serves."""
 
 _COMPILED: Final = tuple((tuple(path.split("/")), methods) for path, methods in ROUTES)
 
 
-def build_app(current_gate: CurrentGate) -> ASGIApp:
-    """The application over the core of the moment."""
+def build_app(current_gate: CurrentGate, binary_port: int = 6650) -> ASGIApp:
+    """The application over the core of the moment; `binary_port` is where Pulsar's own protocol is spoken."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
         try:
-            answer = await _serve(current_gate(), request)
+            answer = await _serve(current_gate(), request, binary_port)
         except PulsarError as error:
             answer = refusal(error)
         except Exception as error:
@@ -94,7 +100,7 @@ def build_app(current_gate: CurrentGate) -> ASGIApp:
     return app
 
 
-async def _serve(gate: Gate | None, request: Request) -> Response:
+async def _serve(gate: Gate | None, request: Request, binary_port: int) -> Response:
     raw = request.scope.get("raw_path") or request.url.path.encode()
     segments = [unquote(part) for part in raw.decode("ascii", "replace").partition("?")[0].strip("/").split("/")]
     methods, parts = find_route(segments, request.method)
@@ -107,7 +113,9 @@ async def _serve(gate: Gate | None, request: Request) -> Response:
         return refused
     if gate is None:
         raise Refused(503, "The broker is restarting its core")
-    return await handler(Call(gate, parts, request.query_params, await _body(request)))
+    host = request.headers.get("host") or "localhost:8080"
+    body = await _body(request)
+    return await handler(Call(gate, parts, request.query_params, body, host=host, binary_port=binary_port))
 
 
 async def _body(request: Request) -> bytes:

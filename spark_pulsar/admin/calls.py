@@ -20,11 +20,22 @@ if TYPE_CHECKING:
 class Call:
     """One request: its path's parts by name, its query, its body."""
 
-    def __init__(self, gate: Gate, parts: Mapping[str, str], query: Mapping[str, str], body: bytes) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        parts: Mapping[str, str],
+        query: Mapping[str, str],
+        body: bytes,
+        *,
+        host: str = "localhost:8080",
+        binary_port: int = 6650,
+    ) -> None:
         self.gate = gate
         self.parts = parts
         self.query = query
         self.body = body
+        self._host = host
+        self._binary_port = binary_port
 
     @property
     def core(self) -> Core:
@@ -41,6 +52,17 @@ class Call:
     def namespace(self) -> str:
         """The namespace that the path names, `tenant/name`."""
         return f"{self.parts['tenant']}/{self.parts['namespace']}"
+
+    @property
+    def admin_url(self) -> str:
+        """Of this API, as the caller reached it: `http://HOST:PORT`."""
+        return f"http://{self._host}"
+
+    @property
+    def service_url(self) -> str:
+        """Of the binary protocol, at the host that the caller reached unless another is advertised."""
+        host = self.core.config.advertised_address or _without_port(self._host)
+        return f"pulsar://{host}" if _without_port(host) != host else f"pulsar://{host}:{self._binary_port}"
 
     def json(self) -> Any:
         """The body's value, None for the bodies that mean nothing."""
@@ -59,6 +81,10 @@ class Call:
 Handler = Callable[[Call], Awaitable[Response]]
 Routes = tuple[tuple[str, dict[str, Handler]], ...]
 """Paths, `{name}` for a part that differs, each with its methods."""
+
+
+def _without_port(host: str) -> str:
+    return host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
 
 
 def value_or_empty(value: object) -> Response:

@@ -10,23 +10,31 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor_records import CursorCreated
 from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
-from spark_pulsar.ledger.records import LedgersTrimmed, PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
+from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
-from . import deduplication, policies, producers
+from . import deduplication, policies, producers, retention
+from .retention import NOTHING_HELD
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state import TopicState
 
-    from .core import Core
+    from .backlog_quota import QuotaWatch
+    from .core import Core, Timer
+    from .expiry import Expiry
     from .producers import Producer
+    from .usage import OldestEntry
 
 SYSTEM_NAMESPACE = "pulsar/system"
 """Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
+
+
+NEVER_BYTES = 1 << 62
+"""`Topic.look_at_bytes` when nobody needs to look."""
 
 
 class Topic:
@@ -36,15 +44,21 @@ class Topic:
         "bytes_in",
         "confirmed",
         "deduplicates",
+        "expiry",
         "full_name",
+        "held_ledger",
         "ledger",
+        "look_at_bytes",
         "messages_in",
         "name",
+        "oldest",
         "partition",
         "producers",
+        "quota",
         "roll_limits",
         "state",
         "subscriptions",
+        "trim_timer",
     )
 
     def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
@@ -68,6 +82,18 @@ class Topic:
         """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0
         self.bytes_in = 0
+        self.look_at_bytes = NEVER_BYTES
+        """Upkeep looks at what is appended when `bytes_in` has reached this."""
+        self.expiry: Expiry | None = None
+        """What lets entries expire, when the topic has a time to live (TTL-1)."""
+        self.quota: QuotaWatch | None = None
+        """What watches its backlog, when it has a quota (BQ-1, BQ-2)."""
+        self.oldest: OldestEntry | None = None
+        """The last answer to `usage.with_oldest`."""
+        self.held_ledger = NOTHING_HELD
+        """The oldest ledger, when nothing but retention keeps it."""
+        self.trim_timer: Timer | None = None
+        """When that is over."""
 
     @property
     def consumer_count(self) -> int:
@@ -190,36 +216,30 @@ def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
     for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
         core.append(record)
-    trim(core, topic)
+    retention.trim(core, topic)
     info = topic.ledger.current
     assert info is not None, "just opened"
+    core.upkeep.rolls.opened(info)
     return info
 
 
-def trim(core: Core, topic: Topic) -> None:
-    """Let go of closed ledgers that every durable subscription has consumed. Without one, nothing goes: there is no
-    retention policy yet that would say how long readers may count on the data."""
-    slowest = topic.state.slowest_mark_delete()
-    if slowest is None:
-        return
-    gone = topic.ledger.trimmable(slowest)
-    if gone:
-        core.append(LedgersTrimmed(topic.state.topic_id, gone))
-        for ledger_id in gone:
-            core.cache.drop_ledger(ledger_id)
-
-
-def delete(core: Core, topic: Topic) -> None:
-    """Delete a topic with its subscriptions; connected clients are closed first."""
+def disconnect_all(core: Core, topic: Topic) -> None:
+    """Close all producers and consumers of a topic; their clients come back if the topic stays (unload)."""
     for producer in list(topic.producers.values()):
         producers.disconnect(core, producer)
     for subscription in list(topic.subscriptions.values()):
         disconnect(core, subscription)
+
+
+def delete(core: Core, topic: Topic) -> None:
+    """Delete a topic with its subscriptions; connected clients are closed first."""
+    disconnect_all(core, topic)
     for ledger_id in topic.ledger.ledger_ids():
         core.cache.drop_ledger(ledger_id)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.topics.pop(topic.full_name, None)
+    core.upkeep.let_go(topic)
     if topic.partition < 0:
         policies.forget_topic(core, topic.name)
 
@@ -261,6 +281,7 @@ def create_subscription(
     )
     subscription = Subscription(core, topic, topic.state.cursors[name])
     topic.subscriptions[name] = subscription
+    core.upkeep.joined(topic)
     return subscription
 
 
@@ -281,5 +302,6 @@ def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     for cursor in state.cursors.values():
         topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
     core.topics[topic.full_name] = topic
+    core.upkeep.adopt(topic)
     deduplication.apply_policy(core, topic)
     return topic

@@ -105,7 +105,7 @@ class _Runner:
             _LOG.error("cannot open the data directory: %s", error)
             _close_all([*binary, *http])
             return 1
-        web = WebServer(lambda: self._engine)
+        web = WebServer(lambda: self._engine, port_of(binary))
         web.start(http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in binary]
         gc.collect()
