@@ -36,6 +36,7 @@ from . import (
     sweeps,
 )
 from .core import Core
+from .upkeep import Upkeep
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state import DurableState
@@ -99,10 +100,12 @@ class Broker:
         instance = state.counters.get(_INSTANCE_COUNTER, 0)
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
         self.core.now_ms = self.core.started_ms = now_ms
+        self.core.upkeep = Upkeep(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in policies.records_of_a_new_broker(state, config):
             self.core.append(record)
         deduplication.begin(self.core)
+        self.core.upkeep.start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
             events.SweepReceived: self._bound(sweeps.on_sweep),

@@ -107,5 +107,14 @@ class BrokerConfig:
     """managedLedgerMinLedgerRolloverTimeMinutes (ML-2)."""
     ledger_max_age_ms: int = 240 * 60_000
     """managedLedgerMaxLedgerRolloverTimeMinutes (ML-2)."""
+    ledger_inactive_ms: int = 0
+    """managedLedgerInactiveLedgerRolloverTimeSeconds (ML-3); 0 = off."""
+    retention_check_interval_ms: int = 120_000
+    """retentionCheckIntervalInSeconds (TRIM-1): how often all topics are looked at; 0 and below = nothing goes because
+    time has passed."""
+    quota_check_enabled: bool = True
+    """backlogQuotaCheckEnabled (BQ-3)."""
+    quota_check_interval_ms: int = 60_000
+    """backlogQuotaCheckIntervalInSeconds (BQ-3), beside the looks at each publish and age."""
     cache_bytes: int = 64 * 1024 * 1024
     """managedLedgerCacheSizeMB: entries kept in memory for consumers near the tail."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .sessions import Session
     from .subscriptions import Subscription
     from .topics import Topic
+    from .upkeep import Upkeep
 
 Due = Callable[[], None]
 ReadDone = Callable[["list[EntryRun] | None"], None]
@@ -70,6 +71,8 @@ class Core:
         self.now_ms = 0
         self.started_ms = 0
         self.sessions: dict[int, Session] = {}
+        self.upkeep: Upkeep
+        """Timers of topics; `Broker` sets it."""
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
         self.effects: list[Effect] = []

@@ -15,7 +15,7 @@ from spark_pulsar.model.errors import UnknownError
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.wire import ack_sets
 
-from . import seek, single_entries, subscriptions, time_search
+from . import retention, seek, single_entries, subscriptions, time_search
 
 if TYPE_CHECKING:
     from .core import Core
@@ -38,7 +38,10 @@ def mark_deleted(core: Core, subscription: Subscription, position: Position, *, 
         cursor.advance_mark_delete(position)
     subscription.dispatcher.passed()
     core.wake(subscription)
-    return backlog - cursor.backlog()
+    consumed = backlog - cursor.backlog()
+    if cursor.is_durable:
+        retention.consumed(core, subscription.topic, cursor.mark_delete)
+    return consumed
 
 
 def skip(core: Core, subscription: Subscription, entries: int) -> int:

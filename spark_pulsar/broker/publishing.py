@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import EntriesAppended
-from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError
+from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
-from . import deduplication, sessions, topics
+from . import backlog_quota, deduplication, sessions, topics
 from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
 from .producers import Producer
@@ -55,7 +55,20 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     if command.txn_enabled:
         raise NotAllowed("Transactions are not enabled.")
     topic = topics.obtain(core, TopicName.parse(command.topic), may_create=True)
-    _open(core, session, command, topic, look_again=True)
+
+    def admitted(refusal: PulsarError | None) -> None:
+        if session.session_id not in core.sessions:
+            return
+        try:
+            if refusal is not None:
+                raise refusal
+            if core.topics.get(topic.full_name) is not topic:
+                raise ServiceNotReady(f"{topic.name} is being deleted")
+            _open(core, session, command, topic, look_again=True)
+        except PulsarError as error:
+            sessions.refuse(core, session, error, command.request_id)
+
+    backlog_quota.admit(core, topic, admitted)
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
@@ -244,6 +257,8 @@ def _store(core: Core, producer: Producer, sends: SendRun) -> None:
     topic.bytes_in += size_bytes
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
     note_pending(core, session, entries, size_bytes)
+    if topic.bytes_in >= topic.look_at_bytes:
+        core.upkeep.appended(topic, run)
 
 
 def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:

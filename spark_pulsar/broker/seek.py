@@ -65,6 +65,7 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
         cursor.reset(mark_delete)
         if bits and position == wanted:
             cursor.acknowledge_batch(*position, bits)
+    core.upkeep.joined(subscription.topic)
     subscription.dispatcher.rewind()
     core.wake(subscription)
 

@@ -10,6 +10,7 @@ from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
+from . import retention
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.shared import SharedDispatcher
 
@@ -36,8 +37,10 @@ class Subscription:
         "core",
         "cursor",
         "dispatcher",
+        "entries_expired",
         "fenced",
         "kept_for_seek",
+        "last_expired_ms",
         "messages_out",
         "name",
         "topic",
@@ -59,6 +62,9 @@ class Subscription:
         self.waiting: list[Callable[[], None]] = []
         self.messages_out = 0
         self.bytes_out = 0
+        self.entries_expired = 0
+        self.last_expired_ms = 0
+        """When entries expired last; 0 = never."""
         self.kept_for_seek = False
         """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 
@@ -146,6 +152,7 @@ def delete(core: Core, subscription: Subscription) -> None:
     disconnect(core, subscription)
     if subscription.is_durable and subscription.topic.subscriptions.get(subscription.name) is subscription:
         core.append(CursorDeleted(subscription.cursor.cursor_id))
+        retention.trim(core, subscription.topic)
     subscription.drop()
 
 

@@ -96,6 +96,7 @@ def _store(
 ) -> None:
     """Append each entry to its topic's ledger: one record for all."""
     ledger_ids: list[int] = []
+    to_look: list[int] = []
     may_roll_from_ms = core.now_ms - core.config.ledger_min_age_ms
     for producer, messages, start, end in zip(producers, message_counts, starts, ends, strict=True):
         topic = producer.topic
@@ -109,6 +110,8 @@ def _store(
         producer.bytes_in += size_bytes
         topic.messages_in += messages
         topic.bytes_in += size_bytes
+        if topic.bytes_in >= topic.look_at_bytes:
+            to_look.append(len(ledger_ids) - 1)
     counts = None if sum(message_counts) == len(starts) else message_counts
     record = EntriesScattered(buffer, ledger_ids, core.state.next_entry_ids(ledger_ids), starts, ends, counts)
     core.append(record)
@@ -116,6 +119,8 @@ def _store(
     size_bytes = sum(ends) - sum(starts)
     core.when_durable(_SweepStored(core, session, producers, record, sequence_ids, size_bytes))
     publishing.note_pending(core, session, len(starts), size_bytes)
+    for index in to_look:
+        core.upkeep.appended(producers[index].topic, record.run(index))
 
 
 class _SweepStored:

@@ -79,6 +79,7 @@ class ManagedLedger:
         "_last",
         "_partly_dropped",
         "ledgers",
+        "lost",
         "open_ledger",
         "topic_id",
     )
@@ -92,6 +93,8 @@ class ManagedLedger:
         # What is known of the topic when no ledger tells: entries taken, and the last one before `_last`.
         self._gone_entries = 0
         self._gone_position = EARLIEST
+        self.lost: list[tuple[int, int, int]] = []
+        """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
         self.open_ledger: LedgerInfo | None = None
         """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
 
@@ -119,6 +122,11 @@ class ManagedLedger:
         """The ledger that is not sealed, also when it was recovered and takes no more."""
         info = self._last
         return info if info is not None and info.sealed_ms is None else None
+
+    @property
+    def front(self) -> LedgerInfo | None:
+        """The oldest ledger."""
+        return self.ledgers[self._ids[0]] if self._ids else None
 
     def must_roll(self, now_ms: int, limits: RollLimits) -> bool:
         """Whether a new ledger must be opened before the next append: none is open, or it is full (ML-1, ML-2)."""
@@ -222,7 +230,8 @@ class ManagedLedger:
         return 0 if last is None else last.base_bytes + last.size_bytes - self.ledgers[self._ids[0]].base_bytes
 
     def bytes_after(self, position: Position) -> int:
-        """Bytes of the entries after a position (backlogSize). Inside a ledger every entry counts as its average one."""
+        """Bytes of the entries after a position (backlogSize). Inside a ledger every entry counts as its
+        average one."""
         last = self._last
         if last is None:
             return 0

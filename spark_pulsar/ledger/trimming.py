@@ -29,9 +29,7 @@ class Trimming(NamedTuple):
     held_until_ms: int | None
 
 
-def plan_trimming(
-    ledger: ManagedLedger, slowest: Position | None, retention: RetentionPolicy, now_ms: int
-) -> Trimming:
+def plan_trimming(ledger: ManagedLedger, slowest: Position | None, retention: RetentionPolicy, now_ms: int) -> Trimming:
     """What may be trimmed at this time. `slowest` is the lowest mark-delete of the durable cursors, None without any:
     then every closed ledger is a candidate.
 

@@ -11,10 +11,7 @@ PULSAR_KEYS: Final = frozenset(
         """
         advertisedListeners internalListenerName brokerServicePortTls webServicePortTls metadataStoreUrl
         configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
-        backlogQuotaCheckEnabled backlogQuotaCheckIntervalInSeconds backlogQuotaDefaultLimitBytes
-        backlogQuotaDefaultLimitGB backlogQuotaDefaultLimitSecond backlogQuotaDefaultRetentionPolicy
-        preciseTimeBasedBacklogQuotaCheck ttlDurationDefaultInSeconds messageExpiryCheckIntervalInMinutes
-        defaultRetentionTimeInMinutes defaultRetentionSizeInMB retentionCheckIntervalInSeconds
+        backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
         subscriptionExpirationTimeMinutes subscriptionExpiryCheckIntervalInMinutes
         subscriptionRedeliveryTrackerEnabled subscriptionKeySharedUseConsistentHashing
         subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
@@ -23,7 +20,7 @@ PULSAR_KEYS: Final = frozenset(
         dispatcherMinReadBatchSize preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
         isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
         delayedDeliveryMaxDelayInMillis delayedDeliveryTrackerFactoryClassName
-        managedLedgerInactiveLedgerRolloverTimeSeconds managedLedgerDefaultMarkDeleteRateLimit
+        managedLedgerDefaultMarkDeleteRateLimit
         managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
         managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger
         managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum

@@ -75,6 +75,10 @@ class Dispatcher(ABC):
         """Mark-delete moved forward without an ack of a consumer: forget what it passed (skip, expiry, quota)."""
 
     @abstractmethod
+    def expired(self, ranges: Iterable[EntryRange]) -> None:
+        """Entries were acked without a consumer, also behind mark-delete: forget them (TTL-1)."""
+
+    @abstractmethod
     def check(self) -> None:
         """Assert what must hold between turns; see `invariants`."""
 

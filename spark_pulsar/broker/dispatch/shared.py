@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.ledger.cursor_records import CursorRedelivered
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.ranges import RangeSet
@@ -102,6 +103,11 @@ class SharedDispatcher(Dispatcher):
                 messages = min(messages, self.core.config.round_robin_batch)
             low = first - run.first_entry_id
             high = min(len(run.starts), end - run.first_entry_id)
+            if self.subscription.topic.expiry is not None:
+                low, high = fresh_part(self.core, self.subscription, run, low, high)
+                first = run.first_entry_id + low
+                if low == high:
+                    continue
             high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + self._budget)
             self._hand_over(consumer, run.ledger_id, first, high - low, run.message_counts, low)
             self.send_part(consumer, run, low, high, with_counts=True)
@@ -183,6 +189,13 @@ class SharedDispatcher(Dispatcher):
         for consumer in self.subscription.consumers:
             consumer.let_go_through(*mark_delete)
             self._unblock(consumer)
+
+    def expired(self, ranges: Iterable[EntryRange]) -> None:
+        for ledger_id, first, end in ranges:
+            self.replay.remove(ledger_id, first, end)
+            for consumer in self.subscription.consumers:
+                if consumer.let_go(ledger_id, first, end):
+                    self._unblock(consumer)
 
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         for holder in self.subscription.consumers:

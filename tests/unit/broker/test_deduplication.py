@@ -15,7 +15,7 @@ from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, ServerError
-from tests.unit.broker.world import TOPIC, Client, World, entry
+from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry
 
 REPEATED = Position(-1, -1)
 MINUTE_MS = 60_000
@@ -101,7 +101,7 @@ def test_what_was_not_written_is_not_known_after_a_crash(world: World, client: C
     client.take_all()
     world.disk_is_slow = True
     send(client, 2)
-    world = world.restart(deduplication=True)
+    world = world.restart(deduplication=True, **KEPT)
     client = world.connect()
     assert client.open_producer().last_sequence_id == 1
     send(client, 1, 2)

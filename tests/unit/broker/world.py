@@ -31,6 +31,8 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 
 START_MS = 1_795_000_000_000
 TOPIC = "persistent://public/default/t"
+KEPT: dict[str, Any] = {"default_retention_time_minutes": -1, "default_retention_size_mb": -1}
+"""Configuration of a world that keeps what nobody needs (RET-1)."""
 
 
 def entry(text: str, publish_time: int = START_MS, batch: int = 0) -> bytes:
