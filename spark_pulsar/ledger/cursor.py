@@ -73,6 +73,8 @@ class Cursor:
         self.batch_sets: dict[int, dict[int, int]] = {}
         self.redelivered: dict[int, dict[int, int]] = {}
         self.changed_blocks: set[tuple[int, int]] = set()
+        if ledger.lost:
+            self.acknowledge(ledger.lost)
 
     # Questions
 
@@ -193,6 +195,8 @@ class Cursor:
         self.batch_sets.clear()
         self.redelivered.clear()
         self.mark_delete = position
+        if self.ledger.lost:
+            self.acknowledge(self.ledger.lost)
 
     def redeliver(self, ranges: Iterable[EntryRange]) -> None:
         """Raise the redelivery count of the unacked entries in the ranges by one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import cursor_records, document_records, records, scattered, sequence_records
+from . import cursor_records, damage_records, document_records, records, scattered, sequence_records
 from .records import Record, UnknownRecord
 
 RECORD_TYPES: Final[dict[int, type[Record]]] = {
@@ -35,6 +35,8 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         document_records.DocumentDeleted,
         sequence_records.SequencesReached,
         sequence_records.SequencesForgotten,
+        damage_records.TopicDamaged,
+        damage_records.DamageAccepted,
     )
 }
 """Every record this program writes and reads, by its `TYPE`."""

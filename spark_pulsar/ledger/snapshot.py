@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from spark_pulsar.model.ids import Position
 
 from .cursor_rows import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
+from .damage_records import Damage, note_lost
 from .managed import LedgerInfo, ManagedLedger
 from .record_codec import RecordDamaged
 from .state import DurableState, PartitionedTopic, TopicState
@@ -72,6 +73,7 @@ TABLES: Final = (
     Table("cursors", 1, CURSOR_COLUMNS),
     Table("cursor_blocks", 3, BLOCK_COLUMNS),
     Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
+    Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
 )
 """All tables, in the order in which `load_rows` needs them."""
 
@@ -114,6 +116,10 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             load_cursor(state, *row)
         for row in sorted(tables.get("cursor_blocks", ())):
             load_block(state, *row)
+        for topic_id, damages in tables.get("damages", ()):
+            topic = state.topics[topic_id]
+            topic.damages = [Damage(*each) for each in json.loads(damages)]
+            note_lost(topic)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
         raise RecordDamaged(f"a row of the checkpoint does not fit: {error!r}") from error
     for keys in state.dirty.values():
@@ -139,6 +145,11 @@ def _sequence_values(state: DurableState, key: tuple[int, str]) -> tuple[Any, ..
     topic = state.topics.get(key[0])
     sequence_id = None if topic is None else topic.sequences.get(key[1])
     return None if sequence_id is None else (sequence_id,)
+
+
+def _damage_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | None:
+    topic = state.topics.get(topic_id)
+    return (json.dumps(topic.damages),) if topic is not None and topic.damages else None
 
 
 def _partitioned_values(state: DurableState, name: str) -> tuple[Any, ...] | None:
@@ -178,6 +189,7 @@ _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | Non
     "partitioned_topics": _partitioned_values,
     "topics": _topic_values,
     "sequences": _sequence_values,
+    "damages": _damage_values,
     "ledgers": _ledger_values,
     "cursors": cursor_values,
 }

@@ -47,6 +47,7 @@ class DurableState:
             "namespaces": {_DEFAULT_NAMESPACE},
             "documents": set(),
             "sequences": set(),
+            "damages": set(),
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from spark_pulsar.model.ids import Position
 
 from .cursor import Cursor
+from .damage_records import Damage
 from .managed import ManagedLedger
 
 
@@ -23,6 +24,13 @@ class TopicState:
     cursors: dict[str, Cursor] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
     """Highest sequence id taken of each producer name, with de-duplication (DED-2)."""
+    damages: list[Damage] = field(default_factory=list)
+    """What storage lost of it, accepted or not."""
+
+    @property
+    def damage(self) -> Damage | None:
+        """The first damage that nobody has accepted: while there is one, the topic is read-only."""
+        return next((damage for damage in self.damages if not damage.accepted), None)
 
     def slowest_mark_delete(self) -> Position | None:
         """The lowest mark-delete of the durable cursors, None when there is none."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.model.ids import Position
 
 from . import cursor_records as cr
+from . import damage_records as damage
 from . import document_records as dr
 from . import records as r
 from . import sequence_records as sr
@@ -119,6 +120,8 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
     state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
+    if topic.damages:
+        state.dirty["damages"].add(topic.topic_id)
     state.dirty["topics"].add(topic.topic_id)
 
 
@@ -190,6 +193,8 @@ def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
             cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
             state.dirty["cursors"].add(cursor.cursor_id)
     _remove_ledgers(state, ledger, front)
+    if topic.damages:
+        damage.forget_ledgers(state, topic, set(front))
     for cursor in topic.cursors.values():
         mark_delete = cursor.mark_delete
         cursor.absorb()
@@ -296,6 +301,7 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorReset: _cursor_reset,
     cr.CursorRedelivered: _cursor_redelivered,
     cr.CursorPropertiesSet: _cursor_properties_set,
+    **damage.TRANSITIONS,
     **dr.TRANSITIONS,
     **sr.TRANSITIONS,
 }

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import damage_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
@@ -45,6 +46,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                     for info in topic.ledger.ledgers.values()
                 ],
                 "sequences": topic.sequences,
+                "damages": topic.damages,
                 "cursors": {
                     cursor.name: {
                         "id": cursor.cursor_id,
@@ -214,7 +216,7 @@ class History:
         gone = topic.ledger.trimmable(topic.slowest_mark_delete())
         if gone:
             return [r.LedgersTrimmed(topic_id, gone)]
-        choice = self.random.randrange(7)
+        choice = self.random.randrange(8)
         if choice == 0 and len(self.state.topics) > 3:
             return self.state.records_to_delete_topic(topic_id)
         if choice == 1:
@@ -229,6 +231,10 @@ class History:
             return [self._document()]
         if choice == 6 and self.random.random() < 0.5:
             return [sr.SequencesForgotten(topic_id, self.random.choice(((), ("p",), ("q-ü", "unknown"))))]
+        lost = self._range(topic_id) if choice == 7 else None
+        if lost is not None:
+            found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
+            return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
         return [r.CounterSet("names", self._names)]
 
     def _document(self) -> r.Record:

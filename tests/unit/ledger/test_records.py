@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import damage_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
@@ -45,6 +46,8 @@ EXAMPLES: list[r.Record] = [
     sr.SequencesReached((7, 2**40), ("p", ""), (0, 2**63 - 1)),
     sr.SequencesForgotten(7, ()),
     sr.SequencesForgotten(7, ("p", "ü")),
+    damage_records.TopicDamaged(1, 2, 3, 5, "journal/1.journal:77", "a group fails its checksum"),
+    damage_records.DamageAccepted(1),
 ]
 
 
