@@ -31,9 +31,17 @@ class _TimeSearch:
         self._time_ms = time_ms
         self._found = found
         self._end = self._ledger.next_position(topic.confirmed)
-        self._count = self._ledger.count_between(EARLIEST, topic.confirmed)
+        self._through = topic.confirmed
+        self._begin()
+
+    def _begin(self) -> None:
+        self._count = self._count_now()
         self._low = 0
         self._high = self._count
+
+    def _count_now(self) -> int:
+        """How many entries there are to search; fewer when some were trimmed, and the others are counted anew then."""
+        return self._ledger.count_between(EARLIEST, self._through)
 
     def step(self) -> None:
         """Halve what is left until the place is found, or an entry must be read from storage first."""
@@ -47,7 +55,10 @@ class _TimeSearch:
         self._found(self._end if self._low == self._count else self._ledger.position_at(self._low))
 
     def _go_on(self, entry: bytes | None) -> None:
-        self._judge(entry)
+        if self._count_now() == self._count:
+            self._judge(entry)
+        else:
+            self._begin()
         self.step()
 
     def _judge(self, entry: bytes | None) -> None:
