@@ -6,6 +6,7 @@ from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.snapshot import TABLES, Row, load_rows, take_dirty_rows
@@ -145,6 +146,7 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
         dr.DocumentSet(dr.TENANTS, "a", "{}"),
         sr.SequencesReached([1], ["p"], [3]),
         cr.CursorAcked(1, [(1, 1, 2)], [(1, 2, 5)]),
+        TopicDamaged(1, 1, 0, 1, "file:1", "text"),
     )
     tables = {table.name: table for table in TABLES}
     seen = set()
