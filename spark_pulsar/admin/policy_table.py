@@ -132,7 +132,7 @@ POLICIES: Final = (
             can_delete=False,
         ),
         Level("deduplicationSnapshotInterval", _limit("interval must be 0 or more")),
-        lambda effective: effective.deduplication_snapshot_interval_s,
+        lambda effective: None,  # as Apache Pulsar answers
     ),
     Policy(
         kept.COMPACTION_THRESHOLD,
