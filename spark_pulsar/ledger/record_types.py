@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import cursor_records, damage_records, document_records, records, scattered, sequence_records
+from . import compaction_records, cursor_records, damage_records, document_records, records, scattered, sequence_records
 from .records import Record, UnknownRecord
 
 RECORD_TYPES: Final[dict[int, type[Record]]] = {
@@ -35,6 +35,11 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         document_records.DocumentDeleted,
         sequence_records.SequencesReached,
         sequence_records.SequencesForgotten,
+        compaction_records.CompactionPrepared,
+        compaction_records.CompactionBegun,
+        compaction_records.CompactionFinished,
+        compaction_records.CompactionAbandoned,
+        compaction_records.CompactionForgotten,
         damage_records.TopicDamaged,
         damage_records.DamageAccepted,
     )

@@ -12,6 +12,7 @@ immutable and carry everything their effect needs: no clock is read and no id is
 | 30 … 39 | cursors |
 | 40 … 49 | documents: topic policies, tenants, clusters |
 | 70 … 79 | de-duplication |
+| 80 … 89 | compaction |
 | 90 … 99 | damage |
 
 Times are wall-clock milliseconds. Ranges of entries are `(ledger_id, first, end)`, end exclusive.

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.ids import Position
 
+from .compaction_rows import add_compacted_ledger, compaction_values, load_compactions
 from .cursor_rows import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
 from .damage_records import Damage, note_lost
 from .managed import LedgerInfo, ManagedLedger
@@ -72,6 +73,24 @@ TABLES: Final = (
     ),
     Table("cursors", 1, CURSOR_COLUMNS),
     Table("cursor_blocks", 3, BLOCK_COLUMNS),
+    Table(
+        "compactions",
+        1,
+        (
+            "topic_id INTEGER",
+            "ledger_id INTEGER",
+            "writing_ledger_id INTEGER",
+            "horizon_ledger_id INTEGER",
+            "horizon_entry_id INTEGER",
+            "last_ledger_id INTEGER",
+            "last_entry_id INTEGER",
+            "last_index INTEGER",
+            "begun_ms INTEGER",
+            "finished_ms INTEGER",
+            "removed INTEGER",
+            "block_index BLOB",
+        ),
+    ),
     Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
     Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
 )
@@ -108,8 +127,12 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             state.add_topic(TopicState(topic_id, name, created_ms, json.loads(properties), ledger))
         for topic_id, producer, sequence_id in tables.get("sequences", ()):
             state.topics[topic_id].sequences[producer] = sequence_id
+        compacted = load_compactions(state, tables.get("compactions", ()))
         for row in sorted(tables.get("ledgers", ())):
             info = LedgerInfo(*row)
+            if info.ledger_id in compacted:
+                add_compacted_ledger(state, info, done=compacted[info.ledger_id])
+                continue
             state.add_ledger(info)
             state.topics[info.topic_id].ledger.drop_before(info.ledger_id, info.first_entry_id)
         for row in tables.get("cursors", ()):
@@ -189,6 +212,7 @@ _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | Non
     "partitioned_topics": _partitioned_values,
     "topics": _topic_values,
     "sequences": _sequence_values,
+    "compactions": compaction_values,
     "damages": _damage_values,
     "ledgers": _ledger_values,
     "cursors": cursor_values,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from . import compaction_records as kr
 from . import cursor_records as cr
 from . import document_records as dr
 from . import records as r
@@ -48,6 +49,7 @@ class DurableState:
             "documents": set(),
             "sequences": set(),
             "damages": set(),
+            "compactions": set(),
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""
@@ -85,9 +87,17 @@ class DurableState:
     # Questions
 
     def managed_ledger_of(self, ledger_id: int) -> ManagedLedger | None:
-        """The chain that the ledger belongs to, None when the ledger does not exist (any more)."""
+        """The chain of the ledger's topic, None when the ledger does not exist (any more). A compacted ledger is not
+        in the chain."""
         info = self.ledgers.get(ledger_id)
         return None if info is None else self.topics[info.topic_id].ledger
+
+    def use_ledger_id(self, used: int) -> None:
+        """A record took this id. InvalidRecord when it was used before."""
+        if used < self.counters[NEXT_LEDGER]:
+            raise InvalidRecord(f"ledger id {used} was used before")
+        self.counters[NEXT_LEDGER] = used + 1
+        self.dirty["counters"].add(NEXT_LEDGER)
 
     def ledger_ids(self) -> set[int]:
         """Ids of all existing ledgers."""
@@ -109,13 +119,15 @@ class DurableState:
 
     def first_needed_entry(self, ledger_id: int) -> int | None:
         """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable
-        cursor's mark-delete, or the first readable one when no durable cursor exists or retention keeps what they
-        consumed. None when the ledger is gone."""
+        cursor's mark-delete, or the first readable one when no durable cursor exists, retention keeps what they
+        consumed, or the ledger is a compacted one. None when the ledger is gone."""
         info = self.ledgers.get(ledger_id)
         if info is None:
             return None
         topic = self.topics[info.topic_id]
         slowest = topic.slowest_mark_delete()
+        if ledger_id not in topic.ledger.ledgers:
+            return info.first_entry_id
         if slowest is None or slowest.ledger_id < ledger_id or self.keeps_consumed(topic):
             return info.first_entry_id
         if slowest.ledger_id > ledger_id:
@@ -134,6 +146,8 @@ class DurableState:
         records: list[r.Record] = [cr.CursorDeleted(cursor.cursor_id) for cursor in topic.cursors.values()]
         if topic.ledger.ledgers:
             records.append(r.LedgersTrimmed(topic_id, tuple(topic.ledger.ledgers)))
+        if topic.compaction is not None:
+            records.append(kr.CompactionForgotten(topic_id))
         return [*records, r.TopicDeleted(topic_id)]
 
     def finish_recovery(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.model.ids import Position
 
+from . import compaction_records as kr
 from . import cursor_records as cr
 from . import damage_records as damage
 from . import document_records as dr
@@ -115,7 +116,7 @@ def _topic_created(state: DurableState, record: r.TopicCreated) -> None:
 
 def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
     topic = _topic(state, record.topic_id)
-    if topic.cursors or topic.ledger.ledgers:
+    if topic.cursors or topic.ledger.ledgers or topic.compaction is not None:
         raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
@@ -304,5 +305,6 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     **damage.TRANSITIONS,
     **dr.TRANSITIONS,
     **sr.TRANSITIONS,
+    **kr.TRANSITIONS,
 }
 """The effect of every record type."""

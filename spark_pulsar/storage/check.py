@@ -191,7 +191,7 @@ def _check_coverage(
         wanted = state.first_needed_entry(ledger_id)
         assert managed is not None, "only existing ledgers are listed"
         assert wanted is not None, "an existing ledger has an answer"
-        end = managed.ledgers[ledger_id].entries
+        end = state.ledgers[ledger_id].entries
         spans: list[tuple[int, int]] = []
         if ledger_id in tables:
             table = tables[ledger_id]

@@ -6,6 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
+from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import damage_records
 from spark_pulsar.ledger import document_records as dr
@@ -14,6 +15,7 @@ from spark_pulsar.ledger import sequence_records as sr
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.model.ids import EARLIEST
 
 
 def picture(state: DurableState) -> dict[str, Any]:
@@ -46,6 +48,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                     for info in topic.ledger.ledgers.values()
                 ],
                 "sequences": topic.sequences,
+                "compaction": repr(topic.compaction),
                 "damages": topic.damages,
                 "cursors": {
                     cursor.name: {
@@ -99,6 +102,8 @@ class History:
         if not topics or self.random.random() < 0.03:
             return [self._topic_created()]
         topic = self.random.choice(topics)
+        if self.random.random() < 0.06:
+            return [self._compaction(topic.topic_id)]
         choice = self.random.random()
         if choice < 0.45:
             return self._appended(topic.topic_id)
@@ -236,6 +241,22 @@ class History:
             found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
             return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
         return [r.CounterSet("names", self._names)]
+
+    def _compaction(self, topic_id: int) -> r.Record:
+        topic, ledger_id = self.state.topics[topic_id], self.state.next_ledger_id
+        compaction, horizon = topic.compaction, topic.ledger.advance(EARLIEST, self.random.randrange(50))
+        if compaction is None:
+            return kr.CompactionPrepared(topic_id, *horizon)
+        info = compaction.writing
+        if info is None:
+            return kr.CompactionBegun(topic_id, ledger_id, self._now_ms)
+        choice = self.random.randrange(4)
+        if choice == 0:
+            return kr.CompactionAbandoned(topic_id)
+        if choice == 1:
+            index, last = (1, 2, 0, 1, 3, 40), (2, 5, -1)
+            return kr.CompactionFinished(topic_id, info.ledger_id, *horizon, self._now_ms, 7, last, index)
+        return r.EntriesAppended(self._run(info.ledger_id, info.entries))
 
     def _document(self) -> r.Record:
         kind = self.random.choice(dr.KINDS)

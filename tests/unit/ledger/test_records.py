@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import damage_records
 from spark_pulsar.ledger import document_records as dr
@@ -46,6 +47,11 @@ EXAMPLES: list[r.Record] = [
     sr.SequencesReached((7, 2**40), ("p", ""), (0, 2**63 - 1)),
     sr.SequencesForgotten(7, ()),
     sr.SequencesForgotten(7, ("p", "ü")),
+    kr.CompactionPrepared(1, -1, -1),
+    kr.CompactionBegun(1, 2, 3),
+    kr.CompactionFinished(1, 2, 5, 6, 7, 8, (5, 6, -1), (1, 0, 0, 5, 6, 2**40)),
+    kr.CompactionAbandoned(1),
+    kr.CompactionForgotten(1),
     damage_records.TopicDamaged(1, 2, 3, 5, "journal/1.journal:77", "a group fails its checksum"),
     damage_records.DamageAccepted(1),
 ]

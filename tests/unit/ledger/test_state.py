@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
@@ -145,6 +146,7 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
         r.NamespaceSet("a/b", "{}"),
         dr.DocumentSet(dr.TENANTS, "a", "{}"),
         sr.SequencesReached([1], ["p"], [3]),
+        kr.CompactionPrepared(1, -1, -1),
         cr.CursorAcked(1, [(1, 1, 2)], [(1, 2, 5)]),
         TopicDamaged(1, 1, 0, 1, "file:1", "text"),
     )
@@ -165,3 +167,33 @@ def test_rows_that_do_not_fit_are_damage() -> None:
         load_rows({"cursor_blocks": [(1, 1, 0, b"12345678", b"", b"")]})
     with pytest.raises(RecordDamaged):
         load_rows({"topics": [(1, "x", 5, "no json", 0, -1, -1)]})
+
+
+def test_a_compacted_ledger_is_beside_the_chain_and_replaces_the_one_before(state: DurableState) -> None:
+    # covers CMP-C4
+    chain = list(state.topics[1].ledger.ledger_ids())
+    apply(state, kr.CompactionPrepared(1, 1, 0), kr.CompactionBegun(1, 5, 100))
+    apply(
+        state, r.EntriesAppended(run_of(5, 0, [b"a", b"b"])), kr.CompactionFinished(1, 5, 1, 1, 200, 3, (1, 1, -1), ())
+    )
+    apply(state, kr.CompactionBegun(1, 6, 300))
+    assert state.topics[1].ledger.ledger_ids() == chain
+    assert {5, 6} <= state.ledger_ids()
+    assert state.first_needed_entry(5) == 0, "it is never consumed"
+    with pytest.raises(InvalidRecord):
+        apply(state, kr.CompactionBegun(1, 7, 300))
+    apply(state, kr.CompactionFinished(1, 6, 1, 2, 400, 0, (-1, -1, -1), ()))
+    assert 5 not in state.ledger_ids()
+    apply(state, kr.CompactionBegun(1, 7, 500), kr.CompactionAbandoned(1))
+    assert {6, 7} & state.ledger_ids() == {6}
+    apply(state, *state.records_to_delete_topic(1))
+    assert state.ledger_ids() == set()
+
+
+def test_what_is_not_compacted_yet_is_held(state: DurableState) -> None:
+    # covers CMP-C4
+    topic = state.topics[1]
+    apply(state, kr.CompactionPrepared(1, *EARLIEST))
+    assert topic.slowest_mark_delete() == EARLIEST
+    apply(state, kr.CompactionBegun(1, 5, 100), kr.CompactionFinished(1, 5, 9, 9, 200, 0, (-1, -1, -1), ()))
+    assert topic.slowest_mark_delete() == topic.cursors["sub"].mark_delete
