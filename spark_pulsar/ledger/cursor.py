@@ -150,22 +150,24 @@ class Cursor:
 
     def acknowledge(self, ranges: Iterable[EntryRange]) -> None:
         """Ack entries one by one. Mark-delete moves over ranges that touch it (CUR-1)."""
+        mark_ledger, mark_entry = self.mark_delete
+        later: list[EntryRange] = []
         for ledger_id, first, end in ranges:
-            mark_ledger, mark_entry = self.mark_delete
             if ledger_id <= mark_ledger:
                 if ledger_id < mark_ledger or end <= mark_entry + 1:
                     continue
                 if first <= mark_entry + 1:
                     # The usual case: the next entries in order.
+                    if later:
+                        self._acknowledge_later(later)
+                        later = []
                     self._move(Position(ledger_id, end - 1))
+                    mark_entry = end - 1
                     continue
-            if end <= first:
-                continue
-            self._note_acked(ledger_id, first, end)
-            if self.batch_sets:
-                self._forget(self.batch_sets, ledger_id, first, end)
-            if self.redelivered:
-                self._forget(self.redelivered, ledger_id, first, end)
+            if first < end:
+                later.append((ledger_id, first, end))
+        if later:
+            self._acknowledge_later(later)
         self.absorb()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, bits: int) -> None:
@@ -244,19 +246,13 @@ class Cursor:
                     self._forget(table, older, 0, _BEYOND)
                 self._forget(table, ledger_id, passed_from, entry_id + 1)
 
-    def _note_acked(self, ledger_id: int, first: int, end: int) -> None:
-        """Put a range into `acked`; the blocks of ranges that it joins with, and of the joined one, have changed."""
-        changed = self.changed_blocks
-        low, high = first >> BLOCK_SHIFT, end >> BLOCK_SHIFT
-        if high - low > 1:
-            changed.update((ledger_id, block) for block in self.acked.blocks(ledger_id, first, end + 1, BLOCK_SHIFT))
-        elif high != low:
-            changed.add((ledger_id, low))
-            changed.add((ledger_id, high))
-        else:
-            changed.add((ledger_id, low))
-        begin = self.acked.join(ledger_id, first, end)
-        changed.add((ledger_id, begin >> BLOCK_SHIFT))
+    def _acknowledge_later(self, ranges: list[EntryRange]) -> None:
+        """Ack ranges behind mark-delete that do not touch it."""
+        self.acked.join(ranges, BLOCK_SHIFT, self.changed_blocks)
+        for table in (self.batch_sets, self.redelivered):
+            if table:
+                for ledger_id, first, end in ranges:
+                    self._forget(table, ledger_id, first, end)
 
     def _forget(self, table: dict[int, dict[int, int]], ledger_id: int, first: int, end: int) -> None:
         """Take the entries of a range out of a per-entry table, by whichever of the two is smaller."""

@@ -45,18 +45,29 @@ class Intervals:
 
     def add(self, first: int, end: int) -> int:
         """Put [first, end) in; returns where the interval begins that holds it now."""
-        if self.lasts:
-            last = self.lasts[-1]
+        lasts = self.lasts
+        if lasts:
+            last = lasts[-1]
+            if first < last:
+                chunk = bisect_left(lasts, first)
+                starts, ends = self.starts[chunk], self.ends[chunk]
+                index = bisect_left(ends, first)
+                if starts[index] <= end:
+                    return self._merge(chunk, index, first, end)
+                starts.insert(index, first)
+                ends.insert(index, end)
+                if len(starts) > MAX_CHUNK:
+                    self._split(chunk)
+                self.count += end - first
+                return first
             if first == last:
-                self.ends[-1][-1] = self.lasts[-1] = end
+                self.ends[-1][-1] = lasts[-1] = end
                 self.count += end - first
                 return self.starts[-1][-1]
-            if first < last:
-                return self._merge(first, end)
             if len(self.ends[-1]) < MAX_CHUNK:
                 self.starts[-1].append(first)
                 self.ends[-1].append(end)
-                self.lasts[-1] = end
+                lasts[-1] = end
                 self.count += end - first
                 return first
         self.append_chunk(array("q", (first,)), array("q", (end,)))
@@ -74,46 +85,34 @@ class Intervals:
         self.ends.append(ends)
         self.lasts.append(ends[-1])
 
-    def _merge(self, first: int, end: int) -> int:
-        """Add [first, end), which begins before the last interval ends."""
-        # The first interval that touches, overlaps or follows the new one, and the place behind the last that touches.
-        chunk = bisect_left(self.lasts, first)
-        index = bisect_left(self.ends[chunk], first)
+    def _merge(self, chunk: int, index: int, first: int, end: int) -> int:
+        """Add [first, end), which touches or overlaps the interval at a place and none before it."""
         starts, ends = self.starts[chunk], self.ends[chunk]
-        following = starts[index]
-        if following > end:
-            self._insert(chunk, index, first, end)
-            self.count += end - first
-            return first
+        # The place behind the last interval that it touches.
         stop = bisect_right(starts, end, index)
         stop_chunk = chunk
         if stop == len(starts):
             while stop_chunk + 1 < len(self.starts) and self.starts[stop_chunk + 1][0] <= end:
                 stop_chunk += 1
                 stop = bisect_right(self.starts[stop_chunk], end)
-        merged_first, merged_end = min(first, following), max(end, self.ends[stop_chunk][stop - 1])
-        if stop_chunk == chunk and stop == index + 1:
-            held = ends[index] - following
-        else:
-            held = ends[index] - following + self._take(*self._after(chunk, index), stop_chunk, stop)
+        merged_first, merged_end = min(first, starts[index]), max(end, self.ends[stop_chunk][stop - 1])
+        held = ends[index] - starts[index]
+        if stop_chunk != chunk or stop != index + 1:
+            held += self._take(*self._after(chunk, index), stop_chunk, stop)
         starts[index], ends[index] = merged_first, merged_end
         self.lasts[chunk] = ends[-1]
         self.count += merged_end - merged_first - held
         return merged_first
 
-    def _insert(self, chunk: int, index: int, first: int, end: int) -> None:
+    def _split(self, chunk: int) -> None:
+        """Make two of a chunk that has become too large."""
         starts, ends = self.starts[chunk], self.ends[chunk]
-        starts.insert(index, first)
-        ends.insert(index, end)
-        if len(starts) > MAX_CHUNK:
-            half = len(starts) // 2
-            self.starts.insert(chunk + 1, starts[half:])
-            self.ends.insert(chunk + 1, ends[half:])
-            del starts[half:]
-            del ends[half:]
-            self.lasts.insert(chunk, ends[-1])
-        else:
-            self.lasts[chunk] = ends[-1]
+        half = len(starts) // 2
+        self.starts.insert(chunk + 1, starts[half:])
+        self.ends.insert(chunk + 1, ends[half:])
+        del starts[half:]
+        del ends[half:]
+        self.lasts.insert(chunk, ends[-1])
 
     def remove(self, first: int, end: int) -> int:
         """Take [first, end) out, holes and all; returns how many entries were in."""
@@ -128,7 +127,10 @@ class Intervals:
         if stop > end:  # this one interval is all there is of the range
             if start < first:
                 ends[index] = first
-                self._insert(chunk, index + 1, end, stop)
+                starts.insert(index + 1, end)
+                ends.insert(index + 1, stop)
+                if len(starts) > MAX_CHUNK:
+                    self._split(chunk)
             else:
                 starts[index] = end
             removed = end - max(first, start)

@@ -47,13 +47,26 @@ class RangeSet:
         self._count += added
         return added
 
-    def join(self, ledger_id: int, first: int, end: int) -> int:
-        """Put a range in that is not empty; returns where the interval begins that holds it now."""
-        intervals = self._of(ledger_id)
-        before = intervals.count
-        begin = intervals.add(first, end)
-        self._count += intervals.count - before
-        return begin
+    def join(self, ranges: Iterable[tuple[int, int, int]], shift: int, changed: set[tuple[int, int]]) -> None:
+        """Put ranges in that are not empty, and note in `changed`, as `(ledger id, start >> shift)`, the starts of the
+        intervals that are other ones now."""
+        known, added, intervals = -1, 0, None
+        for ledger_id, first, end in ranges:
+            if intervals is None or ledger_id != known:
+                known, intervals = ledger_id, self._of(ledger_id)
+            low, high = first >> shift, end >> shift
+            changed.add((ledger_id, low))
+            if high != low:
+                if high - low > 1:
+                    changed.update((ledger_id, block) for block in self.blocks(ledger_id, first, end + 1, shift))
+                else:
+                    changed.add((ledger_id, high))
+            before = intervals.count
+            begin = intervals.add(first, end) >> shift
+            added += intervals.count - before
+            if begin != low:
+                changed.add((ledger_id, begin))
+        self._count += added
 
     def append(self, ledger_id: int, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Put intervals in, ascending and apart from each other, that lie behind all of the ledger. ValueError when
