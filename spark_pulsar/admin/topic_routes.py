@@ -1,16 +1,24 @@
-"""Paths of topics, partitions, their statistics and their list of subscriptions (admin-rest.md 1.4, 1.5)."""
+"""Paths of topics, partitions and their statistics (admin-rest.md 1.4, 1.5)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
-from . import topic_stats, topics
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker import usage
+
+from . import internal_stats, topic_stats, topics
 from .answers import Refused, text_map, whole_number
+from .waiting import ask_later
 
 if TYPE_CHECKING:
     from starlette.responses import Response
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
 
     from .calls import Call, Routes
 
@@ -67,27 +75,81 @@ async def _delete_partitions(call: Call) -> Response:
     return await call.change(lambda core: topics.delete_partitioned(core, name, force=force))
 
 
+def _wanted(call: Call) -> topic_stats.Wanted:
+    return topic_stats.Wanted(
+        publishers=not call.flag("excludePublishers"),
+        consumers=not call.flag("excludeConsumers"),
+        subscription_backlog_bytes=call.query.get("subscriptionBacklogSize", "true").lower() != "false",
+        earliest_time=call.flag("getEarliestTimeInBacklog"),
+    )
+
+
+async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
+    """Have the oldest entry of each backlog read, so that its age is known."""
+    for topic in found:
+
+        def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
+            usage.with_oldest(core, topic, lambda _: done(None))
+
+        await ask_later(call.gate, begin)
+
+
 async def _stats(call: Call) -> Response:
-    return JSONResponse(topic_stats.topic_stats(topics.existing(call.core, call.topic)))
+    topic = topics.existing(call.core, call.topic)
+    await _find_oldest(call, [topic])
+    return JSONResponse(topic_stats.topic_stats(call.core, topic, _wanted(call)))
 
 
 async def _partitioned_stats(call: Call) -> Response:
     core, name = call.core, call.topic
     known = core.state.partitioned.get(name.full)
     if known is None:
+        topics.check_namespace(core, name)
         raise Refused(404, f"Partitioned Topic {name} not found")
-    return JSONResponse(topic_stats.partitioned_stats(known.partitions, topics.existing_partitions(core, name)))
+    found = topics.existing_partitions(core, name)
+    await _find_oldest(call, found)
+    each = call.query.get("perPartition", "true").lower() != "false"
+    return JSONResponse(topic_stats.partitioned_stats(core, known.partitions, found, _wanted(call), each=each))
 
 
-async def _subscriptions(call: Call) -> Response:
-    found = topics.existing_partitions(call.core, call.topic)
-    names = dict.fromkeys(name for topic in found for name, each in topic.subscriptions.items() if each.is_durable)
-    return JSONResponse(list(names))
+async def _internal_stats(call: Call) -> Response:
+    return JSONResponse(internal_stats.internal_stats(topics.existing(call.core, call.topic)))
 
 
-async def _delete_subscription(call: Call) -> Response:
-    name, subscription, force = call.topic, call.parts["subscription"], call.flag("force")
-    return await call.change(lambda core: topics.delete_subscription(core, name, subscription, force=force))
+async def _partitioned_internal_stats(call: Call) -> Response:
+    core, name = call.core, call.topic
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        raise Refused(404, f"Partitioned Topic {name} not found")
+    found = topics.existing_partitions(core, name)
+    stats = {topic.full_name: internal_stats.internal_stats(topic) for topic in found}
+    return JSONResponse({"metadata": {"partitions": known.partitions, "deleted": False}, "partitions": stats})
+
+
+async def _unload(call: Call) -> Response:
+    name = call.topic
+
+    def unload(core: Core) -> None:
+        for topic in topics.existing_partitions(core, name):
+            topic_rules.disconnect_all(core, topic)
+
+    return await call.change(unload)
+
+
+async def _get_properties(call: Call) -> Response:
+    return JSONResponse(topics.properties(call.core, call.topic))
+
+
+async def _put_properties(call: Call) -> Response:
+    name, added = call.topic, text_map(call.json(), "properties")
+    return await call.change(lambda core: topics.change_properties(core, name, added, None))
+
+
+async def _delete_property(call: Call) -> Response:
+    name, key = call.topic, call.query.get("key")
+    if key is None:
+        raise Refused(412, "Which property? Name it as ?key=NAME")
+    return await call.change(lambda core: topics.change_properties(core, name, {}, key))
 
 
 _NAMESPACE: Final = "admin/v2/{domain}/{tenant}/{namespace}"
@@ -108,6 +170,8 @@ ROUTES: Final[Routes] = (
     ),
     (f"{_TOPIC}/stats", {"GET": _stats}),
     (f"{_TOPIC}/partitioned-stats", {"GET": _partitioned_stats}),
-    (f"{_TOPIC}/subscriptions", {"GET": _subscriptions}),
-    (f"{_TOPIC}/subscription/{{subscription}}", {"DELETE": _delete_subscription}),
+    (f"{_TOPIC}/internalStats", {"GET": _internal_stats}),
+    (f"{_TOPIC}/partitioned-internalStats", {"GET": _partitioned_internal_stats}),
+    (f"{_TOPIC}/unload", {"PUT": _unload}),
+    (f"{_TOPIC}/properties", {"GET": _get_properties, "PUT": _put_properties, "DELETE": _delete_property}),
 )

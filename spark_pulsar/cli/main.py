@@ -95,6 +95,17 @@ def check(directory: Annotated[Path, typer.Argument(exists=True, file_okay=False
     sys.exit(0 if print_findings(directory) else 1)
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def admin(ctx: typer.Context) -> None:
+    """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them: see `admin --help`."""
+    from spark_pulsar.cli.admin import app as admin_app  # a hundred commands that the others need not load
+
+    admin_app(args=ctx.args, prog_name="spark-pulsar admin")
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
