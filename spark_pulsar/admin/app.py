@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from spark_pulsar.broker.sessions import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
 
-from . import clusters, namespaces, policies, topic_routes
+from . import clusters, messages, namespaces, policies, subscriptions, topic_routes
 from .answers import MAX_BODY_BYTES, Refused, refusal
 from .calls import Call
 
@@ -75,6 +75,8 @@ ROUTES: Final[Routes] = (
     *namespaces.ROUTES,
     *policies.ROUTES,
     *topic_routes.ROUTES,
+    *subscriptions.ROUTES,
+    *messages.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""
 

@@ -1,5 +1,5 @@
 """Moving a subscription without its consumers: skip, clear, expire, reset, and finding the n-th unacked entry
-(CUR-11 ... CUR-15, TTL-8). The admin API, expiry and quotas come through here.
+(CUR-11 ... CUR-15, TTL-8; by time: `expire_now`). The admin API, expiry and quotas come through here.
 
 `mark_deleted` is the one way forward: whoever decides that entries are done calls it. What consumers still hold of
 them is taken from them, and dispatch is woken, so that nothing waits for an ack that means nothing any more.
@@ -15,7 +15,7 @@ from spark_pulsar.model.errors import UnknownError
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.wire import ack_sets
 
-from . import retention, seek, single_entries, subscriptions, time_search
+from . import retention, seek, single_entries, subscriptions
 
 if TYPE_CHECKING:
     from .core import Core
@@ -75,18 +75,6 @@ def expire_through(core: Core, subscription: Subscription, position: Position) -
         return False
     mark_deleted(core, subscription, position)
     return True
-
-
-def expire_older_than(core: Core, subscription: Subscription, time_ms: int, done: Done) -> None:
-    """Consume from the front every entry published before the time; `done` in this or a later turn (TTL-8)."""
-
-    def found(position: Position) -> None:
-        if subscription.topic.subscriptions.get(subscription.name) is subscription:
-            ledger = subscription.topic.ledger
-            mark_deleted(core, subscription, ledger.previous_position(position))
-        done()
-
-    time_search.first_at_or_after(core, subscription.topic, time_ms, found)
 
 
 def reset_to_time(core: Core, subscription: Subscription, time_ms: int, done: Done) -> None:

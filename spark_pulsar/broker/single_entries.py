@@ -48,7 +48,13 @@ def fetch(core: Core, position: Position, done: EntryRead) -> None:
 
 def batch_size(entry: bytes) -> int:
     """Messages in an entry; 1 when it is no batch or cannot be understood."""
+    return max(1, declared_batch_size(entry))
+
+
+def declared_batch_size(entry: bytes) -> int:
+    """Messages in an entry that says to be a batch: presence decides (wire-protocol 4.1); 0 for every other."""
     try:
-        return max(1, metadata_of(entry, 0, len(entry)).num_messages_in_batch)
+        metadata = metadata_of(entry, 0, len(entry))
     except CorruptMessage:
-        return 1
+        return 0
+    return max(1, metadata.num_messages_in_batch) if metadata.HasField("num_messages_in_batch") else 0
