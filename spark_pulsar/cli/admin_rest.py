@@ -3,6 +3,7 @@
 import json
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
@@ -41,12 +42,25 @@ class Admin:
         headers = {"Accept": "application/json"} | ({} if data is None else {"Content-Type": "application/json"})
         try:
             request = urllib.request.Request(url, data=data, method=method, headers=headers)
+        except ValueError as error:  # not a URL
+            raise _failed(f"no answer from {self._url}: {error}") from error
+        return _parsed(self._answer(request)[1].decode())
+
+    def fetch(self, path: str, *, may_be_missing: bool = False) -> tuple[dict[str, str], bytes] | None:
+        """Headers, their names in lower case, and body of a GET that is answered with bytes. None, if it may be
+        missing, when there is nothing (404)."""
+        return self._answer(urllib.request.Request(self._url + path), may_be_missing=may_be_missing)
+
+    def _answer(self, request: urllib.request.Request, *, may_be_missing: bool = False) -> Any:
+        try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                return _parsed(answer.read().decode())
+                return {name.lower(): value for name, value in answer.headers.items()}, answer.read()
         except urllib.error.HTTPError as error:
             with error:
+                if may_be_missing and error.code == HTTPStatus.NOT_FOUND:
+                    return None
                 raise _failed(_reason(error.read().decode(errors="replace"), error.code)) from error
-        except (OSError, ValueError) as error:  # ValueError: not a URL
+        except OSError as error:
             raise _failed(f"no answer from {self._url}: {getattr(error, 'reason', error)}") from error
 
 

@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
+from spark_pulsar.cli.admin_messages import add_message_commands
 from spark_pulsar.cli.admin_policies import add_policy_commands
+from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
 from spark_pulsar.cli.admin_topic_policies import TOPIC
 from spark_pulsar.cli.admin_values import namespace_path, show, topic_path
 
-app = typer.Typer(help="Topics, partitions, statistics and policies.", no_args_is_help=True)
+app = typer.Typer(help="Topics, partitions, subscriptions, messages, statistics and policies.", no_args_is_help=True)
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1)]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Close who is connected.")]
@@ -104,4 +106,6 @@ def stats_internal(ctx: typer.Context, topic: Topic) -> None:
     show(ctx.obj.get(f"{topic_path(topic)}/internalStats"))
 
 
+add_subscription_commands(app)
+add_message_commands(app)
 add_policy_commands(app, TOPIC)
