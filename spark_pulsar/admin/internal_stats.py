@@ -36,14 +36,15 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "ledgers": [_ledger(info, is_open=info is current) for info in infos],
         "cursors": {name: _cursor(each) for name, each in topic.subscriptions.items()},
         "schemaLedgers": [],
-        "compactedLedger": {
-            "ledgerId": -1,
-            "entries": -1,
-            "size": -1,
-            "offloaded": False,
-            "underReplicated": False,
-        },
+        "compactedLedger": _compacted(topic),
     }
+
+
+def _compacted(topic: Topic) -> dict[str, Any]:
+    compaction = topic.state.compaction
+    if compaction is not None and compaction.ledger is not None:
+        return _ledger(compaction.ledger, is_open=False)
+    return {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False}
 
 
 def _ledger(info: LedgerInfo, *, is_open: bool) -> dict[str, Any]:

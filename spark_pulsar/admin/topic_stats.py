@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import usage
 from spark_pulsar.broker.stats import timestamp
+from spark_pulsar.ledger.compaction_records import Compaction
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
@@ -90,10 +91,21 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "waitingPublishers": 0,
         "subscriptions": subscriptions,
         "deduplicationStatus": "Enabled" if topic.deduplicates else "Disabled",
+        "compaction": _compaction(core, topic),
         "nonContiguousDeletedMessagesRanges": sum(
             each["nonContiguousDeletedMessagesRanges"] for each in subscriptions.values()
         ),
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+    }
+
+
+def _compaction(core: Core, topic: Topic) -> dict[str, int]:
+    last = topic.state.compaction or Compaction()
+    return {
+        "lastCompactionRemovedEventCount": last.removed,
+        "lastCompactionSucceedTimestamp": last.finished_ms,
+        "lastCompactionFailedTimestamp": core.compactions.failed_ms.get(topic.state.topic_id, 0),
+        "lastCompactionDurationTimeInMills": last.finished_ms - last.begun_ms,
     }
 
 

@@ -23,6 +23,7 @@ from spark_pulsar.wire.replies import refusal
 
 from . import (
     acks,
+    compaction,
     deduplication,
     events,
     last_id,
@@ -105,6 +106,7 @@ class Broker:
         for record in policies.records_of_a_new_broker(state, config):
             self.core.append(record)
         deduplication.begin(self.core)
+        compaction.begin(self.core)
         self.core.upkeep.start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
@@ -115,6 +117,9 @@ class Broker:
             events.RecordsDurable: lambda event: self.core.on_durable(event.group),
             events.EntriesRead: lambda event: self.core.on_read(event.token, event.runs),
             events.ReadFailed: lambda event: self.core.on_read(event.token, None),
+            events.EntriesCompacted: self._bound(compaction.on_entries),
+            events.CompactionEnded: self._bound(compaction.on_ended),
+            events.CompactionFailed: self._bound(compaction.on_failed),
             events.SessionOpened: self._bound(sessions.on_opened),
             events.SessionClosed: self._bound(sessions.on_closed),
             events.WritingPaused: self._bound(sessions.on_writing_paused),

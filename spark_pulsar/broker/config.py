@@ -69,6 +69,10 @@ class BrokerConfig:
     """brokerDeduplicationMaxNumberOfProducers: names of one topic whose sequence ids are kept (DED-6)."""
     deduplication_producer_timeout_ms: int = 360 * 60_000
     """brokerDeduplicationProducerInactivityTimeoutMinutes (DED-9)."""
+    compaction_interval_ms: int = 60_000
+    """brokerServiceCompactionMonitorIntervalInSeconds: how often thresholds are looked at (CMP-C1)."""
+    compaction_keeps_null_keys: bool = False
+    """topicCompactionRetainNullKey (CMP-C2)."""
     compaction_threshold_bytes: int = 0
     """brokerServiceCompactionThresholdInBytes; 0 = never by itself."""
     subscription_expiration_minutes: int = 0

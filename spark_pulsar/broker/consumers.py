@@ -41,6 +41,7 @@ class Consumer:
         "permits_granted",
         "priority",
         "properties",
+        "read_compacted",
         "ready",
         "session",
         "subscription",
@@ -57,6 +58,8 @@ class Consumer:
         epoch: int | None,
         properties: dict[str, str],
         connected_ms: int,
+        *,
+        read_compacted: bool = False,
     ) -> None:
         self.session = session
         self.subscription = subscription
@@ -67,6 +70,8 @@ class Consumer:
         """Echoed in MESSAGE once the client sent one; Exclusive and Failover only (wire-protocol 5.8)."""
         self.properties = properties
         self.connected_ms = connected_ms
+        self.read_compacted = read_compacted
+        """Whether it wants the compacted view (CMP-C4)."""
         self.ready = False
         """Whether SUCCESS went out; nothing may be sent before."""
         self.permits = 0

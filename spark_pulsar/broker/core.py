@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.wire import commands
 
+from .compaction import Compactions
 from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, SendCommand
 from .policies import PolicyBook
@@ -66,6 +67,7 @@ class Core:
         self.policies = PolicyBook(state, config)
         """Effective policies; `policies_of` asks it."""
         self.silent_producers = SilentProducers()
+        self.compactions = Compactions()
         self.instance = instance
         """A number that no earlier start of this broker had; part of generated producer names."""
         self.now_ms = 0

@@ -12,7 +12,7 @@ A run whose ids rise above the last one is judged by one look at its first id; o
 from __future__ import annotations
 
 from enum import Enum
-from operator import le, lt
+from operator import add, le, lt
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.sequence_records import SequencesForgotten, SequencesReached
@@ -108,7 +108,7 @@ def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdic
     """What becomes of a run, as stretches in their order."""
     last = topic.state.sequences.get(producer_name, _BELOW_ALL)
     lows = sends.sequence_ids
-    if lows[0] > last and not sends.flags & CHUNK and _rises(lows, sends.highest_sequence_ids):
+    if lows[0] > last and not sends.flags & CHUNK and _rises(lows, sends.highest_sequence_ids, sends.message_counts):
         return [(Verdict.NEW, sends)]
     stretches: list[tuple[Verdict, SendRun]] = []
     begun, current = 0, None
@@ -146,19 +146,19 @@ def reached(core: Core, producer: Producer, sends: SendRun) -> SequencesReached 
 
 
 def reached_in_sweep(
-    core: Core, producers: Sequence[Producer], sequence_ids: Sequence[int]
+    core: Core, producers: Sequence[Producer], sequence_ids: Sequence[int], message_counts: Sequence[int]
 ) -> tuple[bool, SequencesReached | None]:
     """Whether all entries of a sweep may be stored, and the record for the topics among theirs that de-duplicate."""
     lasts: dict[Producer, int] = {}
-    for producer, sequence_id in zip(producers, sequence_ids, strict=True):
+    for producer, sequence_id, messages in zip(producers, sequence_ids, message_counts, strict=True):
         topic = producer.topic
         if topic.deduplicates:
             last = lasts.get(producer)
             if last is None:
                 last = topic.state.sequences.get(producer.name, _BELOW_ALL)
-            if not last < sequence_id < _ABOVE_ALL:
+            if not last < sequence_id < _ABOVE_ALL - messages:
                 return False, None
-            lasts[producer] = sequence_id
+            lasts[producer] = sequence_id + messages - 1
     if not lasts:
         return True, None
     for producer in lasts:
@@ -174,20 +174,24 @@ def mixed_batch_error(producer: Producer) -> PulsarError:
     return ChecksumFailed(_MIXED) if is_cpp else NotAllowed(_MIXED)
 
 
-def _rises(lows: Sequence[int], highs: Sequence[int] | None) -> bool:
+def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[int]) -> bool:
     """Whether every entry's ids lie above those of the entry before it."""
-    if lows[-1] >= _ABOVE_ALL:
+    if lows[-1] + counts[-1] >= _ABOVE_ALL:
         return False
+    if len(lows) == 1:
+        return highs is None
     if highs is None:
-        return len(lows) == 1 or all(map(lt, lows, lows[1:]))
+        return all(map(le, map(add, lows, counts), lows[1:]))
     return highs[-1] < _ABOVE_ALL and all(map(le, lows, highs)) and all(map(lt, highs, lows[1:]))
 
 
 def _ids(sends: SendRun, index: int) -> tuple[int, int]:
-    """Lowest and highest sequence id of an entry; a highest one that is absent, or lower, is the lowest (DED-2)."""
+    """Lowest and highest sequence id of an entry. C++ clients do not tell the highest one of a batch: it is at least
+    the lowest and one more for every other message."""
     low = signed(sends.sequence_ids[index])
+    high = low + sends.message_counts[index] - 1
     highs = sends.highest_sequence_ids
-    return low, low if highs is None else max(low, signed(highs[index]))
+    return low, high if highs is None else max(high, signed(highs[index]))
 
 
 def _is_last_chunk(sends: SendRun, index: int) -> bool:

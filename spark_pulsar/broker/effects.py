@@ -107,6 +107,35 @@ class ResumeReading:
     session_id: int
 
 
+@dataclass(slots=True)
+class CompactTopic:
+    """Find the last message of each key; report `EntriesCompacted` for every block of what is left, the next one after
+    `ContinueCompaction`, then `CompactionEnded`; or `CompactionFailed`.
+
+    What there is to compact: the compacted ledger of the time before (id, number of entries), then entries
+    `first … end - 1` of ledgers.
+    """
+
+    token: int
+    compacted: tuple[int, int] | None
+    ledgers: tuple[tuple[int, int, int], ...]
+    keep_null_keys: bool
+
+
+@dataclass(slots=True)
+class ContinueCompaction:
+    """Report the next block."""
+
+    token: int
+
+
+@dataclass(slots=True)
+class StopCompaction:
+    """Report nothing more."""
+
+    token: int
+
+
 Effect = (
     SendCommand
     | SendReceipts
@@ -117,4 +146,7 @@ Effect = (
     | CloseSession
     | PauseReading
     | ResumeReading
+    | CompactTopic
+    | ContinueCompaction
+    | StopCompaction
 )

@@ -127,6 +127,36 @@ class Requested:
     request: Callable[[Core], None]
 
 
+@dataclass(slots=True)
+class EntriesCompacted:
+    """A block of what a compaction leaves: entries `buffer[starts[i]:ends[i]]` for the compacted ledger, each with its
+    source in front. `source` is that of the first; `last` is source and batch index of the last message."""
+
+    token: int
+    source: tuple[int, int]
+    buffer: bytes
+    starts: list[int]
+    ends: list[int]
+    message_counts: list[int]
+    last: tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class CompactionEnded:
+    """All blocks were reported; so many messages are not among them."""
+
+    token: int
+    removed: int
+
+
+@dataclass(slots=True)
+class CompactionFailed:
+    """The compaction could not be done; nothing more will be reported."""
+
+    token: int
+    reason: str
+
+
 Event = (
     SessionOpened
     | SessionClosed
@@ -140,5 +170,8 @@ Event = (
     | RecordsDurable
     | EntriesRead
     | ReadFailed
+    | EntriesCompacted
+    | CompactionEnded
+    | CompactionFailed
     | Requested
 )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor_records import CursorAcked, CursorReset
 from spark_pulsar.model.errors import MetadataError, UnknownError
-from spark_pulsar.model.ids import Position, signed
+from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSeek
 
-from . import subscriptions, time_search
+from . import compaction, subscriptions, time_search
 
 if TYPE_CHECKING:
     from .core import Core
@@ -55,7 +55,8 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
     """Make `wanted` the next entry; before the oldest that is the oldest, behind the last the end. `bits`: of its
     batch only these messages are still wanted."""
     ledger, cursor = subscription.topic.ledger, subscription.cursor
-    position = ledger.at_or_after(wanted)
+    in_compacted = subscription.reads_compacted and compaction.covers(subscription.topic, wanted)
+    position = wanted if in_compacted else ledger.at_or_after(wanted)
     mark_delete = ledger.previous_position(position)
     if cursor.is_durable:
         core.append(CursorReset(cursor.cursor_id, *mark_delete))
@@ -74,7 +75,10 @@ def place_at_time(core: Core, subscription: Subscription, time_ms: int, done: Ca
     """Move a subscription, whose consumers are gone, to the first entry published at or after a time (CUR-12)."""
 
     def found(position: Position) -> None:
-        if subscription.topic.subscriptions.get(subscription.name) is subscription:
+        topic = subscription.topic
+        if topic.subscriptions.get(subscription.name) is subscription:
+            if subscription.reads_compacted and position == topic.ledger.first_position:
+                position = EARLIEST  # what was trimmed may be left in the compacted ledger
             move(core, subscription, position)
         done()
 

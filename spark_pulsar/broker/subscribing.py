@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor import Cursor
 from spark_pulsar.model.errors import ConsumerBusy, MetadataError, NotAllowed, PulsarError, SubscriptionNotFound
-from spark_pulsar.model.ids import Position, signed
+from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, CommandSubscribe, CommandUnsubscribe
 
-from . import seek, sessions, topics
+from . import compaction, seek, sessions, topics
 from .consumers import Consumer
 from .subscriptions import Subscription, check_subscription_name, delete, type_name
 
@@ -59,10 +59,8 @@ def _check_built(core: Core, command: CommandSubscribe) -> None:
         raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
     if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Shared):
         raise NotAllowed(f"Subscription type {name} is not built yet")
-    if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5; nothing is ever compacted yet,
-        raise NotAllowed(
-            "readCompacted only allowed on failover or exclusive subscriptions"
-        )  # so the view is the topic
+    if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5
+        raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
     if command.HasField("schema"):
         raise NotAllowed("Schemas are not built yet: subscribe without a schema (bytes)")
 
@@ -72,6 +70,8 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
     properties = {pair.key: pair.value for pair in command.subscription_properties}
     latest = command.initialPosition == CommandSubscribe.Latest
     initial = topics.at_end(topic) if latest else topics.before_first(topic)
+    if command.read_compacted and not latest and topic.state.compaction is not None:
+        initial = EARLIEST  # what was trimmed may be left in the compacted ledger
     if command.durable:
         if not core.config.allow_auto_subscription_creation:
             raise SubscriptionNotFound("Subscription does not exist")
@@ -96,6 +96,8 @@ def _reader_start(topic: Topic, command: CommandSubscribe, initial: Position) ->
     wanted = Position(signed(command.start_message_id.ledgerId), signed(command.start_message_id.entryId))
     if wanted > topic.ledger.last_position and wanted.entry_id >= 0:
         return initial
+    if command.read_compacted and compaction.covers(topic, wanted):
+        return EARLIEST if wanted <= EARLIEST else topic.ledger.previous_position(wanted)
     return topic.ledger.previous_position(topic.ledger.at_or_after(wanted))
 
 
@@ -127,6 +129,7 @@ def _join(
         command.consumer_epoch if command.HasField("consumer_epoch") else None,
         {pair.key: pair.value for pair in command.metadata},
         core.now_ms,
+        read_compacted=command.read_compacted,
     )
     subscription.add(consumer, command.subType)
 

@@ -11,6 +11,7 @@ from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
 from . import retention
+from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.shared import SharedDispatcher
 
@@ -43,6 +44,7 @@ class Subscription:
         "last_expired_ms",
         "messages_out",
         "name",
+        "reads_compacted",
         "topic",
         "type",
         "waiting",
@@ -65,6 +67,8 @@ class Subscription:
         self.entries_expired = 0
         self.last_expired_ms = 0
         """When entries expired last; 0 = never."""
+        self.reads_compacted = False
+        """Whether its last consumer wanted the compacted view (CMP-C4)."""
         self.kept_for_seek = False
         """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 
@@ -87,7 +91,12 @@ class Subscription:
         """Let a consumer in."""
         if not self.consumers:
             self.type = wanted_type
-            kind = SharedDispatcher if wanted_type == CommandSubscribe.Shared else ExclusiveDispatcher
+            self.reads_compacted = consumer.read_compacted
+            kind: type[Dispatcher] = ExclusiveDispatcher
+            if wanted_type == CommandSubscribe.Shared:
+                kind = SharedDispatcher
+            elif consumer.read_compacted:
+                kind = CompactedDispatcher
             self.dispatcher = kind(self.core, self)
         self.kept_for_seek = False
         self.consumers.append(consumer)

@@ -73,7 +73,7 @@ def _take(
     ends: Sequence[int],
 ) -> None:
     """Store what is new where some topics de-duplicate: all at once, or one by one when something is repeated."""
-    all_new, record = deduplication.reached_in_sweep(core, producers, sequence_ids)
+    all_new, record = deduplication.reached_in_sweep(core, producers, sequence_ids, message_counts)
     if all_new:
         _store(core, session, producers, buffer, sequence_ids, message_counts, starts, ends)
         if record is not None:

@@ -15,7 +15,7 @@ from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
-from . import deduplication, policies, producers, retention
+from . import compaction, deduplication, policies, producers, retention
 from .retention import NOTHING_HELD
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
@@ -239,6 +239,7 @@ def delete(core: Core, topic: Topic) -> None:
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.topics.pop(topic.full_name, None)
+    compaction.forget(core, topic)
     core.upkeep.let_go(topic)
     if topic.partition < 0:
         policies.forget_topic(core, topic.name)
@@ -304,4 +305,5 @@ def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     core.topics[topic.full_name] = topic
     core.upkeep.adopt(topic)
     deduplication.apply_policy(core, topic)
+    compaction.prepare(core, topic)
     return topic

@@ -19,6 +19,8 @@ from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.effects import (
     AppendRecords,
     CloseSession,
+    CompactTopic,
+    ContinueCompaction,
     Effect,
     PauseReading,
     ReadEntries,
@@ -27,6 +29,7 @@ from spark_pulsar.broker.effects import (
     SendMessages,
     SendReceipts,
     SendScatteredReceipts,
+    StopCompaction,
 )
 from spark_pulsar.broker.events import (
     EntriesRead,
@@ -46,6 +49,7 @@ from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
 from .addresses import local_text, peer_text
+from .compactions import Compactions
 from .session import Connection
 
 if TYPE_CHECKING:
@@ -90,6 +94,7 @@ class Engine:
         self._timer_ms = 0
         self._stopped = False
         self._readers = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="read")
+        self._compactions = Compactions(storage.read, self._tell)
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
         self._do: dict[type, Callable[..., None]] = {
             SendReceipts: self._send_receipts,
@@ -101,6 +106,9 @@ class Engine:
             CloseSession: self._close_session,
             PauseReading: self._pause_reading,
             ResumeReading: self._resume_reading,
+            CompactTopic: self._compactions.start,
+            ContinueCompaction: lambda effect: self._compactions.go_on(effect.token),
+            StopCompaction: lambda effect: self._compactions.stop(effect.token),
         }
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []
@@ -310,6 +318,11 @@ class Engine:
         else:
             self.stop(error)
 
+    def _tell(self, event: Event) -> None:
+        """Called by the thread that compacts."""
+        if not self._stopped:
+            self.loop.call_soon_threadsafe(self.happen, [event])
+
     def _close_session(self, effect: CloseSession) -> None:
         connection = self.connections.get(effect.session_id)
         if connection is not None:
@@ -354,3 +367,4 @@ class Engine:
         for connection in connections.values():
             connection.abort()
         self._readers.shutdown(wait=False)
+        self._compactions.close()

@@ -279,6 +279,21 @@ KEYS: Final[Mapping[str, Key]] = {
         _times(60_000),
         help="How long a producer may be away before its last sequence id is forgotten.",
     ),
+    "brokerServiceCompactionThresholdInBytes": Key(
+        "compaction_threshold_bytes",
+        _natural,
+        help="Compact a topic when it has so much to compact, where no policy says otherwise; 0: when asked to.",
+    ),
+    "brokerServiceCompactionMonitorIntervalInSeconds": Key(
+        "compaction_interval_ms",
+        _times(1000),
+        help="How often topics are compared with their compaction threshold.",
+    ),
+    "topicCompactionRetainNullKey": Key(
+        "compaction_keeps_null_keys",
+        _switch,
+        help="Whether compaction keeps messages without a key.",
+    ),
     "managedLedgerMaxEntriesPerLedger": Key(
         "ledger_max_entries",
         _positive,

@@ -129,6 +129,17 @@ def test_batches_are_compared_by_their_lowest_and_kept_by_their_highest_id(world
     assert world.connect().open_producer().last_sequence_id == 24
 
 
+def test_batches_that_do_not_tell_their_highest_id(world: World, client: Client) -> None:
+    # covers row 20 of section 21: C++ clients tell the lowest id and the number of messages
+    for _ in range(2):
+        client.publish(1, entry("0", batch=10), first=0, messages=10)
+    assert client.receipts() == [(0, (1, 0)), (0, REPEATED)]
+    client.publish(1, entry("9", batch=2), first=9, messages=2)
+    assert client.expect(BaseCommand.SEND_ERROR).sequence_id == 9
+    client.close()
+    assert world.connect().open_producer().last_sequence_id == 9
+
+
 @pytest.mark.parametrize(
     ("version", "error"),
     [

@@ -4,7 +4,7 @@ Frames are real bytes that go through the server's `Connection`, so that what th
 After every turn the core's invariants are checked.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from spark_pulsar.broker import effects as fx
@@ -12,6 +12,8 @@ from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.config import BrokerConfig
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.events import (
+    CompactionEnded,
+    EntriesCompacted,
     EntriesRead,
     Event,
     ReadFailed,
@@ -22,6 +24,7 @@ from spark_pulsar.broker.events import (
 )
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.server.compacting import Block, Compactor
 from spark_pulsar.server.session import Connection
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import requests
@@ -54,6 +57,9 @@ class World:
         self.sessions: dict[int, Client] = {}
         self.disk_is_slow = False
         self.reads: list[fx.ReadEntries] = []
+        self.compactions: dict[int, Compactor] = {}
+        self._blocks: dict[int, Iterator[Block]] = {}
+        self._reports: list[Event] = []
         self._durable: list[int] = []
         self._handle([])
 
@@ -90,8 +96,9 @@ class World:
         while True:
             self.sync()
             self.serve_reads()
+            self.serve_compactions()
             deadline = self.broker.next_deadline()
-            is_idle = not self.reads and not self.storage.unwritten_bytes
+            is_idle = not self.reads and not self._reports and not self.storage.unwritten_bytes
             if is_idle and (deadline is None or deadline > self.now_ms):
                 return
             self._handle([])
@@ -137,9 +144,30 @@ class World:
                 self.storage.submit(effect.records, lambda _number, group=group: self._durable.append(group))
             elif isinstance(effect, fx.ReadEntries):
                 self.reads.append(effect)
+            elif isinstance(effect, fx.CompactTopic):
+                self.compactions[effect.token] = Compactor(effect, self.storage.read)
+                self._blocks[effect.token] = self.compactions[effect.token].blocks()
+                self._compact(effect.token)
+            elif isinstance(effect, fx.ContinueCompaction):
+                self._compact(effect.token)
+            elif isinstance(effect, fx.StopCompaction):
+                del self._blocks[effect.token]
             else:
                 self.sessions[effect.session_id].effects.append(effect)
         check(self.broker)
+
+    def _compact(self, token: int) -> None:
+        """Have the next block of a compaction reported in a turn of its own, or its end."""
+        block = next(self._blocks[token], None)
+        if block is None:
+            self._reports.append(CompactionEnded(token, self.compactions[token].removed))
+        else:
+            self._reports.append(EntriesCompacted(token, *block))
+
+    def serve_compactions(self) -> None:
+        """Tell the core what was compacted."""
+        while self._reports:
+            self._handle([self._reports.pop(0)])
 
 
 class Client:
