@@ -37,6 +37,16 @@ LIMITS: dict[str, object] = {
     "maxSubscriptionsPerTopic": 3,
     "maxNumPartitionsPerPartitionedTopic": 4,
 }
+# Pulsar's keys, for both brokers: ledgers are small, and everything that runs now and then runs as often as it may.
+ROLLING: dict[str, object] = {
+    "managedLedgerMaxEntriesPerLedger": 10,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    "retentionCheckIntervalInSeconds": 1,
+    "messageExpiryCheckIntervalInMinutes": 1,
+    "backlogQuotaCheckIntervalInSeconds": 1,
+    "preciseTimeBasedBacklogQuotaCheck": True,
+    "brokerServiceCompactionMonitorIntervalInSeconds": 1,
+}
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
 CORE_STOPPED = "core stops"
@@ -126,9 +136,18 @@ def limited_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -
         limited.close_since(0)
 
 
+@pytest.fixture(scope="module")
+def rolling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose ledgers are small and whose rules about them are looked at often: see `ROLLING`."""
+    with _started(broker_kind, tmp_path_factory.mktemp("rolling-broker"), ROLLING) as rolling:
+        yield rolling
+        rolling.close_since(0)
+
+
 @pytest.fixture(autouse=True)
 def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
-    names = [name for name in ("broker", "own_broker", "limited_broker") if name in request.fixturenames]
+    known = ("broker", "own_broker", "limited_broker", "rolling_broker")
+    names = [name for name in known if name in request.fixturenames]
     brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
     marks = [each.opened() for each in brokers]
     yield

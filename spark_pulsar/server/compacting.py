@@ -83,12 +83,18 @@ class _Found(NamedTuple):
     end: int
 
 
-class Compactor:
-    """One compaction. `removed` counts messages, as far as they can be counted, and is right after the last block."""
+class Stopped(Exception):
+    """Nobody wants the rest."""
 
-    def __init__(self, task: CompactTopic, read: Read) -> None:
+
+class Compactor:
+    """One compaction. `removed` counts messages, as far as they can be counted, and is right after the last block.
+    `is_stopped` is asked again and again; `Stopped` is raised when it is so."""
+
+    def __init__(self, task: CompactTopic, read: Read, is_stopped: Callable[[], bool] = lambda: False) -> None:
         self._task = task
         self._read = read
+        self._is_stopped = is_stopped
         self._gathered: dict[str, tuple[str, int, int, int, bool, str | None]] = {}
         self._seen = 0
         self._left = 0
@@ -145,6 +151,8 @@ class Compactor:
         """Let a waiting thread have the interpreter now and then."""
         self._steps += 1
         if self._steps % _GIVE_WAY_AFTER == 0:
+            if self._is_stopped():
+                raise Stopped
             time.sleep(0)
 
     # The first walk

@@ -13,7 +13,7 @@ from spark_pulsar.broker.events import CompactionEnded, CompactionFailed, Entrie
 from spark_pulsar.ledger.storage import StorageError
 from spark_pulsar.model.errors import CorruptMessage
 
-from .compacting import Compactor
+from .compacting import Compactor, Stopped
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.effects import CompactTopic
@@ -71,7 +71,7 @@ class Compactions:
 
     def _run(self, order: _Order) -> None:
         token = order.task.token
-        compactor = Compactor(order.task, self._read)
+        compactor = Compactor(order.task, self._read, lambda: order.stopped)
         try:
             for block in compactor.blocks():
                 if order.stopped:
@@ -80,13 +80,17 @@ class Compactions:
                 order.may_go_on.acquire()
                 if order.stopped:
                     return
+        except Stopped:
+            return
         except (StorageError, OSError, sqlite3.Error, CorruptMessage) as error:
-            if not order.stopped:
-                _LOG.error("compaction: %s", error)
-                self._tell(CompactionFailed(token, str(error)))
+            self._fail(order, error, str(error))
         except Exception as error:  # noqa: BLE001  # whatever it was, the topic stays as it is
-            _LOG.error("compaction", exc_info=error)
-            self._tell(CompactionFailed(token, f"{type(error).__name__}: {error}"))
+            self._fail(order, error, f"{type(error).__name__}: {error}")
         else:
             self._tell(CompactionEnded(token, compactor.removed))
         self._orders.pop(token, None)
+
+    def _fail(self, order: _Order, error: Exception, reason: str) -> None:
+        if not order.stopped:
+            _LOG.error("compaction failed: %s", reason, exc_info=error)
+            self._tell(CompactionFailed(order.task.token, reason))
