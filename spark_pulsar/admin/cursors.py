@@ -126,7 +126,7 @@ def create(core: Core, name: TopicName, subscription: str, place: Place | None, 
     lacking = [topic for topic in found if subscription not in topic.subscriptions]
     if not lacking:
         raise Refused(409, "Subscription already exists for topic")
-    place = place or Place(LATEST)
+    place = (place or Place(LATEST))._replace(excluded=False)  # as Apache Pulsar: it means something to a reset only
     made = [
         topic_rules.create_subscription(core, topic, subscription, topic_rules.at_end(topic), place.properties)
         for topic in lacking

@@ -26,14 +26,14 @@ def message_answer(position: Position, stored: bytes) -> Response:
     if metadata.compression and not entry.is_encrypted:
         payload = decompress(metadata.compression, entry.payload, metadata.uncompressed_size)
     response = Response(payload, media_type="application/octet-stream")
-    headers = {"X-Pulsar-Message-ID": str(position), **_headers(entry)}
+    headers = {"X-Pulsar-Message-ID": str(position), **_headers(entry, len(stored))}
     for name, value in headers.items():
         # Header values are bytes; text that is not Latin-1 goes as its UTF-8.
         response.raw_headers.append((name.encode(), value.encode()))
     return response
 
 
-def _headers(entry: Entry) -> dict[str, str]:
+def _headers(entry: Entry, entry_bytes: int) -> dict[str, str]:
     headers = {"X-Pulsar-Is-Encrypted": _flag(entry.is_encrypted)}
     for field, value in entry.metadata.ListFields():
         if field.name in _FIELDS:
@@ -41,7 +41,7 @@ def _headers(entry: Entry) -> dict[str, str]:
             headers[f"X-Pulsar-{name}"] = text(value)
     is_batch = entry.metadata.HasField("num_messages_in_batch")
     if is_batch:
-        headers["X-Pulsar-batch-size"] = str(entry.metadata.uncompressed_size or len(entry.payload))
+        headers["X-Pulsar-batch-size"] = str(entry_bytes - entry.metadata.ByteSize())
     if entry.metadata.properties or is_batch:
         pairs = {text_of(pair.key): text_of(pair.value) for pair in entry.metadata.properties}
         headers["X-Pulsar-PROPERTY"] = json.dumps(pairs)

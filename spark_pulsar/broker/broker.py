@@ -37,6 +37,7 @@ from . import (
     sweeps,
 )
 from .core import Core
+from .idle_subscriptions import IdleSubscriptions
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Broker:
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
         self.core.now_ms = self.core.started_ms = now_ms
         self.core.upkeep = Upkeep(self.core)
+        self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in policies.records_of_a_new_broker(state, config):
             self.core.append(record)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from .config import BrokerConfig
+    from .idle_subscriptions import IdleSubscriptions
     from .sessions import Session
     from .subscriptions import Subscription
     from .topics import Topic
@@ -74,6 +75,7 @@ class Core:
         self.started_ms = 0
         self.sessions: dict[int, Session] = {}
         self.upkeep: Upkeep
+        self.idle: IdleSubscriptions
         """Timers of topics; `Broker` sets it."""
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""

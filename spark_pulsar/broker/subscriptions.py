@@ -98,6 +98,7 @@ class Subscription:
             elif consumer.read_compacted:
                 kind = CompactedDispatcher
             self.dispatcher = kind(self.core, self)
+            self.core.idle.joined(self)
         self.kept_for_seek = False
         self.consumers.append(consumer)
         consumer.session.consumers[consumer.consumer_id] = consumer
@@ -115,6 +116,7 @@ class Subscription:
             self.core.wake(self)
             return
         self.type = None
+        self.core.idle.left(self)
         if not self.is_durable and not self.kept_for_seek:
             self.drop()
 
@@ -161,6 +163,7 @@ def delete(core: Core, subscription: Subscription) -> None:
     disconnect(core, subscription)
     if subscription.is_durable and subscription.topic.subscriptions.get(subscription.name) is subscription:
         core.append(CursorDeleted(subscription.cursor.cursor_id))
+        core.idle.forget(subscription.cursor.cursor_id)
         retention.trim(core, subscription.topic)
     subscription.drop()
 

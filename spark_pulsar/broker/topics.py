@@ -282,6 +282,7 @@ def create_subscription(
     )
     subscription = Subscription(core, topic, topic.state.cursors[name])
     topic.subscriptions[name] = subscription
+    core.idle.look(topic.state)
     core.upkeep.joined(topic)
     return subscription
 

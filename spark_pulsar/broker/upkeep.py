@@ -5,6 +5,7 @@
 | ledgers roll over by time | `rollover`, at the time |
 | consumed ledgers go | `retention`: at a roll, at an ack that frees one, when retention is over |
 | entries expire | `expiry`: at the time, and before they would be delivered |
+| idle subscriptions go | `idle_subscriptions`: at the time |
 | backlogs meet their quotas | `backlog_quota`: at the publish that reaches the limit, at the age |
 
 Beside that every topic is visited after the start, when its policies change and once in a while (the intervals of the
@@ -133,6 +134,7 @@ class Upkeep:
 
     def _visit(self, state: TopicState) -> None:
         core = self._core
+        core.idle.look(state)
         topic = core.topics.get(state.name)
         if topic is None:
             front = state.ledger.front

@@ -44,14 +44,17 @@ class Admin:
             request = urllib.request.Request(url, data=data, method=method, headers=headers)
         except ValueError as error:  # not a URL
             raise _failed(f"no answer from {self._url}: {error}") from error
-        return _parsed(self._answer(request)[1].decode())
+        answer = self._answer(request)
+        return None if answer is None else _parsed(answer[1].decode())
 
     def fetch(self, path: str, *, may_be_missing: bool = False) -> tuple[dict[str, str], bytes] | None:
         """Headers, their names in lower case, and body of a GET that is answered with bytes. None, if it may be
         missing, when there is nothing (404)."""
         return self._answer(urllib.request.Request(self._url + path), may_be_missing=may_be_missing)
 
-    def _answer(self, request: urllib.request.Request, *, may_be_missing: bool = False) -> Any:
+    def _answer(
+        self, request: urllib.request.Request, *, may_be_missing: bool = False
+    ) -> tuple[dict[str, str], bytes] | None:
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 return {name.lower(): value for name, value in answer.headers.items()}, answer.read()

@@ -46,6 +46,7 @@ class Cursor:
         "changed_blocks",
         "created_ms",
         "cursor_id",
+        "idle_since_ms",
         "ledger",
         "mark_delete",
         "name",
@@ -67,6 +68,8 @@ class Cursor:
         self.name = name
         self.cursor_id = cursor_id
         self.created_ms = created_ms
+        self.idle_since_ms = created_ms
+        """Since when no consumer is connected; `activity_records.IN_USE` while one is (CUR-17)."""
         self.properties: dict[str, str] = dict(properties or {})
         self.mark_delete = mark_delete
         self.acked = RangeSet()

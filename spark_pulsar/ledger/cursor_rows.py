@@ -26,6 +26,7 @@ CURSOR_COLUMNS = (
     "ledger_id INTEGER",
     "entry_id INTEGER",
     "created_ms INTEGER",
+    "idle_since_ms INTEGER",
     "properties TEXT",
 )
 """Of table `cursors`; the first is its key."""
@@ -48,7 +49,8 @@ def cursor_values(state: DurableState, cursor_id: int) -> tuple[Any, ...] | None
     if cursor is None:
         return None
     properties = json.dumps(cursor.properties) if cursor.properties else "{}"
-    return (state.cursor_topics[cursor_id], cursor.name, *cursor.mark_delete, cursor.created_ms, properties)
+    times = (cursor.created_ms, cursor.idle_since_ms)
+    return (state.cursor_topics[cursor_id], cursor.name, *cursor.mark_delete, *times, properties)
 
 
 def take_blocks(state: DurableState, cursor_ids: Iterable[int]) -> Iterator[tuple[BlockKey, tuple[Any, ...] | None]]:
@@ -97,16 +99,16 @@ def load_cursor(
     ledger_id: int,
     entry_id: int,
     created_ms: int,
+    idle_since_ms: int,
     properties: str,
 ) -> None:
     """Register the cursor of a row."""
     topic = state.topics[topic_id]
     mark_delete = Position(ledger_id, entry_id)
     fields = json.loads(properties)
-    state.add_cursor(
-        topic,
-        Cursor(topic.ledger, name, mark_delete, cursor_id=cursor_id, created_ms=created_ms, properties=fields),
-    )
+    cursor = Cursor(topic.ledger, name, mark_delete, cursor_id=cursor_id, created_ms=created_ms, properties=fields)
+    cursor.idle_since_ms = idle_since_ms
+    state.add_cursor(topic, cursor)
 
 
 def load_block(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.model.ids import Position
 
+from . import activity_records as ar
 from . import compaction_records as kr
 from . import cursor_records as cr
 from . import damage_records as damage
@@ -302,6 +303,7 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorReset: _cursor_reset,
     cr.CursorRedelivered: _cursor_redelivered,
     cr.CursorPropertiesSet: _cursor_properties_set,
+    **ar.TRANSITIONS,
     **damage.TRANSITIONS,
     **dr.TRANSITIONS,
     **sr.TRANSITIONS,

@@ -219,6 +219,11 @@ KEYS: Final[Mapping[str, Key]] = {
         _natural,
         help="Most subscriptions of a topic; 0: no limit.",
     ),
+    "subscriptionExpirationTimeMinutes": Key(
+        "subscription_expiration_minutes",
+        _natural,
+        help="Delete a subscription with its backlog when nobody was connected to it for so long; 0: never.",
+    ),
     "subscriptionTypesEnabled": Key(
         "subscription_types",
         _types,

@@ -12,7 +12,7 @@ PULSAR_KEYS: Final = frozenset(
         advertisedListeners internalListenerName brokerServicePortTls webServicePortTls metadataStoreUrl
         configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
         backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
-        subscriptionExpirationTimeMinutes subscriptionExpiryCheckIntervalInMinutes
+        subscriptionExpiryCheckIntervalInMinutes
         subscriptionRedeliveryTrackerEnabled subscriptionKeySharedUseConsistentHashing
         subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
         activeConsumerFailoverDelayTimeMillis activeConsumerFailoverConsistentHashing unblockStuckSubscriptionEnabled

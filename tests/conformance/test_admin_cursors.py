@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
+import urllib.parse
 
 import pulsar
 import pytest
@@ -18,11 +17,11 @@ EARLIEST_ID = {"ledgerId": -1, "entryId": -1}
 LATEST_ID = {"ledgerId": 2**63 - 1, "entryId": 2**63 - 1}
 
 
-def _sub(topic: str, name: str = "s") -> str:
+def sub(topic: str, name: str = "s") -> str:
     return f"{topic_path(topic)}/subscription/{name}"
 
 
-def _filled(broker: Broker, count: int, subscription: str | None = "s") -> tuple[str, list[pulsar.MessageId]]:
+def filled(broker: Broker, count: int, subscription: str | None = "s") -> tuple[str, list[pulsar.MessageId]]:
     """A topic with a durable subscription and these messages after it."""
     topic = broker.topic()
     client = broker.client()
@@ -31,40 +30,30 @@ def _filled(broker: Broker, count: int, subscription: str | None = "s") -> tuple
     return topic, send_all(client.create_producer(topic), [str(number) for number in range(count)])
 
 
-def _backlog(broker: Broker, topic: str, subscription: str = "s") -> int:
+def backlog(broker: Broker, topic: str, subscription: str = "s") -> int:
     status, stats = broker.rest("GET", f"{topic_path(topic)}/stats?getPreciseBacklog=true")
     assert status == 200, stats
     return int(stats["subscriptions"][subscription]["msgBacklog"])
 
 
-def _id(message_id: pulsar.MessageId, **more: object) -> dict[str, object]:
+def id_of(message_id: pulsar.MessageId, **more: object) -> dict[str, object]:
     return {"ledgerId": message_id.ledger_id(), "entryId": message_id.entry_id(), **more}
 
 
 def _rest(broker: Broker, topic: str, subscription: str = "s") -> list[str]:
     """What a consumer of the subscription gets now, unacknowledged."""
     consumer = broker.client().subscribe(topic, subscription, SHARED)
-    got = receive_texts(consumer, _backlog(broker, topic, subscription))
+    got = receive_texts(consumer, backlog(broker, topic, subscription))
     expect_nothing(consumer)
     consumer.close()
     return got
 
 
-def _now_ms(broker: Broker) -> int:
+def now_ms(broker: Broker) -> int:
     """The time of the clock by which messages are published here."""
-    topic, _ = _filled(broker, 1)
+    topic, _ = filled(broker, 1)
     consumer = broker.client().subscribe(topic, "s", SHARED)
     return int(receive(consumer, 1)[0].publish_timestamp())
-
-
-def _get(broker: Broker, path: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers (names in lower case) and body."""
-    try:
-        with urllib.request.urlopen(broker.admin_url + path, timeout=20) as answer:
-            return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, {}, error.read()
 
 
 # ---- coming and going -------------------------------------------------------------------------------------------
@@ -72,71 +61,72 @@ def _get(broker: Broker, path: str) -> tuple[int, dict[str, str], bytes]:
 
 def test_a_subscription_is_made_at_the_end_unless_a_place_is_named(broker: Broker) -> None:
     # covers CUR-9, admin-rest 1.6 PUT
-    topic, ids = _filled(broker, 5)
-    assert broker.rest("PUT", _sub(topic, "latest"))[0] == 204
-    assert broker.rest("PUT", _sub(topic, "named-latest"), LATEST_ID)[0] == 204
-    assert broker.rest("PUT", _sub(topic, "earliest"), EARLIEST_ID)[0] == 204
-    assert broker.rest("PUT", _sub(topic, "third"), _id(ids[2]))[0] == 204
-    assert broker.rest("PUT", _sub(topic, "after-third"), _id(ids[2], excluded=True))[0] == 204
-    assert broker.rest("PUT", _sub(topic, "past"), {"ledgerId": ids[0].ledger_id(), "entryId": 99})[0] == 204
-    expected = {"latest": 0, "named-latest": 0, "earliest": 5, "third": 3, "after-third": 2, "past": 0}
-    assert {name: _backlog(broker, topic, name) for name in expected} == expected
+    topic, ids = filled(broker, 5)
+    assert broker.rest("PUT", sub(topic, "latest"))[0] == 204
+    assert broker.rest("PUT", sub(topic, "named-latest"), LATEST_ID)[0] == 204
+    assert broker.rest("PUT", sub(topic, "earliest"), EARLIEST_ID)[0] == 204
+    assert broker.rest("PUT", sub(topic, "third"), id_of(ids[2]))[0] == 204
+    assert broker.rest("PUT", sub(topic, "after-third"), id_of(ids[2], excluded=True))[0] == 204
+    # (excluded means nothing here, only to a reset.)
+    assert broker.rest("PUT", sub(topic, "past"), {"ledgerId": ids[0].ledger_id(), "entryId": 99})[0] == 204
+    expected = {"latest": 0, "named-latest": 0, "earliest": 5, "third": 3, "after-third": 3, "past": 0}
+    assert {name: backlog(broker, topic, name) for name in expected} == expected
     assert _rest(broker, topic, "third") == ["2", "3", "4"]
     status, names = broker.rest("GET", f"{topic_path(topic)}/subscriptions")
     assert (status, sorted(names)) == (200, sorted([*expected, "s"]))
-    status, answer = broker.rest("PUT", _sub(topic, "latest"))
+    status, answer = broker.rest("PUT", sub(topic, "latest"))
     assert (status, answer["reason"]) == (409, "Subscription already exists for topic")
 
 
 def test_a_subscription_makes_its_topic(broker: Broker) -> None:
     # covers TN-7, PT-7, admin-rest 1.6 PUT
     topic = broker.topic()
-    assert broker.rest("PUT", _sub(topic))[0] == 204
+    assert broker.rest("PUT", sub(topic))[0] == 204
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["s"])
     parted = broker.topic(partitions=3)
-    assert broker.rest("PUT", _sub(parted), EARLIEST_ID)[0] == 204
+    assert broker.rest("PUT", sub(parted), EARLIEST_ID)[0] == 204
     assert broker.rest("GET", f"{topic_path(parted)}/subscriptions") == (200, ["s"])
     assert broker.rest("GET", f"{topic_path(parted)}-partition-2/subscriptions") == (200, ["s"])
-    assert broker.rest("PUT", _sub(parted))[0] == 409
+    assert broker.rest("PUT", sub(parted))[0] == 409
 
 
 def test_a_subscription_is_deleted_unless_somebody_is_connected(broker: Broker) -> None:
     # covers CUR-16, admin-rest 1.6 DELETE
-    topic, _ = _filled(broker, 1)
+    topic, _ = filled(broker, 1)
     consumer = broker.client().subscribe(topic, "s")
-    status, answer = broker.rest("DELETE", _sub(topic))
+    status, answer = broker.rest("DELETE", sub(topic))
     assert (status, answer["reason"]) == (412, "Subscription has active connected consumers")
     consumer.close()
-    assert broker.rest("DELETE", _sub(topic)) == (204, "")
+    assert broker.rest("DELETE", sub(topic)) == (204, "")
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, [])
-    status, answer = broker.rest("DELETE", _sub(topic))
+    status, answer = broker.rest("DELETE", sub(topic))
     assert (status, answer["reason"]) == (404, f"Subscription s not found for topic {topic}")
 
 
 def test_what_is_missing_is_named(broker: Broker) -> None:
     # covers admin-rest 0.6, 1.6
-    topic, _ = _filled(broker, 1)
+    topic, _ = filled(broker, 1)
     parted = broker.topic(partitions=2)
     broker.client().subscribe(parted, "s", SHARED).close()
     missing_topic = f"{topic_path(topic)}-missing"
     for method, path in [
-        ("POST", f"{_sub(topic, 'x')}/skip_all"),
-        ("POST", f"{_sub(topic, 'x')}/skip/1"),
-        ("POST", f"{_sub(topic, 'x')}/resetcursor/1"),
-        ("POST", f"{_sub(topic, 'x')}/expireMessages/1"),
-        ("GET", f"{_sub(topic, 'x')}/properties"),
+        ("POST", f"{sub(topic, 'x')}/skip_all"),
+        ("POST", f"{sub(topic, 'x')}/skip/1"),
+        ("POST", f"{sub(topic, 'x')}/resetcursor/1"),
+        ("POST", f"{sub(topic, 'x')}/expireMessages/1"),
+        ("GET", f"{sub(topic, 'x')}/properties"),
     ]:
         status, answer = broker.rest(method, path)
         assert (status, answer["reason"]) == (404, f"Subscription x not found for topic {topic}"), path
     assert broker.rest("GET", f"{missing_topic}/subscriptions")[0] == 404
     assert broker.rest("POST", f"{missing_topic}/subscription/s/skip_all")[0] == 404
-    assert broker.rest("POST", f"{_sub(topic)}/skip/nonsense")[0] == 404
-    status, answer = broker.rest("POST", f"{_sub(parted)}/skip/1")
+    assert broker.rest("POST", f"{sub(topic)}/skip/nonsense")[0] == 404
+    status, answer = broker.rest("POST", f"{sub(parted)}/skip/1")
     assert (status, answer["reason"]) == (405, "Skip messages on a partitioned topic is not allowed")
-    status, answer = broker.rest("POST", f"{_sub(parted)}/resetcursor", EARLIEST_ID)
+    status, answer = broker.rest("POST", f"{sub(parted)}/resetcursor", EARLIEST_ID)
     assert (status, answer["reason"]) == (405, "Reset-cursor at position is not allowed for partitioned-topic")
-    assert broker.rest("POST", f"{_sub(parted)}/expireMessages", EARLIEST_ID)[0] == 405
-    status, answer = broker.rest("GET", f"{_sub(parted)}/position/1")
+    assert broker.rest("POST", f"{sub(parted)}/expireMessages", EARLIEST_ID)[0] == 405
+    status, answer = broker.rest("GET", f"{sub(parted)}/position/1")
     assert (status, answer["reason"]) == (405, "Peek messages on a partitioned topic is not allowed")
 
 
@@ -145,14 +135,14 @@ def test_properties_of_a_subscription(broker: Broker) -> None:
     topic = broker.topic()
     client = broker.client()
     client.subscribe(topic, "s").close()
-    assert broker.rest("GET", f"{_sub(topic)}/properties") == (200, {})
-    assert broker.rest("PUT", f"{_sub(topic)}/properties", {"a": "1", "b": "2"}) == (204, "")
-    assert broker.rest("PUT", f"{_sub(topic)}/properties", {"b": "3"}) == (204, "")
-    assert broker.rest("GET", f"{_sub(topic)}/properties") == (200, {"b": "3"})
+    assert broker.rest("GET", f"{sub(topic)}/properties") == (200, {})
+    assert broker.rest("PUT", f"{sub(topic)}/properties", {"a": "1", "b": "2"}) == (204, "")
+    assert broker.rest("PUT", f"{sub(topic)}/properties", {"b": "3"}) == (204, "")
+    assert broker.rest("GET", f"{sub(topic)}/properties") == (200, {"b": "3"})
     stats = broker.rest("GET", f"{topic_path(topic)}/stats")[1]
     assert stats["subscriptions"]["s"]["subscriptionProperties"] == {"b": "3"}
-    assert broker.rest("PUT", _sub(topic, "t"), {**LATEST_ID, "properties": {"k": "v"}})[0] == 204
-    assert broker.rest("GET", f"{_sub(topic, 't')}/properties") == (200, {"k": "v"})
+    assert broker.rest("PUT", sub(topic, "t"), {**LATEST_ID, "properties": {"k": "v"}})[0] == 204
+    assert broker.rest("GET", f"{sub(topic, 't')}/properties") == (200, {"k": "v"})
 
 
 # ---- moving -----------------------------------------------------------------------------------------------------
@@ -160,61 +150,61 @@ def test_properties_of_a_subscription(broker: Broker) -> None:
 
 def test_skipping(broker: Broker) -> None:
     # covers CUR-14
-    topic, _ = _filled(broker, 10)
+    topic, _ = filled(broker, 10)
     consumer = broker.client().subscribe(topic, "s", SHARED)
     for message in receive(consumer, 10)[3:5]:
         consumer.acknowledge(message)
     consumer.close()
-    eventually(lambda: _backlog(broker, topic) == 8)
-    assert broker.rest("POST", f"{_sub(topic)}/skip/4") == (204, "")
+    eventually(lambda: backlog(broker, topic) == 8)
+    assert broker.rest("POST", f"{sub(topic)}/skip/4") == (204, "")
     assert _rest(broker, topic) == ["6", "7", "8", "9"]
-    assert broker.rest("POST", f"{_sub(topic)}/skip/0") == (204, "")
-    assert _backlog(broker, topic) == 4
-    assert broker.rest("POST", f"{_sub(topic)}/skip/99") == (204, "")
-    assert _backlog(broker, topic) == 0
+    assert broker.rest("POST", f"{sub(topic)}/skip/0") == (204, "")
+    assert backlog(broker, topic) == 4
+    assert broker.rest("POST", f"{sub(topic)}/skip/99") == (204, "")
+    assert backlog(broker, topic) == 0
 
 
 def test_skipping_reaches_a_connected_consumer(broker: Broker) -> None:
     # covers CUR-14 (dispatch goes on behind what was skipped)
-    topic, _ = _filled(broker, 6)
+    topic, _ = filled(broker, 6)
     consumer = broker.client().subscribe(topic, "s", SHARED, receiver_queue_size=1)
     first = receive(consumer, 1)[0]
     assert first.data() == b"0"
-    assert broker.rest("POST", f"{_sub(topic)}/skip/4")[0] == 204
+    assert broker.rest("POST", f"{sub(topic)}/skip/4")[0] == 204
     assert texts(receive(consumer, 2))[-1] in ("4", "5"), "at most one message was on its way"
-    assert _backlog(broker, topic) == 2
+    assert backlog(broker, topic) == 2
 
 
-def test_clearing_the_backlog(broker: Broker) -> None:
+def test_clearing_thebacklog(broker: Broker) -> None:
     # covers CUR-14
-    topic, _ = _filled(broker, 10)
+    topic, _ = filled(broker, 10)
     consumer = broker.client().subscribe(topic, "other", SHARED, initial_position=EARLIEST)
-    assert broker.rest("POST", f"{_sub(topic)}/skip_all") == (204, "")
-    assert (_backlog(broker, topic), _backlog(broker, topic, "other")) == (0, 10)
+    assert broker.rest("POST", f"{sub(topic)}/skip_all") == (204, "")
+    assert (backlog(broker, topic), backlog(broker, topic, "other")) == (0, 10)
     assert len(receive(consumer, 10)) == 10
     parted = broker.topic(partitions=2)
     client = broker.client()
     client.subscribe(parted, "s", SHARED).close()
     send_all(client.create_producer(parted), [str(number) for number in range(6)])
-    assert broker.rest("POST", f"{_sub(parted)}/skip_all") == (204, "")
+    assert broker.rest("POST", f"{sub(parted)}/skip_all") == (204, "")
     expect_nothing(client.subscribe(parted, "s", SHARED))
 
 
 def test_reset_to_a_position(broker: Broker) -> None:
     # covers CUR-11, CUR-13
-    topic, ids = _filled(broker, 10)
+    topic, ids = filled(broker, 10)
     consumer = broker.client().subscribe(topic, "s")
     for message in receive(consumer, 10):
         consumer.acknowledge(message)
-    assert broker.rest("POST", f"{_sub(topic)}/resetcursor", _id(ids[4])) == (204, "")
+    assert broker.rest("POST", f"{sub(topic)}/resetcursor", id_of(ids[4])) == (204, "")
     assert receive_texts(consumer, 6) == ["4", "5", "6", "7", "8", "9"], "the consumer was closed and came back"
     consumer.close()
-    assert broker.rest("POST", f"{_sub(topic)}/resetcursor", _id(ids[4], excluded=True)) == (204, "")
+    assert broker.rest("POST", f"{sub(topic)}/resetcursor", id_of(ids[4], excluded=True)) == (204, "")
     assert _rest(broker, topic) == ["5", "6", "7", "8", "9"]
-    assert broker.rest("POST", f"{_sub(topic)}/resetcursor", EARLIEST_ID) == (204, "")
-    assert _backlog(broker, topic) == 10
-    assert broker.rest("POST", f"{_sub(topic)}/resetcursor", LATEST_ID) == (204, "")
-    assert _backlog(broker, topic) == 0
+    assert broker.rest("POST", f"{sub(topic)}/resetcursor", EARLIEST_ID) == (204, "")
+    assert backlog(broker, topic) == 10
+    assert broker.rest("POST", f"{sub(topic)}/resetcursor", LATEST_ID) == (204, "")
+    assert backlog(broker, topic) == 0
 
 
 def test_reset_into_a_batch(broker: Broker) -> None:
@@ -223,11 +213,11 @@ def test_reset_into_a_batch(broker: Broker) -> None:
     client = broker.client()
     client.subscribe(topic, "s").close()
     ids = send_batched(client, topic, ["a", "b", "c", "d"])
-    assert broker.rest("POST", f"{_sub(topic)}/resetcursor", _id(ids[0], batchIndex=2)) == (204, "")
+    assert broker.rest("POST", f"{sub(topic)}/resetcursor", id_of(ids[0], batchIndex=2)) == (204, "")
     consumer = client.subscribe(topic, "s", batch_index_ack_enabled=True)
     assert receive_texts(consumer, 2) == ["c", "d"]
     consumer.close()
-    assert broker.rest("POST", f"{_sub(topic)}/resetcursor", _id(ids[0], batchIndex=2, excluded=True)) == (204, "")
+    assert broker.rest("POST", f"{sub(topic)}/resetcursor", id_of(ids[0], batchIndex=2, excluded=True)) == (204, "")
     assert receive_texts(client.subscribe(topic, "s", batch_index_ack_enabled=True), 1) == ["d"]
 
 
@@ -237,13 +227,18 @@ def test_reset_to_a_time(broker: Broker) -> None:
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
-    assert broker.rest("PUT", _sub(topic))[0] == 204
+    assert broker.rest("PUT", sub(topic))[0] == 204
     for number in range(5):
         raw.send_message(1, number, str(number).encode(), metadata={"publish_time": 1_000_000 + 1_000 * number})
         raw.expect("SEND_RECEIPT")
     for time_ms, expected in [(0, 5), (1_001_999, 3), (1_002_000, 3), (1_002_001, 2), (1_004_001, 0)]:
-        assert broker.rest("POST", f"{_sub(topic)}/resetcursor/{time_ms}") == (204, "")
-        assert _backlog(broker, topic) == expected, time_ms
+        assert broker.rest("POST", f"{sub(topic)}/resetcursor/{time_ms}") == (204, "")
+        assert backlog(broker, topic) == expected, time_ms
+
+
+def _expire(broker: Broker, path: str, body: object = None) -> None:
+    """Expire; Apache Pulsar answers before it is done, and refuses the next one (409) until then."""
+    eventually(lambda: broker.rest("POST", path, body) == (204, ""))
 
 
 def test_expiring_by_age(broker: Broker) -> None:
@@ -253,154 +248,52 @@ def test_expiring_by_age(broker: Broker) -> None:
     raw.request("LOOKUP", topic=topic)
     raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
     for name in ("s", "t"):
-        assert broker.rest("PUT", _sub(topic, name))[0] == 204
-    now_ms = _now_ms(broker)
+        assert broker.rest("PUT", sub(topic, name))[0] == 204
+    sent_ms = now_ms(broker)
     for number, age_s in enumerate((7_200, 7_200, 3_600, 0)):
-        metadata = {"publish_time": now_ms - 1_000 * age_s}
+        metadata = {"publish_time": sent_ms - 1_000 * age_s}
         raw.send_message(1, number, str(number).encode(), metadata=metadata)
         raw.expect("SEND_RECEIPT")
-    assert broker.rest("POST", f"{_sub(topic)}/expireMessages/9000") == (204, ""), "nothing is old enough"
-    assert broker.rest("POST", f"{_sub(topic)}/expireMessages/5000") == (204, "")
-    eventually(lambda: _backlog(broker, topic) == 2)
+    _expire(broker, f"{sub(topic)}/expireMessages/9000")
+    _expire(broker, f"{sub(topic)}/expireMessages/5000")
+    eventually(lambda: backlog(broker, topic) == 2)
     assert _rest(broker, topic) == ["2", "3"]
-    path = f"{topic_path(topic)}/all_subscription/expireMessages/2000"
-    assert broker.rest("POST", path) == (204, "")
-    eventually(lambda: (_backlog(broker, topic), _backlog(broker, topic, "t")) == (1, 1))
-    assert broker.rest("POST", f"{_sub(topic)}/skip_all")[0] == 204
-    status, answer = broker.rest("POST", f"{_sub(topic)}/expireMessages/1")
+    _expire(broker, f"{topic_path(topic)}/all_subscription/expireMessages/2000")
+    eventually(lambda: (backlog(broker, topic), backlog(broker, topic, "t")) == (1, 1))
+    assert broker.rest("POST", f"{sub(topic)}/skip_all")[0] == 204
+    status, answer = broker.rest("POST", f"{sub(topic)}/expireMessages/1")
     assert status == 409
     assert answer["reason"].startswith(f"Expire message by timestamp not issued on topic {topic} for subscription s")
 
 
 def test_expiring_to_a_position(broker: Broker) -> None:
     # covers TTL-8
-    topic, ids = _filled(broker, 6)
-    assert broker.rest("POST", f"{_sub(topic)}/expireMessages", _id(ids[1])) == (204, "")
-    eventually(lambda: _backlog(broker, topic) == 4)
-    assert broker.rest("POST", f"{_sub(topic)}/expireMessages", _id(ids[4], excluded=True)) == (204, "")
-    eventually(lambda: _backlog(broker, topic) == 2)
-    assert _rest(broker, topic) == ["4", "5"]
-    status, answer = broker.rest("POST", f"{_sub(topic)}/expireMessages", {**_id(ids[0]), "entryId": 99})
+    topic, ids = filled(broker, 6)
+    _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[1]))
+    eventually(lambda: backlog(broker, topic) == 4)
+    assert _rest(broker, topic) == ["2", "3", "4", "5"]
+    status, answer = broker.rest("POST", f"{sub(topic)}/expireMessages", {**id_of(ids[0]), "entryId": 99})
     assert (status, "invalid message position provided" in answer["reason"]) == (409, True)
 
 
-# ---- looking into -----------------------------------------------------------------------------------------------
+@pytest.mark.ours_only("TTL-8: 4.0.8 takes an excluded position for the one after it")
+def test_expiring_before_a_position(broker: Broker) -> None:
+    # covers TTL-8, admin-rest 1.6 (excluded)
+    topic, ids = filled(broker, 6)
+    _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[4], excluded=True))
+    assert backlog(broker, topic) == 2
+    _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[0], excluded=True))
+    assert _rest(broker, topic) == ["4", "5"]
 
 
-def test_peeking_moves_nothing(broker: Broker) -> None:
-    # covers CUR-15, admin-rest 1.7 position
-    topic, ids = _filled(broker, 4)
-    consumer = broker.client().subscribe(topic, "s", SHARED)
-    consumer.acknowledge(receive(consumer, 4)[1])
-    consumer.close()
-    eventually(lambda: _backlog(broker, topic) == 3)
-    for _ in range(2):
-        status, headers, body = _get(broker, f"{_sub(topic)}/position/1")
-        assert (status, body) == (200, b"0")
-        assert headers["x-pulsar-message-id"] == f"{ids[0].ledger_id()}:{ids[0].entry_id()}"
-        assert headers["x-pulsar-publish-time"]
-    assert _get(broker, f"{_sub(topic)}/position/2")[2] == b"2"
-    assert _get(broker, f"{_sub(topic)}/position/3")[2] == b"3"
-    status, answer = broker.rest("GET", f"{_sub(topic)}/position/4")
-    assert (status, answer["reason"]) == (404, "Message not found")
-    assert _backlog(broker, topic) == 3
+# ---- names -----------------------------------------------------------------------------------------------------------
 
 
-def test_peeking_with_a_name_that_nobody_knows_makes_the_subscription(broker: Broker) -> None:
-    # covers admin-rest 1.7 position
-    topic, _ = _filled(broker, 2)
-    assert _get(broker, f"{_sub(topic, 'new')}/position/2")[2] == b"1"
-    assert _backlog(broker, topic, "new") == 2
-
-
-def test_what_a_message_is_shown_with(broker: Broker) -> None:
-    # covers admin-rest 1.7 (headers)
-    topic = broker.topic()
-    client = broker.client()
-    client.subscribe(topic, "s").close()
-    producer = client.create_producer(topic, producer_name="me", compression_type=pulsar.CompressionType.LZ4)
-    producer.send(b"v" * 1_000, properties={"k": "1"}, partition_key="key", event_timestamp=1_700_000_000_000)
-    status, headers, body = _get(broker, f"{_sub(topic)}/position/1")
-    assert (status, body) == (200, b"v" * 1_000)
-    assert headers["x-pulsar-property"].replace(" ", "") == '{"k":"1"}'
-    assert headers["x-pulsar-partition-key"] == "key"
-    assert headers["x-pulsar-producer-name"] == "me"
-    assert headers["x-pulsar-sequence-id"] == "0"
-    assert headers["x-pulsar-is-encrypted"] == "false"
-    assert "x-pulsar-event-time" in headers
-    assert "x-pulsar-num-batch-message" not in headers
-
-
-def test_a_batch_is_shown_as_one(broker: Broker) -> None:
-    # covers admin-rest 1.7 (batches)
-    topic = broker.topic()
-    client = broker.client()
-    client.subscribe(topic, "s").close()
-    send_batched(client, topic, ["a", "b", "c"])
-    _, headers, body = _get(broker, f"{_sub(topic)}/position/1")
-    assert headers["x-pulsar-num-batch-message"] == "3"
-    assert headers["x-pulsar-property"] == "{}"
-    size = int.from_bytes(body[:4], "big")
-    assert body[4 + size : 4 + size + 1] == b"a"
-    assert headers["x-pulsar-batch-size"] == str(len(body))
-
-
-def test_a_message_by_its_id(broker: Broker) -> None:
-    # covers admin-rest 1.7 ledger/entry
-    topic, ids = _filled(broker, 3)
-    ledger = ids[1].ledger_id()
-    status, headers, body = _get(broker, f"{topic_path(topic)}/ledger/{ledger}/entry/{ids[1].entry_id()}")
-    assert (status, body) == (200, b"1")
-    assert headers["x-pulsar-message-id"] == f"{ledger}:{ids[1].entry_id()}"
-    status, answer = broker.rest("GET", f"{topic_path(topic)}/ledger/{ledger + 1_000_000}/entry/0")
-    assert (status, answer["reason"]) == (404, "Message id not found")
-    assert broker.rest("GET", f"{topic_path(broker.topic(partitions=2))}/ledger/1/entry/1")[0] == 405
-
-
-def test_examining(broker: Broker) -> None:
-    # covers admin-rest 1.7 examinemessage
-    topic, _ = _filled(broker, 4)
-    path = f"{topic_path(topic)}/examinemessage"
-    for query, expected in [
-        ("", b"3"),
-        ("?initialPosition=earliest", b"0"),
-        ("?initialPosition=earliest&messagePosition=2", b"1"),
-        ("?initialPosition=latest&messagePosition=2", b"2"),
-        ("?initialPosition=earliest&messagePosition=99", b"3"),
-        ("?initialPosition=earliest&messagePosition=0", b"0"),
-    ]:
-        assert _get(broker, path + query)[2] == expected, query
-    empty = broker.topic()
-    broker.client().subscribe(empty, "s").close()
-    status, answer = broker.rest("GET", f"{topic_path(empty)}/examinemessage")
-    assert (status, answer["reason"]) == (412, "Could not examine messages due to the total message is zero")
-
-
-def test_an_id_by_time_and_the_last_id(broker: Broker) -> None:
-    # covers admin-rest 1.7 messageid, lastMessageId; CUR-12, RD-3
-    topic, ids = _filled(broker, 3)
-    ledger, entry = ids[0].ledger_id(), ids[0].entry_id()
-    status, answer = broker.rest("GET", f"{topic_path(topic)}/messageid/1")
-    assert (status, answer["ledgerId"], answer["entryId"]) == (200, ledger, entry)
-    later_ms = _now_ms(broker) + 1_000_000
-    answer = broker.rest("GET", f"{topic_path(topic)}/messageid/{later_ms}")[1]
-    assert (answer["ledgerId"], answer["entryId"]) == (ledger, ids[2].entry_id() + 1)
-    status, answer = broker.rest("GET", f"{topic_path(topic)}/lastMessageId")
-    assert (status, answer["ledgerId"], answer["entryId"]) == (200, ledger, ids[2].entry_id())
-    send_batched(broker.client(), topic, ["a", "b", "c"])
-    answer = broker.rest("GET", f"{topic_path(topic)}/lastMessageId")[1]
-    assert (answer["entryId"], answer["batchIndex"]) == (ids[2].entry_id() + 1, 2)
-    empty = broker.topic()
-    broker.client().subscribe(empty, "s").close()
-    assert broker.rest("GET", f"{topic_path(empty)}/lastMessageId")[1]["entryId"] == -1
-    assert broker.rest("GET", f"{topic_path(topic)}/messageid/nonsense")[0] == 404
-
-
-@pytest.mark.parametrize("name", ["a sub", "ü%", "x/y"])
+@pytest.mark.parametrize("name", ["a sub", "ü", "x/y"])
 def test_a_subscription_with_any_name(broker: Broker, name: str) -> None:
     # covers T-8, T-10
-    topic, _ = _filled(broker, 3, name)
-    path = _sub(topic, urllib.request.quote(name, safe=""))
+    topic, _ = filled(broker, 3, name)
+    path = sub(topic, urllib.parse.quote(name, safe=""))
     assert broker.rest("POST", f"{path}/skip/1") == (204, "")
-    assert _backlog(broker, topic, name) == 2
+    assert backlog(broker, topic, name) == 2
     assert broker.rest("DELETE", path) == (204, "")

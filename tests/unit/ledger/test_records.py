@@ -8,6 +8,7 @@ from spark_pulsar.ledger import damage_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger.activity_records import CursorIdle
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import RECORD_TYPES, decode_record
@@ -20,6 +21,7 @@ EXAMPLES: list[r.Record] = [
     EntriesScattered(b"..abc", [7, 2**40, 7], [0, 9, 1], [2, 3, 4], [3, 4, 5]),
     EntriesScattered(b"ab", [7, 8], [0, 0], [0, 1], [1, 2], [1, 3]),
     r.CounterSet("names", 2**40),
+    CursorIdle(3, 1_700_000_000_000),
     r.TopicCreated(1, "persistent://a/b/ü", 1_700_000_000_000, {"k": "v", "": "w"}),
     r.TopicDeleted(1),
     r.TopicPropertiesSet(1, {}),
