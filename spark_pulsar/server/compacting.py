@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -43,7 +44,7 @@ _READ_ENTRIES: Final = 1_000
 _READ_BYTES: Final = 1024 * 1024
 _GATHERED_KEYS: Final = 20_000
 _CACHE_KIB: Final = 16 * 1024
-_GIVE_WAY_AFTER: Final = 64
+_GIVE_WAY_AFTER: Final = 128
 
 _TABLES: Final = """
 CREATE TABLE last (key TEXT PRIMARY KEY, ledger INTEGER, entry INTEGER, item INTEGER, is_empty INTEGER, chunks TEXT)
@@ -122,16 +123,19 @@ class Compactor:
 
     # Walking
 
-    def _entries(self) -> Iterator[_Found]:
-        """All entries that are to be compacted, oldest first."""
-        task = self._task
-        if task.compacted is not None:
-            ledger_id, end = task.compacted
+    def _compacted_before(self) -> Iterator[_Found]:
+        """What the compaction before this one left, oldest first."""
+        if self._task.compacted is not None:
+            ledger_id, end = self._task.compacted
             for run, index in self._walk(ledger_id, 0, end):
                 start = run.starts[index]
                 source_ledger, source_entry = SOURCE.unpack_from(run.buffer, start)
                 yield _Found(source_ledger, source_entry, run.buffer, start + SOURCE.size, run.ends[index])
-        for ledger_id, first, end in task.ledgers:
+
+    def _entries(self) -> Iterator[_Found]:
+        """All entries that are to be compacted, oldest first."""
+        yield from self._compacted_before()
+        for ledger_id, first, end in self._task.ledgers:
             for run, index in self._walk(ledger_id, first, end):
                 entry_id = run.first_entry_id + index
                 yield _Found(ledger_id, entry_id, run.buffer, run.starts[index], run.ends[index])
@@ -246,13 +250,24 @@ class Compactor:
 
     def _entries_left(self, left: Iterator[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, int], bytes, int]]:
         """(source, entry, messages it counts as) of every entry with something left."""
-        entries = self._entries()
+        compacted_before = self._compacted_before()
+        fresh_from = self._task.ledgers[0][:2] if self._task.ledgers else None
+        window: deque[EntryRun] = deque()
         for place, rows in groupby(left, key=lambda row: (row[0], row[1])):
             kept = {row[2] for row in rows}
-            found = next((each for each in entries if (each.ledger_id, each.entry_id) == place), None)
-            if found is None:
+            self._give_way()
+            if fresh_from is None or place < fresh_from:
+                found = next((each for each in compacted_before if (each.ledger_id, each.entry_id) == place), None)
+                entry = None if found is None else found.buffer[found.start : found.end]
+            else:
+                while window and (window[0].ledger_id != place[0] or window[0].end_entry_id <= place[1]):
+                    window.popleft()
+                if not window:
+                    window.extend(self._read(*place, _READ_ENTRIES, _READ_BYTES))
+                run = window[0] if window else None
+                entry = None if run is None or run.first_entry_id > place[1] else run.entry(place[1])
+            if entry is None:
                 raise CorruptMessage(f"entry {place[0]}:{place[1]} was there and is not any more")
-            entry = found.buffer[found.start : found.end]
             if NO_BATCH in kept:
                 messages = _messages_of(entry)
                 self._left += messages
