@@ -39,7 +39,7 @@ Read = Callable[[int, int, int, int], "list[EntryRun]"]
 """`Storage.read`."""
 
 BLOCK_BYTES: Final = 512 * 1024
-_BLOCK_ENTRIES: Final = 2_000
+BLOCK_ENTRIES: Final = 2_000
 _READ_ENTRIES: Final = 1_000
 _READ_BYTES: Final = 1024 * 1024
 _GATHERED_KEYS: Final = 20_000
@@ -96,6 +96,8 @@ class Compactor:
         self._task = task
         self._read = read
         self._is_stopped = is_stopped
+        self.block_entries = BLOCK_ENTRIES
+        """Most entries of a block."""
         self._gathered: dict[str, tuple[str, int, int, int, bool, str | None]] = {}
         self._seen = 0
         self._left = 0
@@ -242,7 +244,7 @@ class Compactor:
             ends.append(size)
             counts.append(messages)
             pieces += (SOURCE.pack(*place), entry)
-            if size >= BLOCK_BYTES or len(starts) >= _BLOCK_ENTRIES:
+            if size >= BLOCK_BYTES or len(starts) >= self.block_entries:
                 yield Block(source, b"".join(pieces), starts, ends, counts, (*last_place, _last_index(last)))
                 pieces, starts, ends, counts, size = [], [], [], [], 0
         if starts:

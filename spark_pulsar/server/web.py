@@ -31,9 +31,7 @@ class WebServer:
 
     def __init__(self, engine: Callable[[], Engine | None], binary_port: int) -> None:
         app = build_app(engine, binary_port)
-        config = uvicorn.Config(
-            app, loop="none", lifespan="off", log_level="warning", access_log=False, ws="none"
-        )
+        config = uvicorn.Config(app, loop="none", lifespan="off", log_level="warning", access_log=False, ws="none")
         self._server = _Uvicorn(config)
         self._task: asyncio.Task[None] | None = None
 

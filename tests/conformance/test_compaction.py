@@ -43,8 +43,13 @@ def _send_batch(client: pulsar.Client, topic: str, *pairs: Pair, **settings: obj
 def _compact(broker: Broker, topic: str) -> None:
     status, answer = broker.rest("PUT", f"{topic_path(topic)}/compaction")
     assert status == 204, answer
-    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/compaction")[1]["status"] != "RUNNING", timeout_s=30)
-    assert broker.rest("GET", f"{topic_path(topic)}/compaction")[1] == {"status": "SUCCESS", "lastError": ""}
+    _await_success(broker, topic)
+
+
+def _await_success(broker: Broker, topic: str) -> None:
+    path = f"{topic_path(topic)}/compaction"
+    eventually(lambda: broker.rest("GET", path)[1]["status"] != "RUNNING", timeout_s=30)
+    assert broker.rest("GET", path)[1] == {"status": "SUCCESS", "lastError": ""}
 
 
 def _view(client: pulsar.Client, topic: str, start: pulsar.MessageId = pulsar.MessageId.earliest) -> list[Any]:
@@ -228,8 +233,7 @@ def test_status_and_refusals_over_rest(broker: Broker) -> None:
     assert broker.rest("PUT", f"{topic_path(partitioned)}/compaction")[0] == 204
     assert broker.rest("GET", f"{topic_path(partitioned)}/compaction")[0] == 404
     for index in range(2):
-        path = f"{topic_path(partitioned)}-partition-{index}/compaction"
-        eventually(lambda path=path: broker.rest("GET", path)[1]["status"] == "SUCCESS", timeout_s=30)
+        _await_success(broker, f"{partitioned}-partition-{index}")
 
 
 def test_numbers_about_compaction(broker: Broker) -> None:

@@ -11,74 +11,12 @@ from spark_pulsar.broker.events import CompactionFailed
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.entries import build_entry, parse_entry
-from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, CommandSubscribe, MessageMetadata, SingleMessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, CommandSubscribe, MessageMetadata
+from tests.unit.broker.compacting import batch, compact, compacted_view, keyed, publish, status
 from tests.unit.broker.world import TOPIC, Client, World, positions_of
 
 MINUTE_MS = 60_000
-
-
-def keyed(key: str | None, value: str = "", **fields: Any) -> bytes:
-    """An entry of one message; with `fields` of its metadata."""
-    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **fields)
-    if key is not None:
-        metadata.partition_key = key
-    return build_entry(metadata, value.encode())
-
-
-def batch(*messages: tuple[str | None, str], codec: int = 0) -> bytes:
-    """An entry that is a batch."""
-    payload = b""
-    for key, value in messages:
-        single = SingleMessageMetadata(payload_size=len(value), partition_key=key)
-        payload += single.ByteSize().to_bytes(4, "big") + single.SerializeToString() + value.encode()
-    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
-    metadata.num_messages_in_batch, metadata.uncompressed_size = len(messages), len(payload)
-    if codec:
-        metadata.compression = codec  # type: ignore[assignment]
-    return build_entry(metadata, compress(codec, payload))  # type: ignore[arg-type]
-
-
-def publish(client: Client, *entries: bytes, messages: int = 1) -> list[Position]:
-    client.publish(1, *entries, messages=messages)
-    return [position for _, position in client.receipts()]
-
-
-def compact(world: World, topic: str = TOPIC) -> None:
-    world.ask(lambda core: compaction.request(core, core.topics[topic]))
-
-
-def status(world: World) -> str:
-    return compaction.status(world.core, world.core.topics[TOPIC])[0]
-
-
-def compacted_view(world: World, **more: Any) -> list[tuple[Position, list[str]]]:
-    """Positions, and payloads of the messages that are there, as a reader of the compacted view gets them."""
-    client = world.connect()
-    name = f"reader-{len(world.sessions)}"
-    client.open_consumer(name, permits=10_000, durable=False, read_compacted=True, **more)
-    deliveries = client.deliveries()
-    client.close()
-    texts: list[list[str]] = []
-    for each in deliveries:
-        for start, end in zip(each.starts, each.ends, strict=True):
-            texts.append(contents(each.buffer[start:end]))
-    return list(zip(positions_of(deliveries), texts, strict=True))
-
-
-def contents(entry: bytes) -> list[str]:
-    parsed = parse_entry(entry)
-    payload = bytes(parsed.payload)
-    if not parsed.metadata.HasField("num_messages_in_batch"):
-        return [payload.decode()]
-    found, at = [], 0
-    for _ in range(parsed.metadata.num_messages_in_batch):
-        size = int.from_bytes(payload[at : at + 4], "big")
-        single = SingleMessageMetadata.FromString(payload[at + 4 : at + 4 + size])
-        at += 4 + size + single.payload_size
-        found.append("-" if single.compacted_out else payload[at - single.payload_size : at].decode())
-    return found
 
 
 @pytest.fixture
@@ -101,8 +39,9 @@ def test_the_last_message_of_each_key_is_left(world: World, client: Client) -> N
     compact(world)
     assert status(world) == "SUCCESS"
     assert compacted_view(world) == [(at[1], ["b1"]), (at[2], ["a2"]), (at[5], [""])]
-    assert world.core.topics[TOPIC].state.compaction is not None
-    assert world.core.topics[TOPIC].state.compaction.removed == 3
+    compacted = world.state.topics_by_name[TOPIC].compaction
+    assert compacted is not None
+    assert compacted.removed == 3
     client.send(requests.flow(9, 100))
     assert len(positions_of(client.deliveries())) == 6, "others get everything (CMP-C4)"
 
@@ -240,9 +179,9 @@ def test_nothing_may_be_left(world: World, client: Client) -> None:
     assert [texts for _, texts in compacted_view(world)] == [["a1"]]
 
 
-def test_many_blocks_and_readers_that_begin_anywhere(world: World, client: Client, monkeypatch: Any) -> None:
+def test_many_blocks_and_readers_that_begin_anywhere(world: World, client: Client) -> None:
     # covers CMP-C4
-    monkeypatch.setattr("spark_pulsar.server.compacting._BLOCK_ENTRIES", 7)
+    world.block_entries = 7
     at: list[Position] = []
     for number in range(60):
         at += publish(client, keyed(f"k{number % 40}", f"v{number}"))
@@ -287,8 +226,8 @@ def test_what_is_not_compacted_yet_is_not_trimmed(world: World, client: Client) 
     assert [texts for _, texts in compacted_view(world)] == [["a1"], ["b1"], ["c1"]]
 
 
-def test_a_crash_leaves_what_was_there_before(world: World, client: Client, monkeypatch: Any) -> None:
-    monkeypatch.setattr("spark_pulsar.server.compacting._BLOCK_ENTRIES", 1)
+def test_a_crash_leaves_what_was_there_before(world: World, client: Client) -> None:
+    world.block_entries = 1
     publish(client, keyed("a", "a1"), keyed("b", "b1"))
     compact(world)
     publish(client, keyed("a", "a2"), keyed("c", "c1"))

@@ -24,7 +24,7 @@ from spark_pulsar.broker.events import (
 )
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.server.compacting import Block, Compactor
+from spark_pulsar.server.compacting import BLOCK_ENTRIES, Block, Compactor
 from spark_pulsar.server.session import Connection
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import requests
@@ -58,6 +58,8 @@ class World:
         self.disk_is_slow = False
         self.reads: list[fx.ReadEntries] = []
         self.compactions: dict[int, Compactor] = {}
+        self.block_entries = BLOCK_ENTRIES
+        """Most entries of a block of a compaction."""
         self._blocks: dict[int, Iterator[Block]] = {}
         self._reports: list[Event] = []
         self._durable: list[int] = []
@@ -146,6 +148,7 @@ class World:
                 self.reads.append(effect)
             elif isinstance(effect, fx.CompactTopic):
                 self.compactions[effect.token] = Compactor(effect, self.storage.read)
+                self.compactions[effect.token].block_entries = self.block_entries
                 self._blocks[effect.token] = self.compactions[effect.token].blocks()
                 self._compact(effect.token)
             elif isinstance(effect, fx.ContinueCompaction):
