@@ -1,9 +1,10 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check test-apache-pulsar crash-test bench proto format clean
+.PHONY: help setup demo test check test-clients test-apache-pulsar crash-test simulate bench proto format clean
 BIN := .venv/bin
 N ?= 20
 TESTS ?= tests
+SEEDS ?= 1..5000
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -29,8 +30,16 @@ test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
 	$(BIN)/python -m pytest tests/conformance tests/spark --broker=apache-pulsar
 
+test-clients:  ## Apache's own pulsar-admin against our broker and against a real Apache Pulsar (needs Maven)
+	@.ci/setup maven
+	$(BIN)/python -m pytest tests/clients
+	$(BIN)/python -m pytest tests/clients --broker=apache-pulsar
+
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py -s --timeout=0
+
+simulate: setup  ## histories of a broker in a world that goes wrong (make simulate SEEDS=1..5000, one: SEEDS=1234)
+	$(BIN)/python -m tests.simulation $(SEEDS)
 
 bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes part
 	@.ci/setup maven
