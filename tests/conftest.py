@@ -45,6 +45,8 @@ ROLLING: dict[str, object] = {
     "messageExpiryCheckIntervalInMinutes": 1,
     "backlogQuotaCheckIntervalInSeconds": 1,
     "preciseTimeBasedBacklogQuotaCheck": True,
+    "managedLedgerDefaultMarkDeleteRateLimit": 1000,
+    "managedLedgerCursorPositionFlushSeconds": 1,
     "brokerServiceCompactionMonitorIntervalInSeconds": 1,
 }
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
@@ -76,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @contextmanager
-def _started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None) -> Iterator[Broker]:
+def started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None) -> Iterator[Broker]:
+    """A broker of a kind with Pulsar's keys `conf` on top of the suite's own; for fixtures."""
     if kind == "ours":
         from spark_pulsar import broker_process
 
@@ -109,7 +112,7 @@ def broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             service_url, admin_url = running.split()
             shared = Broker("apache-pulsar", service_url, admin_url)
         else:
-            shared = stack.enter_context(_started(broker_kind, tmp_path_factory.mktemp("broker")))
+            shared = stack.enter_context(started(broker_kind, tmp_path_factory.mktemp("broker")))
             shared.process = None
         stack.callback(shared.close_since, 0)
         yield shared
@@ -123,7 +126,7 @@ def _own_scope(fixture_name: str, config: pytest.Config) -> Any:
 @pytest.fixture(scope=_own_scope)
 def own_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that the test may restart and kill; nobody else talks to it. Leave it running."""
-    with _started(broker_kind, tmp_path_factory.mktemp("own-broker")) as own:
+    with started(broker_kind, tmp_path_factory.mktemp("own-broker")) as own:
         yield own
         own.close_since(0)
 
@@ -131,7 +134,7 @@ def own_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="module")
 def limited_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose limits are low enough to be reached: see `LIMITS`."""
-    with _started(broker_kind, tmp_path_factory.mktemp("limited-broker"), LIMITS) as limited:
+    with started(broker_kind, tmp_path_factory.mktemp("limited-broker"), LIMITS) as limited:
         yield limited
         limited.close_since(0)
 
@@ -139,7 +142,7 @@ def limited_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def rolling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose ledgers are small and whose rules about them are looked at often: see `ROLLING`."""
-    with _started(broker_kind, tmp_path_factory.mktemp("rolling-broker"), ROLLING) as rolling:
+    with started(broker_kind, tmp_path_factory.mktemp("rolling-broker"), ROLLING) as rolling:
         yield rolling
         rolling.close_since(0)
 
