@@ -144,6 +144,9 @@ def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], di
         return fitting[0]
     if len(segments) > 2 and segments[:2] == ["admin", "v2"] and segments[2] in _NOT_BUILT:
         raise Refused(501, f"{method} /{'/'.join(segments)} is not built in this broker yet")
+    if segments[:2] == ["admin", "namespaces"] and len(segments) > 4:  # how pulsar-admin asks about three parts
+        name = "/".join(segments[2:5])
+        raise Refused(404, f"{name} is no namespace: want <tenant>/<namespace>, or the same command for topics")
     raise Refused(404, f"There is nothing at /{'/'.join(segments)}")
 
 

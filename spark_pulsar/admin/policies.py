@@ -259,15 +259,6 @@ async def _delete_topic_quota(call: Call) -> Response:
     return await call.change(change)
 
 
-async def _quota_of_three_parts(call: Call) -> Response:
-    name = "/".join(call.parts[part] for part in ("tenant", "namespace", "topic"))
-    raise Refused(
-        404,
-        f"{name} is no namespace: set the backlog quota of {call.namespace}, or with the topic commands that of "
-        f"persistent://{name}",
-    )
-
-
 _NAMESPACE: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 _TOPIC: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
@@ -286,7 +277,6 @@ ROUTES: Final[Routes] = (
     *_routes(),
     (f"{_NAMESPACE}/backlogQuotaMap", {"GET": _get_namespace_quotas}),
     (f"{_NAMESPACE}/backlogQuota", {"POST": _set_namespace_quota, "DELETE": _delete_namespace_quota}),
-    (f"{_NAMESPACE}/{{topic}}/backlogQuota", {"POST": _quota_of_three_parts, "DELETE": _quota_of_three_parts}),
     (f"{_TOPIC}/backlogQuotaMap", {"GET": _get_topic_quotas}),
     (f"{_TOPIC}/backlogQuota", {"POST": _set_topic_quota, "DELETE": _delete_topic_quota}),
     (
