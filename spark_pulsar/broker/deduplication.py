@@ -6,7 +6,7 @@ ahead of the disk here as everywhere: a repeated entry whose first copy is still
 copy is on disk (row 19 of section 21; Apache Pulsar refuses it: DED-4). When writing fails the broker starts again
 from the disk, and what was not written is not known (DED-5).
 
-A run whose ids rise above the last one is judged by one look at its first id; only others are taken apart.
+A run that is all new is told by its first id and by counting up from it; only others are taken apart.
 """
 
 from __future__ import annotations
@@ -104,12 +104,28 @@ def last_sequence_id(topic: Topic, producer_name: str) -> int:
     return topic.state.sequences.get(producer_name, NOTHING_SENT)
 
 
+def record_if_new(core: Core, producer: Producer, sends: SendRun) -> SequencesReached | None:
+    """The record for a run that is all new, as nearly every one is; None when it must be judged."""
+    topic, name, lows = producer.topic, producer.name, sends.sequence_ids
+    known = topic.state.sequences
+    last = known.get(name)
+    if last is None:
+        _make_room(core, topic, name)
+    elif lows[0] <= last:
+        return None
+    if sends.flags & CHUNK or not _rises(lows, sends.highest_sequence_ids, sends.message_counts):
+        return None
+    highs = sends.highest_sequence_ids
+    high = lows[-1] + sends.message_counts[-1] - 1
+    if highs is not None and highs[-1] > high:
+        high = highs[-1]
+    return SequencesReached((topic.state.topic_id,), (name,), (high,))
+
+
 def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdict, SendRun]]:
-    """What becomes of a run, as stretches in their order."""
+    """What becomes of any run, as stretches in their order."""
     last = topic.state.sequences.get(producer_name, _BELOW_ALL)
     lows = sends.sequence_ids
-    if lows[0] > last and not sends.flags & CHUNK and _rises(lows, sends.highest_sequence_ids, sends.message_counts):
-        return [(Verdict.NEW, sends)]
     stretches: list[tuple[Verdict, SendRun]] = []
     begun, current = 0, None
     for index in range(len(lows)):
@@ -129,20 +145,15 @@ def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdic
     return stretches
 
 
-def reached(core: Core, producer: Producer, sends: SendRun) -> SequencesReached | None:
-    """The record for new entries of one producer; None for chunks without an end, which say nothing (DED-8)."""
-    topic = producer.topic
-    high = _BELOW_ALL
+def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | None:
+    """The record for a stretch that was judged to be new; None for chunks without an end, which say nothing (DED-8)."""
+    last = len(sends) - 1
     if sends.flags & CHUNK:
-        for index in range(len(sends)):
-            if _is_last_chunk(sends, index):
-                high = max(high, _ids(sends, index)[1])
-        if high == _BELOW_ALL:
-            return None
-    else:
-        high = _ids(sends, len(sends) - 1)[1]
-    _make_room(core, topic, producer.name)
-    return SequencesReached((topic.state.topic_id,), (producer.name,), (high,))
+        while last >= 0 and not _is_last_chunk(sends, last):
+            last -= 1
+    if last < 0:
+        return None
+    return SequencesReached((producer.topic.state.topic_id,), (producer.name,), (_ids(sends, last)[1],))
 
 
 def reached_in_sweep(
@@ -176,13 +187,17 @@ def mixed_batch_error(producer: Producer) -> PulsarError:
 
 def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[int]) -> bool:
     """Whether every entry's ids lie above those of the entry before it."""
+    first, each = lows[0], counts[0]
+    number = len(lows)
     if lows[-1] + counts[-1] >= _ABOVE_ALL:
         return False
-    if len(lows) == 1:
-        return highs is None
-    if highs is None:
-        return all(map(le, map(add, lows, counts), lows[1:]))
-    return highs[-1] < _ABOVE_ALL and all(map(le, lows, highs)) and all(map(lt, highs, lows[1:]))
+    if highs is not None:
+        return highs[-1] < _ABOVE_ALL and all(map(le, lows, highs)) and all(map(lt, highs, lows[1:]))
+    if number == 1:
+        return True
+    if counts.count(each) == number and lows == list(range(first, first + number * each, each)):
+        return True
+    return all(map(le, map(add, lows, counts), lows[1:]))
 
 
 def _ids(sends: SendRun, index: int) -> tuple[int, int]:

@@ -225,10 +225,15 @@ def take(core: Core, producer: Producer, sends: SendRun) -> None:
     if not producer.topic.deduplicates:
         _store(core, producer, sends)
         return
+    record = deduplication.record_if_new(core, producer, sends)
+    if record is not None:
+        _store(core, producer, sends)
+        core.append(record)
+        return
     for verdict, part in deduplication.judge(producer.topic, producer.name, sends):
         if verdict is Verdict.NEW:
             _store(core, producer, part)
-            record = deduplication.reached(core, producer, part)
+            record = deduplication.record_of_judged(producer, part)
             if record is not None:
                 core.append(record)
         elif verdict is Verdict.DUPLICATE:

@@ -93,10 +93,14 @@ class SequencesForgotten(DeclaredRecord):
 
 def _sequences_reached(state: DurableState, record: SequencesReached) -> None:
     topics, dirty = state.topics, state.dirty["sequences"]
-    if not topics.keys() >= set(record.topic_ids):
-        raise InvalidRecord(f"sequence ids of a topic of {record.topic_ids} that does not exist")
-    for topic_id, producer, sequence_id in zip(record.topic_ids, record.producers, record.sequence_ids, strict=True):
-        topics[topic_id].sequences[producer] = sequence_id
+    topic_ids, producers, sequence_ids = record.topic_ids, record.producers, record.sequence_ids
+    if len(topic_ids) > 1 and not topics.keys() >= set(topic_ids):
+        raise InvalidRecord(f"sequence ids of a topic of {topic_ids} that does not exist")
+    for topic_id, producer, sequence_id in zip(topic_ids, producers, sequence_ids, strict=True):
+        topic = topics.get(topic_id)
+        if topic is None:
+            raise InvalidRecord(f"sequence ids of topic {topic_id}, which does not exist")
+        topic.sequences[producer] = sequence_id
         dirty.add((topic_id, producer))
 
 
