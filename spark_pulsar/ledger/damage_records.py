@@ -37,9 +37,15 @@ class Damage(NamedTuple):
         """Whether the entry is among those that cannot be read."""
         return ledger_id == self.ledger_id and self.first <= entry_id < self.end
 
+    @property
+    def loss(self) -> str:
+        """What is lost, in words."""
+        if self.end == self.first:
+            return "its last changes may be lost"
+        return f"entries {self.ledger_id}:{self.first} to {self.ledger_id}:{self.end - 1} are lost"
+
     def __str__(self) -> str:
-        entries = f"entries {self.ledger_id}:{self.first} to {self.ledger_id}:{self.end - 1} are lost"
-        return f"{self.place}: {self.text}; {entries if self.end > self.first else 'its last changes may be lost'}"
+        return f"{self.loss} ({self.place}: {self.text})"
 
 
 @dataclass(frozen=True, slots=True)

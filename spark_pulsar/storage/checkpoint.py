@@ -80,7 +80,7 @@ class Checkpoint:
             [(busy, _, _)] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error:
             return False
-        return busy == 0
+        return int(busy) == 0
 
     def create(self) -> None:
         """Make the tables and the mark of an empty journal."""

@@ -9,20 +9,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import EntriesDropped, LedgersTrimmed, Record
 from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageDamaged, StorageError, StorageFailed
 
+from .adoption import adopt_segments, find_short_files, remove_leftovers
 from .background import Background
-from .checkpoint import Checkpoint, JournalMark
+from .checkpoint import Checkpoint, CommitUncertain, JournalMark
 from .disk import Disk
 from .journal import Journal
 from .journal_reader import JournalReader
 from .layout import Layout, take_lock
 from .ledger_files import Extent, LedgerFiles
-from .recovery import Replay, replay
+from .lost_entries import LostEntries
+from .recovery import recover
 from .run_index import RunIndex
 from .segments import SEGMENT_BYTES, Segment, SegmentFiles
 from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
@@ -41,15 +44,22 @@ class FileStorage:
     """One open data directory. See `spark_pulsar.ledger.storage.Storage` for what each method promises."""
 
     def __init__(
-        self, layout: Layout, disk: Disk, lock_fd: int, on_failed: Callable[[StorageFailed], None] | None
+        self,
+        layout: Layout,
+        disk: Disk,
+        lock_fd: int,
+        on_failed: Callable[[StorageFailed], None] | None,
+        on_trouble: Callable[[Exception], None] | None,
     ) -> None:
         self._layout = layout
         self._disk = disk
         self._lock_fd = lock_fd
         self._on_failed = on_failed
+        self._on_trouble = on_trouble
         self._lock = threading.Lock()
         self._index = RunIndex()
         self._files = LedgerFiles(disk, layout)
+        self._lost = LostEntries()
         self._reader = JournalReader(disk, layout, _KEPT_COLUMNS)
         self._checkpoint: Checkpoint
         self._journal: Journal
@@ -71,15 +81,21 @@ class FileStorage:
         data_dir: str | os.PathLike[str],
         *,
         on_failed: Callable[[StorageFailed], None] | None = None,
+        on_trouble: Callable[[Exception], None] | None = None,
         sync_data: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
         disk: Disk | None = None,
     ) -> tuple[Self, DurableState]:
         """Open a data directory, making it if it does not exist, and recover its state.
 
-        `on_failed` is told once when writing fails. With `sync_data=False` (Pulsar's journalSyncData) records count as
-        durable when the system has them: kill -9 loses nothing, power loss loses the newest. Raises StorageLocked,
-        StorageVersionUnknown, StorageDamaged, or StorageError when the directory cannot be used.
+        `on_failed` is told once when writing fails. `on_trouble` is told, by a thread, why a checkpoint failed: it is
+        tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged records, so that
+        the next one passes over them. With `sync_data=False` (Pulsar's journalSyncData) records count as durable when
+        the system has them: kill -9 loses nothing, power loss loses the newest.
+
+        Damage is noted in the topics it concerns (`TopicState.damages`), which are read-only until it is accepted.
+        Raises StorageLocked, StorageVersionUnknown, StorageDamaged when the checkpoint itself is damaged, or
+        StorageError when the directory cannot be used.
         """
         layout = Layout(Path(data_dir))
         disk = disk or Disk()
@@ -89,7 +105,7 @@ class FileStorage:
             raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
         lock_fd = take_lock(layout)
         try:
-            storage = cls(layout, disk, lock_fd, on_failed)
+            storage = cls(layout, disk, lock_fd, on_failed, on_trouble)
             state = storage._recover(sync_data, segment_bytes)
         except OSError as error:
             os.close(lock_fd)
@@ -107,58 +123,29 @@ class FileStorage:
             if is_new:
                 self._checkpoint.create()
                 layout.write_version(disk)
+            may_reuse = self._checkpoint.empty_log()
             state, self._mark, self._files.extents = self._checkpoint.load()
-            replayed = replay(layout, self._mark, state, self._index, self._report)
-            self._check_ledger_files(state)
+            recovered = recover(layout, self._mark, state, self._files.extents, self._index, self._report)
+            damages = recovered.damages + find_short_files(disk, layout, state, self._files.extents)
+            remove_leftovers(disk, layout, self._files.extents, self._report)
+            # The next checkpoint removes the files of ledgers trimmed since the last one.
+            self._trimmed = not state.ledgers.keys() >= self._files.extents.keys()
         except BaseException:
             self._checkpoint.close()
             raise
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
-        current = self._adopt(replayed)
+        replay = recovered.replay
+        current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
         self._background = Background()
         self._journal = Journal(
-            disk, self._segments, self._index, self._lock, replayed.last_group, current, self._fail, self._tend
+            disk, self._segments, self._index, self._lock, replay.last_group, current, self._fail, self._tend
         )
+        self._lost.learn(state)
+        if damages:
+            for damage in damages:
+                state.apply(damage)
+            self.submit(damages)
         return state
-
-    def _adopt(self, replayed: Replay) -> Segment | None:
-        """Open what replay found; the segment to go on writing to, None when a new one must be begun."""
-        layout, files = self._layout, self._segments
-        old = {number: path for number, path in layout.segments().items() if number < self._mark.first_segment}
-        numbers = [*layout.segments()]
-        spares = dict(layout.spares())
-        for number, path in old.items():
-            spares[number] = layout.spare(number)
-            self._disk.rename(path, spares[number])
-        for replayed_segment in replayed.segments:
-            path, header = replayed_segment.path, replayed_segment.header
-            fd = self._disk.open(path, os.O_RDWR)
-            segment = Segment(path, fd, header.size, header.number, header.salt, replayed_segment.end)
-            segment.write_at = replayed_segment.end
-            segment.group_offsets.extend(replayed_segment.group_offsets)
-            files.live[header.number] = segment
-        files.adopt(spares, numbers)
-        if not replayed.segments or replayed.cut:
-            return None
-        last = replayed.segments[-1].header
-        return files.live[last.number] if last.synced == files.synced else None
-
-    def _check_ledger_files(self, state: DurableState) -> None:
-        """Every extent has its file; a file without an extent was left by a crash and goes."""
-        known = state.ledger_ids()
-        paths = self._layout.ledger_files()
-        for ledger_id, extent in self._files.extents.items():
-            path = self._layout.ledger(ledger_id)
-            size = path.stat().st_size if ledger_id in paths else 0
-            if size < extent.size:
-                text = f"{extent.size} bytes of settled entries were durable, {size} are there"
-                raise StorageDamaged(self._layout.relative(path), size, text)
-            # The next checkpoint removes the files of ledgers trimmed since the last one.
-            self._trimmed |= ledger_id not in known
-        for ledger_id, path in paths.items():
-            if ledger_id not in self._files.extents:
-                self._disk.remove(path)
-                self._report.notes.append(f"{self._layout.relative(path)}: removed, its settling was never finished")
 
     @property
     def report(self) -> RecoveryReport:
@@ -185,13 +172,20 @@ class FileStorage:
         for record in records:
             if type(record) is LedgersTrimmed:
                 self._trimmed = True
+            elif type(record) is TopicDamaged:
+                self._lost.note(record)
         self._journal.submit(records, on_durable)
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""
         runs: list[EntryRun] = []
         while max_entries > 0 and (max_bytes > 0 or not runs):
-            run = self._read_one(ledger_id, entry_id)
+            try:
+                run = self._read_one(ledger_id, entry_id)
+            except StorageDamaged:
+                if runs:
+                    break  # what is readable before it first
+                raise
             if run is None:
                 break
             if runs and (run.first_entry_id != entry_id or run.ends[0] - run.starts[0] > max_bytes):
@@ -206,6 +200,8 @@ class FileStorage:
     def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:
         """The stored run at or after the entry, cut to begin with it."""
         passed: Extent | None = None
+        if self._lost:
+            self._lost.check(ledger_id, entry_id)
         while True:
             # File or journal is decided in one look: settling moves entries from one to the other between two.
             with self._lock:
@@ -225,13 +221,14 @@ class FileStorage:
             except FileNotFoundError:
                 return None
             if run is not None:
-                return run
+                return self._lost.before(run) if self._lost else run
             passed = extent
         try:
             run = self._reader.read(segment, ledger_id, place)
         finally:
             self._release(segment)
-        return run.slice(entry_id, run.end_entry_id)
+        run = run.slice(entry_id, run.end_entry_id)
+        return self._lost.before(run) if self._lost else run
 
     def _release(self, segment: Segment) -> None:
         with self._lock:
@@ -285,16 +282,20 @@ class FileStorage:
     def _settle(self, plan: SettlePlan) -> None:
         """In the background: copy, commit, switch readers over, recycle."""
         segments = list(self._segments.live.values())
-        settler = Settler(self._disk, self._layout, segments, lambda: self._closing)
+        extents = self._files.extents
+        settler = Settler(self._disk, self._layout, segments, extents, self._lost, lambda: self._closing)
         try:
-            extents = settler.settle(plan, self._files.extents)
-            self._commit(plan, extents)
+            self._commit(plan, settler.settle(plan))
             self.settle_error = None
         except SettlingStopped:
             pass
+        except CommitUncertain as error:
+            self._give_up(error)
         except Exception as error:  # noqa: BLE001 - whatever it was, the journal still has everything
             self.settle_error = error
             self._not_before = time.monotonic() + _RETRY_S
+            if self._on_trouble is not None:
+                self._on_trouble(error)
         finally:
             self._running = False
 
@@ -347,6 +348,13 @@ class FileStorage:
                 self._segments.prepare_spare()
 
         self._background.put(work)
+
+    def _give_up(self, error: OSError) -> None:
+        """Nobody knows what a reader of the checkpoint would find: only opening again tells."""
+        failure = StorageFailed(f"storing the checkpoint failed: {error}")
+        failure.__cause__ = error
+        self._journal.failure = failure
+        self._fail(failure)
 
     def _fail(self, error: StorageFailed) -> None:
         if self._on_failed is not None:

@@ -14,7 +14,7 @@ _SCATTERED: Final = 1 << 31
 
 class RunPlace(NamedTuple):
     """Where entries of a ledger stand: the first, one past the last, and segment, offset and length of the body of
-    their record. In a scattered record entries of other ledgers stand too."""
+    their record; a length of 0: they are lost. In a scattered record entries of other ledgers stand too."""
 
     first: int
     end: int
@@ -49,6 +49,17 @@ class LedgerRuns:
         place, length = self.places[index], self.lengths[index]
         segment, offset = place >> _OFFSET_BITS, place & _OFFSET_MASK
         return RunPlace(firsts[index], end, segment, offset, length & ~_SCATTERED, bool(length & _SCATTERED))
+
+    def fill_gap(self, first: int, segment: int, offset: int) -> None:
+        """Entries up to `first`, exclusive, are lost: a run of length 0 stands for them."""
+        if self.firsts and self.end < first:
+            self.add(self.end, first, segment, offset, 0)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """First and end of the runs that are there, rising."""
+        ends = [*self.firsts[1:], self.end]
+        columns = zip(self.firsts, ends, self.lengths, strict=True)
+        return [(first, end) for first, end, length in columns if length]
 
     def index_of(self, entry_id: int) -> int:
         """The index of the run that holds the entry, or of the first run after it; the count when it is at the end."""
@@ -89,6 +100,12 @@ class RunIndex:
         if runs is None:
             runs = self.ledgers[ledger_id] = LedgerRuns()
         runs.add(first, end, segment, offset, length)
+
+    def fill_gap(self, ledger_id: int, first: int, segment: int, offset: int) -> None:
+        """Entries between the ledger's last run and `first` are lost."""
+        runs = self.ledgers.get(ledger_id)
+        if runs is not None:
+            runs.fill_gap(first, segment, offset)
 
     def add_scattered(
         self, ledger_ids: Sequence[int], entry_ids: Sequence[int], segment: int, offset: int, length: int

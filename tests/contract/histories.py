@@ -12,6 +12,7 @@ from spark_pulsar.ledger import damage_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger.activity_records import CursorIdle
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
@@ -59,6 +60,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                         "redelivered": cursor.redelivered,
                         "properties": cursor.properties,
                         "created": cursor.created_ms,
+                        "idle since": cursor.idle_since_ms,
                         "backlog": cursor.backlog(),
                     }
                     for cursor in topic.cursors.values()
@@ -76,11 +78,13 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
 class History:
     """Makes random valid records for a state and applies them; remembers every entry it appended.
 
-    `entries[ledger_id]` is the list of the entries' bytes; entry contents are unique.
+    `entries[ledger_id]` is the list of the entries' bytes; entry contents are unique. With `losing`, entries are
+    declared lost that a storage would still have.
     """
 
-    def __init__(self, state: DurableState, seed: int) -> None:
+    def __init__(self, state: DurableState, seed: int, *, losing: bool = False) -> None:
         self.state = state
+        self._losing = losing
         self.random = Random(seed)
         self.entries: dict[int, list[bytes]] = {}
         self.counts: dict[int, list[int]] = {}
@@ -212,6 +216,8 @@ class History:
             return [cr.CursorRedelivered(cursor_id, ranges)]
         if choice < 0.94:
             return [cr.CursorReset(cursor_id, ledger_id, first - 1)]
+        if choice < 0.955:
+            return [CursorIdle(cursor_id, self.random.choice((-1, self._now_ms)))]
         if choice < 0.97:
             return [cr.CursorPropertiesSet(cursor_id, {self._name(): ""})]
         return [cr.CursorDeleted(cursor_id)]
@@ -236,8 +242,8 @@ class History:
             return [self._document()]
         if choice == 6 and self.random.random() < 0.5:
             return [sr.SequencesForgotten(topic_id, self.random.choice(((), ("p",), ("q-ü", "unknown"))))]
-        lost = self._range(topic_id) if choice == 7 else None
-        if lost is not None:
+        if choice == 7:
+            lost = (self._range(topic_id) if self._losing else None) or (-1, 0, 0)
             found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
             return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
         return [r.CounterSet("names", self._names)]

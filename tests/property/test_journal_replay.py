@@ -51,7 +51,7 @@ def test_rows_and_replay_equal_the_live_state(block_shift: int, seed: int, momen
 
 
 def _rows_and_replay(seed: int, moments: list[int]) -> None:
-    history = History(DurableState(), seed)
+    history = History(DurableState(), seed, losing=True)
     tables = Tables()
     after: list[Record] = []
     for moment in moments:

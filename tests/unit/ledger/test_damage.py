@@ -30,7 +30,7 @@ def test_damage_is_noted_once_and_says_where_it_is(state: DurableState) -> None:
     topic = state.topics[1]
     assert topic.damages == [Damage(1, 3, 6, "journal/1:99", "a group fails its checksum")]
     assert topic.damage is not None
-    assert str(topic.damage) == "journal/1:99: a group fails its checksum; entries 1:3 to 1:5 are lost"
+    assert str(topic.damage) == "entries 1:3 to 1:5 are lost (journal/1:99: a group fails its checksum)"
     assert [topic.damage.holds(1, entry_id) for entry_id in (2, 3, 5, 6)] == [False, True, True, False]
     assert not topic.damage.holds(2, 4)
     # Until it is accepted, cursors stop at it.

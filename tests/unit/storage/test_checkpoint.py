@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.snapshot import TABLES, Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
@@ -24,8 +25,9 @@ def layout(tmp_path: Path) -> Layout:
 
 def filled(layout: Layout) -> DurableState:
     history = History(DurableState(), 5)
-    for _ in range(60):
+    for _ in range(200):
         history.submit(4)
+    history.state.apply(TopicDamaged(next(iter(history.state.topics)), -1, 0, 0, "journal/1:2", "text"))
     checkpoint = Checkpoint(layout)
     checkpoint.create()
     checkpoint.commit(take_dirty_rows(history.state), JournalMark(17, 3), {4: Extent(0, 9, 1000, True)})
