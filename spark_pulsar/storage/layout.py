@@ -19,7 +19,7 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLoc
 
 from .disk import Disk
 
-VERSION_TEXT: Final = "spark-pulsar data directory, layout 1\n"
+VERSION_TEXT: Final = "spark-pulsar data directory, layout 2\n"
 JOURNAL_SUFFIX: Final = ".journal"
 LEDGER_SUFFIX: Final = ".ledger"
 SPARE_PREFIX: Final = "spare-"

@@ -169,7 +169,7 @@ def lost_entries(root: Path, recorded: Recorded, place: tuple[str, int]) -> set[
     lost = set()
     for storage, state in opened(root):
         topic = state.topics.get(1)
-        if topic is None or not topic.ledger.ledgers:
+        if topic is None or 1 not in topic.ledger.ledgers:
             return set(range(len(recorded.entries)))
         known = topic.ledger.ledgers[1].entries
         lost = set(range(known, len(recorded.entries)))

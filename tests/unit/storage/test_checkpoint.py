@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.damage_records import TopicDamaged
+from spark_pulsar.ledger.records import PartitionedTopicSet
 from spark_pulsar.ledger.snapshot import TABLES, Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
@@ -27,6 +28,7 @@ def filled(layout: Layout) -> DurableState:
     history = History(DurableState(), 5)
     for _ in range(200):
         history.submit(4)
+    history.state.apply(PartitionedTopicSet("one of each", 3, {}))
     history.state.apply(TopicDamaged(next(iter(history.state.topics)), -1, 0, 0, "journal/1:2", "text"))
     checkpoint = Checkpoint(layout)
     checkpoint.create()
