@@ -171,7 +171,8 @@ class Cursor:
                 later.append((ledger_id, first, end))
         if later:
             self._acknowledge_later(later)
-        self.absorb()
+        if self.acked:
+            self.absorb()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, bits: int) -> None:
         """AND a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3)."""
@@ -232,8 +233,7 @@ class Cursor:
         ledger_id, entry_id = position
         self.mark_delete = position
         acked = self.acked
-        first = acked.first()
-        if first is not None and first <= position:
+        if acked and (acked.first() or position) <= position:
             for older in acked.ledgers_through(ledger_id):
                 end = entry_id + 1 if older == ledger_id else _BEYOND
                 self.changed_blocks.update((older, block) for block in acked.blocks(older, 0, end, BLOCK_SHIFT))
@@ -241,6 +241,8 @@ class Cursor:
             cut = acked.next_range(ledger_id, entry_id)
             if cut is not None and cut[0] == entry_id + 1:
                 self.changed_blocks.add((ledger_id, cut[0] >> BLOCK_SHIFT))
+        if not (self.batch_sets or self.redelivered):
+            return
         # Per-entry tables hold nothing at or before the old mark-delete position.
         passed_from = old_entry + 1 if old_ledger == ledger_id else 0
         for table in (self.batch_sets, self.redelivered):
