@@ -144,14 +144,23 @@ class Compactor:
 
     def _walk(self, ledger_id: int, first: int, end: int) -> Iterator[tuple[EntryRun, int]]:
         while first < end:
-            runs = self._read(ledger_id, first, min(_READ_ENTRIES, end - first), _READ_BYTES)
-            if not runs:
-                return
-            for run in runs:
+            for run in self._read_all(ledger_id, first, min(_READ_ENTRIES, end - first)):
                 for index in range(min(len(run.starts), end - run.first_entry_id)):
                     self._give_way()
                     yield run, index
                 first = run.end_entry_id
+
+    def _read_all(self, ledger_id: int, entry_id: int, max_entries: int) -> list[EntryRun]:
+        """Entries that are there, none left out: what is compacted is kept until it is done."""
+        runs = self._read(ledger_id, entry_id, max_entries, _READ_BYTES)
+        expected = entry_id
+        for run in runs:
+            if run.first_entry_id != expected:
+                break
+            expected = run.end_entry_id
+        if expected == entry_id or len(runs) == 0 or expected != runs[-1].end_entry_id:
+            raise CorruptMessage(f"entry {ledger_id}:{expected} is not where it should be")
+        return runs
 
     def _give_way(self) -> None:
         """Let a waiting thread have the interpreter now and then."""
@@ -259,17 +268,14 @@ class Compactor:
             kept = {row[2] for row in rows}
             self._give_way()
             if fresh_from is None or place < fresh_from:
-                found = next((each for each in compacted_before if (each.ledger_id, each.entry_id) == place), None)
-                entry = None if found is None else found.buffer[found.start : found.end]
+                found = next(each for each in compacted_before if (each.ledger_id, each.entry_id) == place)
+                entry = found.buffer[found.start : found.end]
             else:
                 while window and (window[0].ledger_id != place[0] or window[0].end_entry_id <= place[1]):
                     window.popleft()
                 if not window:
-                    window.extend(self._read(*place, _READ_ENTRIES, _READ_BYTES))
-                run = window[0] if window else None
-                entry = None if run is None or run.first_entry_id > place[1] else run.entry(place[1])
-            if entry is None:
-                raise CorruptMessage(f"entry {place[0]}:{place[1]} was there and is not any more")
+                    window.extend(self._read_all(*place, _READ_ENTRIES))
+                entry = window[0].entry(place[1])
             if NO_BATCH in kept:
                 messages = _messages_of(entry)
                 self._left += messages

@@ -6,7 +6,9 @@ from typing import Any
 
 import pulsar
 import pytest
+from typer.testing import CliRunner
 
+from spark_pulsar.cli.main import app
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import position, receive, receive_texts, send_all, texts
@@ -221,6 +223,21 @@ def test_the_table_view_of_the_official_client(broker: Broker) -> None:
     view.close()
 
 
+def test_commands_of_compaction(broker: Broker) -> None:
+    # covers admin-rest.md 5.2
+    topic = _topic(broker)
+
+    def admin(command: str) -> str:
+        answer = CliRunner().invoke(app, ["admin", "--admin-url", broker.admin_url, "topics", *command.split(), topic])
+        assert answer.exit_code == 0, answer.output
+        return answer.output.strip()
+
+    assert admin("compaction-status") == f"Compaction has not been run for {topic} since broker startup"
+    _send(broker.client().create_producer(topic), ("a", "1"), ("a", "2"))
+    assert admin("compact") == f"Topic compaction requested for {topic}."
+    assert admin("compaction-status -w") == "Compaction was a success"
+
+
 def test_status_and_refusals_over_rest(broker: Broker) -> None:
     # covers CMP-C6, admin-rest.md 1.8
     topic = _topic(broker)
@@ -266,7 +283,7 @@ def test_a_threshold_compacts_by_itself(rolling_broker: Broker) -> None:
 def test_a_kill_in_the_middle_leaves_one_view_or_the_other(own_broker: Broker) -> None:
     # covers CMP-C4
     topic, client = _topic(own_broker), own_broker.client(operation_timeout_seconds=60)
-    producer = client.create_producer(topic)
+    producer = client.create_producer(topic, block_if_queue_full=True)
     for number in range(3_000):
         producer.send_async(str(number).encode(), None, partition_key=f"k{number % 100}")
     producer.flush()
