@@ -24,6 +24,7 @@ from spark_pulsar.wire.replies import refusal
 from . import (
     acks,
     compaction,
+    damage,
     deduplication,
     events,
     last_id,
@@ -122,6 +123,7 @@ class Broker:
             events.EntriesCompacted: self._bound(compaction.on_entries),
             events.CompactionEnded: self._bound(compaction.on_ended),
             events.CompactionFailed: self._bound(compaction.on_failed),
+            events.EntriesLost: self._bound(damage.on_entries_lost),
             events.SessionOpened: self._bound(sessions.on_opened),
             events.SessionClosed: self._bound(sessions.on_closed),
             events.WritingPaused: self._bound(sessions.on_writing_paused),

@@ -6,7 +6,7 @@ those by their leading bytes. Everything else arrives as the parsed command.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -121,6 +121,15 @@ class ReadFailed:
 
 
 @dataclass(slots=True)
+class EntriesLost:
+    """Storage found that entries, as (ledger id, first, end), cannot be read any more, and where and why."""
+
+    spans: Sequence[tuple[int, int, int]]
+    place: str
+    text: str
+
+
+@dataclass(slots=True)
 class Requested:
     """The admin API asks for a change of state; `request` runs inside the core, at its place in the order."""
 
@@ -170,6 +179,7 @@ Event = (
     | RecordsDurable
     | EntriesRead
     | ReadFailed
+    | EntriesLost
     | EntriesCompacted
     | CompactionEnded
     | CompactionFailed

@@ -11,7 +11,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
-from . import backlog_quota, deduplication, sessions, topics
+from . import backlog_quota, damage, deduplication, sessions, topics
 from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
 from .producers import Producer
@@ -72,6 +72,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
+    damage.admit_producer(topic)
     name = command.producer_name or _fresh_name(core, topic)
     holder = topic.producers.get(name)
     if holder is not None:
@@ -80,7 +81,7 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
             raise busy
         _when_holder_is_checked(core, session, command, topic, holder, busy)
         return
-    limit = core.config.max_producers_per_topic
+    limit = core.policies_of(topic.name).max_producers
     if limit and len(topic.producers) >= limit:
         raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
     initial = command.initial_subscription_name

@@ -10,7 +10,7 @@ from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, CommandSubscribe, CommandUnsubscribe
 
-from . import compaction, seek, sessions, topics
+from . import compaction, damage, seek, sessions, topics
 from .consumers import Consumer
 from .subscriptions import Subscription, check_subscription_name, delete, type_name
 
@@ -26,8 +26,9 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
         core.when_durable(lambda: core.succeed(session, command.request_id))
         return
     check_subscription_name(command.subscription)
-    _check_built(core, command)
-    topic = topics.obtain(core, TopicName.parse(command.topic), may_create=command.force_topic_creation)
+    name = TopicName.parse(command.topic)
+    _check_built(core, name, command)
+    topic = topics.obtain(core, name, may_create=command.force_topic_creation)
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:
         subscription = _create(core, topic, command)
@@ -53,9 +54,9 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
         join()
 
 
-def _check_built(core: Core, command: CommandSubscribe) -> None:
+def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -> None:
     name = type_name(command.subType)
-    if name not in core.config.subscription_types:
+    if name not in core.policies_of(topic_name).subscription_types:
         raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
     if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Shared):
         raise NotAllowed(f"Subscription type {name} is not built yet")
@@ -73,7 +74,7 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
     if command.read_compacted and not latest and topic.state.compaction is not None:
         initial = EARLIEST  # what was trimmed may be left in the compacted ledger
     if command.durable:
-        if not core.config.allow_auto_subscription_creation:
+        if not core.policies_of(topic.name).allow_auto_subscription_creation:
             raise SubscriptionNotFound("Subscription does not exist")
         subscription = topics.create_subscription(core, topic, command.subscription, initial, properties)
     else:
@@ -106,7 +107,8 @@ def _join(
 ) -> None:
     if subscription.topic.subscriptions.get(command.subscription) is not subscription:
         raise MetadataError("The subscription was removed meanwhile")
-    config, topic = core.config, subscription.topic
+    topic = subscription.topic
+    limits = core.policies_of(topic.name)
     if subscription.consumers:
         if subscription.type != command.subType:
             raise ConsumerBusy(
@@ -116,10 +118,11 @@ def _join(
         if command.subType == CommandSubscribe.Exclusive:
             _when_owner_is_checked(core, session, command, subscription, look_again=look_again)
             return
-    if config.max_consumers_per_topic and topic.consumer_count >= config.max_consumers_per_topic:
+    if limits.max_consumers and topic.consumer_count >= limits.max_consumers:
         raise ConsumerBusy("Topic reached max consumers limit")
-    if config.max_consumers_per_subscription and len(subscription.consumers) >= config.max_consumers_per_subscription:
+    if limits.max_consumers_per_subscription and len(subscription.consumers) >= limits.max_consumers_per_subscription:
         raise ConsumerBusy("Subscription reached max consumers limit")
+    damage.admit_consumer(subscription, read_compacted=command.read_compacted)
     consumer = Consumer(
         session,
         subscription,

@@ -32,6 +32,7 @@ from spark_pulsar.broker.effects import (
     StopCompaction,
 )
 from spark_pulsar.broker.events import (
+    EntriesLost,
     EntriesRead,
     Event,
     ReadFailed,
@@ -41,7 +42,7 @@ from spark_pulsar.broker.events import (
     SessionOpened,
 )
 from spark_pulsar.broker.invariants import check
-from spark_pulsar.ledger.storage import StorageError
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.errors import PulsarError, ServiceNotReady
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
@@ -313,7 +314,7 @@ class Engine:
                 _LOG.warning("reading entries: storage has none where the core expects some; it asks again")
             self.happen([EntriesRead(token, runs)])
         elif isinstance(error, StorageError | OSError):
-            _LOG.error("reading entries: %s", error)
+            self.on_trouble("reading entries", error)
             self.happen([ReadFailed(token, str(error))])
         else:
             self.stop(error)
@@ -322,6 +323,12 @@ class Engine:
         """Called by the thread that compacts."""
         if not self._stopped:
             self.loop.call_soon_threadsafe(self.happen, [event])
+
+    def on_trouble(self, what: str, error: Exception) -> None:
+        """Something failed that is not the end: storage tries again. The core hears of entries that are lost."""
+        _LOG.error("%s: %s", what, error)
+        if isinstance(error, StorageDamaged) and error.lost:
+            self.happen([EntriesLost(error.lost, f"{error.file}:{error.offset}", error.text)])
 
     def _close_session(self, effect: CloseSession) -> None:
         connection = self.connections.get(effect.session_id)

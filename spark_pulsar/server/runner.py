@@ -131,12 +131,16 @@ class _Runner:
         storage, state = FileStorage.open(
             config.data_dir,
             on_failed=self._storage_failed,
+            on_trouble=self._storage_trouble,
             sync_data=config.journal_sync,
             segment_bytes=config.journal_segment_bytes,
         )
         report = storage.report
         if report.groups or report.notes:
             _LOG.info("recovered %d records of %d groups; %s", report.records, report.groups, "; ".join(report.notes))
+        for topic in state.topics.values():
+            if topic.damage is not None:
+                _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)
         if report.torn_bytes:
             _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)
         return storage, state
@@ -152,6 +156,14 @@ class _Runner:
     def _storage_failed(self, error: StorageFailed) -> None:
         """Called by the journal's thread."""
         self._loop.call_soon_threadsafe(self._stop_engine, error)
+
+    def _storage_trouble(self, error: Exception) -> None:
+        """Called by the settling thread."""
+        self._loop.call_soon_threadsafe(self._tell_trouble, error)
+
+    def _tell_trouble(self, error: Exception) -> None:
+        if self._engine is not None:
+            self._engine.on_trouble("storing a checkpoint, next try in some seconds", error)
 
     def _stop_engine(self, error: StorageFailed) -> None:
         if self._engine is not None:

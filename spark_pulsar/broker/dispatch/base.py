@@ -7,6 +7,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
+from spark_pulsar.broker import damage
 from spark_pulsar.broker.effects import SendMessages
 from spark_pulsar.model.ids import Position
 
@@ -34,11 +35,14 @@ class Dispatcher(ABC):
         self.subscription = subscription
         self.position = Position(-1, -1)
         """The next entry to send for the first time; `rewind` sets it (RP)."""
-        self.reader = EntryReader(core, subscription.topic, self._wake)
+        self.reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self.rewind()
 
     def _wake(self) -> None:
         self.core.wake(self.subscription)
+
+    def _stop(self) -> None:
+        damage.stop_before(self.core, self.subscription)
 
     def rewind(self) -> None:
         """Go back to the first entry that is not acked as a prefix (EX-4)."""

@@ -42,7 +42,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
         self._next = 0
         """Its next entry; those from there on that lie before `position` are passed over."""
         super().__init__(core, subscription)
-        self._compacted_reader = CompactedReader(core, subscription.topic, self._wake)
+        self._compacted_reader = CompactedReader(core, subscription.topic, self._wake, self._stop)
 
     def rewind(self) -> None:
         super().rewind()

@@ -31,7 +31,7 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self.replay = RangeSet()
         """Entries sent before that must be sent again: negatively acked, or left behind by a consumer."""
-        self.replay_reader = EntryReader(core, subscription.topic, self._wake)
+        self.replay_reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self._turn = 0
         super().__init__(core, subscription)
 
@@ -151,13 +151,17 @@ class SharedDispatcher(Dispatcher):
 
     def _consumer_limit(self) -> int:
         """Unacked messages that one consumer may hold; 0 = no limit (SH-6)."""
-        return self.core.config.max_unacked_per_consumer if self.subscription.is_durable else 0
+        if not self.subscription.is_durable:
+            return 0
+        return self.core.policies_of(self.subscription.topic.name).max_unacked_per_consumer
 
     def _room(self) -> int:
         """Messages that may be sent for the first time before too many are unacked (SH-7). Once none may, half of the
         limit must be acked first."""
-        limit = self.core.config.max_unacked_per_subscription
-        if not limit or not self.subscription.is_durable:
+        if not self.subscription.is_durable:
+            return _UNBOUNDED
+        limit = self.core.policies_of(self.subscription.topic.name).max_unacked_per_subscription
+        if not limit:
             return _UNBOUNDED
         unacked = sum(consumer.unacked for consumer in self.subscription.consumers)
         self._is_blocked = unacked >= (limit // 2 if self._is_blocked else limit)
