@@ -62,7 +62,7 @@ class _Walk:
                 self._done()
                 return
             budget -= seen
-        core.at(core.now_ms, self.step)
+        core.at(core.now_ms + 1, self.step)
 
     def _read_run(self, position: Position) -> EntryRun | None:
         for run in self._runs:

@@ -9,10 +9,12 @@ import random
 
 import pytest
 
+from spark_pulsar.broker import cursor_moves
 from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.events import WritingPaused, WritingResumed
-from spark_pulsar.model.ids import EARLIEST_ID, Position
+from spark_pulsar.model.ids import EARLIEST, EARLIEST_ID, Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of
@@ -107,6 +109,24 @@ class Scene:
         self.asked[name].update(chosen)
         client.send(ack)
 
+    def skip(self) -> None:
+        """Entries are consumed by an order of the admin API."""
+        topic = self.world.core.topics.get(TOPIC)
+        name = self.random.choice(list(SUBSCRIPTIONS))
+        subscription = None if topic is None else topic.subscriptions.get(name)
+        if topic is None or subscription is None:
+            return
+        entries = self.random.choice([1, 3, 5])
+        ranges = subscription.cursor.unacked(EARLIEST, topic.confirmed, entries)
+        skipped = {Position(ledger_id, entry_id) for ledger_id, first, end in ranges for entry_id in range(first, end)}
+        self.asked[name] |= skipped
+
+        def order(core: Core) -> None:
+            cursor_moves.skip(core, subscription, entries)
+            core.when_durable(lambda: self.acked[name].update(skipped))
+
+        self.world.ask(order)
+
     def redeliver(self) -> None:
         chosen = self.random.sample(sorted(self.stored), min(len(self.stored), self.random.randint(0, 3)))
         self.client().send(requests.redeliver(self.random.randint(1, 2), chosen))
@@ -171,6 +191,7 @@ class Scene:
             self.flow: 5,
             self.ack: 8,
             self.redeliver: 3,
+            self.skip: 1,
             self.close: 1,
             self.drop: 1,
             self.slow_socket: 2,
