@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 def _name(call: Call) -> str:
     """The subscription that the path names. Go's library escapes twice: the text that is there counts (T-10)."""
     name = call.parts["subscription"]
-    if "%" in name and not cursors.is_known(call.core, call.topic, name):
-        while name != (decoded := unquote(name)):
-            name = decoded
+    while "%" in name and name != unquote(name) and not cursors.is_known(call.core, call.topic, name):
+        name = unquote(name)
     return name
 
 
