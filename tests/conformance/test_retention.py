@@ -21,7 +21,7 @@ from tests.raw import Frame, RawConnection
 
 KIB = 1024
 HOUR_MS = 3_600_000
-EXPIRY_S = 75.0
+EXPIRY_S = 130.0
 _numbers = itertools.count()
 
 
@@ -264,7 +264,7 @@ def test_a_full_backlog_keeps_producers_out_until_it_shrinks(space: Space, polic
     space.limit(policy, size=10 * KIB)
     refusal = eventually(space.refused)
     assert refusal["error"] == code
-    assert refusal["message"].startswith("Cannot create producer on topic with backlog quota exceeded")
+    assert "Cannot create producer on topic with backlog quota exceeded" in refusal["message"]
     if space.broker.kind == "ours":  # row 16 of section 21
         assert "subscription 'slow'" in refusal["message"]
     for _ in range(20):
