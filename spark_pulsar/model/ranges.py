@@ -50,23 +50,24 @@ class RangeSet:
     def join(self, ranges: Iterable[tuple[int, int, int]], shift: int, changed: set[tuple[int, int]]) -> None:
         """Put ranges in that are not empty, and note in `changed`, as `(ledger id, start >> shift)`, the starts of the
         intervals that are other ones now."""
-        known, added, intervals = -1, 0, None
+        intervals, known, before = Intervals(), -1, 0
+        note, blocks = changed.add, self.blocks
         for ledger_id, first, end in ranges:
-            if intervals is None or ledger_id != known:
-                known, intervals = ledger_id, self._of(ledger_id)
+            if ledger_id != known:
+                self._count += intervals.count - before
+                intervals, known = self._of(ledger_id), ledger_id
+                before = intervals.count
             low, high = first >> shift, end >> shift
-            changed.add((ledger_id, low))
+            note((ledger_id, low))
             if high != low:
                 if high - low > 1:
-                    changed.update((ledger_id, block) for block in self.blocks(ledger_id, first, end + 1, shift))
+                    changed.update((ledger_id, block) for block in blocks(ledger_id, first, end + 1, shift))
                 else:
-                    changed.add((ledger_id, high))
-            before = intervals.count
-            begin = intervals.add(first, end) >> shift
-            added += intervals.count - before
-            if begin != low:
-                changed.add((ledger_id, begin))
-        self._count += added
+                    note((ledger_id, high))
+            begin = intervals.add(first, end)
+            if begin != first:
+                note((ledger_id, begin >> shift))
+        self._count += intervals.count - before
 
     def append(self, ledger_id: int, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Put intervals in, ascending and apart from each other, that lie behind all of the ledger. ValueError when
