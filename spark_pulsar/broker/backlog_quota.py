@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_pulsar.model.errors import BacklogQuotaExceeded, BacklogQuotaHold, PulsarError
 from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, BacklogQuota
 
-from . import cursor_moves, producers, usage
-from .expiry import COMPACTION_CURSOR, Expiry, time_in
+from . import cursor_moves, expire_now, producers, usage
+from .expiry import time_in
 from .topics import NEVER_BYTES
 
 if TYPE_CHECKING:
@@ -43,18 +43,16 @@ class Excess(NamedTuple):
 class QuotaWatch:
     """The quotas of one topic."""
 
-    __slots__ = ("age", "evictor", "is_looking", "size", "timer")
+    __slots__ = ("age", "evicting", "is_looking", "size", "timer")
 
-    def __init__(self, core: Core, topic: Topic, size: BacklogQuota, age: BacklogQuota) -> None:
+    def __init__(self, size: BacklogQuota, age: BacklogQuota) -> None:
         self.size = size
         self.age = age
         self.timer: Timer | None = None
+        self.evicting = 0
+        """Subscriptions whose old entries are being looked for."""
         self.is_looking = False
         """Whether a look waits for the disk."""
-        self.evictor: Expiry | None = None
-        if age.limit_time_s > 0 and age.policy == BACKLOG_EVICTION:
-            age_s = age.limit_time_s * _EVICT_TO_PERCENT // 100
-            self.evictor = Expiry(core, topic, age_s * 1000, by_itself=False)
 
     @property
     def has_size(self) -> bool:
@@ -70,8 +68,6 @@ class QuotaWatch:
         """Watch nothing any more."""
         if self.timer is not None:
             self.timer.cancel()
-        if self.evictor is not None:
-            self.evictor.end()
 
 
 def is_on(core: Core, name: TopicName) -> bool:
@@ -91,7 +87,7 @@ def adopt(core: Core, topic: Topic) -> None:
         watch.end()
         topic.quota = None
     if wanted and topic.quota is None:
-        topic.quota = QuotaWatch(core, topic, policies.size_quota, policies.age_quota)
+        topic.quota = QuotaWatch(policies.size_quota, policies.age_quota)
         look(core, topic)
     set_look_at_bytes(topic)
 
@@ -169,7 +165,7 @@ def _evict_size(core: Core, topic: Topic, quota: BacklogQuota) -> None:
     target = topic.ledger.keeping_bytes(quota.limit_bytes * _EVICT_TO_PERCENT // 100)
     target = min(target, topic.confirmed)
     for subscription in list(topic.subscriptions.values()):
-        if subscription.is_durable and subscription.name != COMPACTION_CURSOR:
+        if subscription.is_durable:
             cursor_moves.mark_deleted(core, subscription, target, lazily=True)
 
 
@@ -207,15 +203,30 @@ def _look_at_age(core: Core, topic: Topic) -> None:
             return
         excess = _age_excess(core, topic, oldest)
         if excess is not None:
-            if watch.evictor is None:
-                _close_producers(core, topic)
+            if excess.quota.policy == BACKLOG_EVICTION:
+                _evict_age(core, topic, watch)
             else:
-                watch.evictor.begin_again()
+                _close_producers(core, topic)
             _look_at_age_at(core, topic, core.now_ms + _AGAIN_MS)
         elif oldest is not None and oldest.publish_ms is not None:
             _look_at_age_at(core, topic, oldest.publish_ms + watch.age.limit_time_s * 1000 + 1)
 
     usage.with_oldest(core, topic, found)
+
+
+def _evict_age(core: Core, topic: Topic, watch: QuotaWatch) -> None:
+    """Every subscription gives up what is older than 90 % of the limit, in whole seconds (BQ-7)."""
+    if watch.evicting:
+        return
+    before_ms = core.now_ms - watch.age.limit_time_s * _EVICT_TO_PERCENT // 100 * 1000
+
+    def done() -> None:
+        watch.evicting -= 1
+
+    for subscription in list(topic.subscriptions.values()):
+        if subscription.is_durable:
+            watch.evicting += 1
+            expire_now.older_than(core, subscription, before_ms, done)
 
 
 def _look_at_age_at(core: Core, topic: Topic, when_ms: int) -> None:

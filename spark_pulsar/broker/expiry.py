@@ -45,7 +45,6 @@ _READ_BYTES: Final = 1024 * 1024
 _MAX_ODD_RANGES: Final = 1_000
 """Bound of memory for one topic. Above it entries of lagging clocks wait for the walk, and the walk stops at entries of
 clocks that are ahead."""
-COMPACTION_CURSOR: Final = "__compaction"
 
 _UNREADABLE: Final = 1 << 62
 """Publish time of an entry whose metadata cannot be read: it never expires, and hides nothing."""
@@ -73,12 +72,11 @@ class _Scan:
 
 
 class Expiry:
-    """Expires the entries of one topic at an age. With `by_itself` at the time, else when `look` is called."""
+    """Expires the entries of one topic when they reach an age."""
 
-    def __init__(self, core: Core, topic: Topic, age_ms: int, *, by_itself: bool = True) -> None:
+    def __init__(self, core: Core, topic: Topic, age_ms: int) -> None:
         self._core = core
         self._topic = topic
-        self._by_itself = by_itself
         self.age_ms = age_ms
         self._position = Position(-1, -1)
         self._odd: list[OddRange] = []
@@ -125,7 +123,7 @@ class Expiry:
     # The walk
 
     def _arm(self, when_ms: int, *, at_once: bool = False) -> None:
-        if self._ended or not (self._by_itself or at_once):
+        if self._ended:
             return
         if not at_once:
             when_ms = max(when_ms, self._core.now_ms + _PAUSE_MS)
@@ -170,7 +168,7 @@ class Expiry:
             self._odd.remove(due)
             return _Scan(Position(due.ledger_id, due.first), Position(due.ledger_id, due.end), is_walk=False)
         end = self._topic.confirmed.next_in_ledger
-        wanted = min((each.cursor.mark_delete for each in _expiring(self._topic)), default=None)
+        wanted = min((each.cursor.mark_delete for each in self._subscriptions()), default=None)
         if wanted is None:
             return _Scan(end, end, is_walk=True)
         self._position = max(self._position, wanted.next_in_ledger)
@@ -256,14 +254,18 @@ class Expiry:
         deadlines = [] if next_ms is None else [next_ms]
         if self._odd:
             deadlines.append(min(self._odd).deadline_ms)
-        if next_ms is None and self._position <= topic.ledger.last_position and _expiring(topic):
+        if next_ms is None and self._position <= topic.ledger.last_position and self._subscriptions():
             deadlines.append(self._core.now_ms)  # entries that came meanwhile, or are not on disk yet
         if deadlines:
             self._arm(min(deadlines))
 
+    def _subscriptions(self) -> list[Subscription]:
+        """The subscriptions for which entries expire (TTL-7)."""
+        return [subscription for subscription in self._topic.subscriptions.values() if subscription.is_durable]
+
     def _ack(self, expired: list[EntryRange]) -> None:
         if expired:
-            for subscription in _expiring(self._topic):
+            for subscription in self._subscriptions():
                 ack_expired(self._core, subscription, expired)
 
 
@@ -308,15 +310,6 @@ def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, 
     if start > low:
         ack_expired(core, subscription, [(run.ledger_id, run.first_entry_id + low, run.first_entry_id + start)])
     return start, end
-
-
-def _expiring(topic: Topic) -> list[Subscription]:
-    """The subscriptions for which entries expire (TTL-7)."""
-    return [
-        subscription
-        for subscription in topic.subscriptions.values()
-        if subscription.is_durable and subscription.name != COMPACTION_CURSOR
-    ]
 
 
 def ttl_of(core: Core, name: TopicName) -> int:
