@@ -36,6 +36,7 @@ _BELOW_ALL: Final = -(1 << 63) - 1
 _ABOVE_ALL: Final = 1 << 63
 _LOOKS_PER_TIMEOUT: Final = 10
 _MOST_OFTEN_MS: Final = 1_000
+_CPP_CLIENTS: Final = "Pulsar-CPP"
 _MIXED: Final = (
     "The batch mixes messages that are stored already with new ones (de-duplication): send the new ones by themselves"
 )
@@ -179,9 +180,10 @@ def reached_in_sweep(
 
 
 def mixed_batch_error(producer: Producer) -> PulsarError:
-    """What a mixed batch is refused with. The C++ clients fail a message on ChecksumError alone and reconnect on
-    anything else, for ever when the send timeout is off (DED-11); the others fail it on NotAllowedError."""
-    is_cpp = producer.session.client_version.startswith(("Pulsar-CPP", "Pulsar-Python", "Pulsar-Node", "Pulsar Python"))
+    """What a mixed batch is refused with. C++ clients, Python's and Node's among them, fail a message on ChecksumError
+    alone and reconnect on anything else, for ever when the send timeout is off (DED-11); others fail it on NotAllowed
+    (wire-protocol 2.10)."""
+    is_cpp = producer.session.client_version.startswith(_CPP_CLIENTS)
     return ChecksumFailed(_MIXED) if is_cpp else NotAllowed(_MIXED)
 
 

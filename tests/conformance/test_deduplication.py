@@ -222,6 +222,17 @@ def test_it_is_switched_on_for_a_namespace(broker: Broker) -> None:
     assert [ledger_id == -1 for ledger_id in ids] == [False, True, False]
 
 
+def test_ids_are_known_after_an_unload(broker: Broker) -> None:
+    # covers DED-7
+    topic = _deduplicating(broker)
+    producer = broker.client().create_producer(topic, producer_name="p")
+    producer.send(b"4", sequence_id=4)
+    assert broker.rest("PUT", f"{topic_path(topic)}/unload")[0] == 204
+    assert producer.send(b"4 again", sequence_id=4).ledger_id() == -1
+    producer.send(b"5", sequence_id=5)
+    assert _stored(broker, topic) == ["4", "5"]
+
+
 def test_ids_are_known_after_a_kill(own_broker: Broker) -> None:
     # covers DED-7
     topic = _deduplicating(own_broker)
