@@ -149,10 +149,10 @@ def _check_name(subscription: str) -> None:
 def _obtain(core: Core, name: TopicName) -> list[Topic]:
     """The topic or all its partitions, made as auto-creation says when they are missing (TN-7)."""
     count = topic_rules.partition_count(core, name)
-    config = core.config
+    policies = core.policies_of(name)
     is_new = count is None and name.partition < 0 and not topic_rules.exists(core, name)
-    if is_new and config.allow_auto_topic_creation and config.auto_topic_creation_partitioned:
-        count = config.default_num_partitions
+    if is_new and policies.allow_auto_topic_creation and policies.auto_topic_partitions:
+        count = policies.auto_topic_partitions
         topic_rules.create_partitioned(core, name, count, {})
     if count is None:
         return [topic_rules.obtain(core, name, may_create=True)]

@@ -13,6 +13,7 @@ from spark_pulsar.model.policies import (
     MESSAGE_AGE,
     QUOTA_TYPES,
     SUBSCRIPTION_TYPES,
+    AutoTopicCreation,
     BacklogQuota,
     EffectivePolicies,
     MalformedPolicy,
@@ -94,9 +95,25 @@ def quotas_applied(effective: EffectivePolicies) -> dict[str, Any]:
     }
 
 
-def _limits(member: str, name: str, topic: Level, applied: Callable[[EffectivePolicies], Any]) -> Policy:
-    """A limit that namespaces and topics call differently."""
-    return Policy(member, Level(name, _limit(f"{name} must be 0 or more")), topic, applied)
+def _auto_topics(body: Any) -> Any:
+    return AutoTopicCreation.from_json(body).to_json()
+
+
+def _auto_subscriptions(body: Any) -> Any:
+    allowed = members(body, "autoSubscriptionCreation").get("allowAutoSubscriptionCreation", False)
+    return {"allowAutoSubscriptionCreation": truth(allowed, "allowAutoSubscriptionCreation")}
+
+
+def _limits(
+    member: str, name: str, topic_name: str, refusal: str, applied: Callable[[EffectivePolicies], Any] | None = None
+) -> Policy:
+    """A limit; without `applied`, one of those that Apache Pulsar answers with 204 when a topic has none."""
+    return Policy(
+        member,
+        Level(name, _limit(f"{name} must be 0 or more")),
+        Level(topic_name, _limit(refusal), unset_status=200 if applied else 204),
+        applied or (lambda effective: None),
+    )
 
 
 POLICIES: Final = (
@@ -146,6 +163,65 @@ POLICIES: Final = (
         None,
         lambda effective: effective.subscription_expiration_minutes,
     ),
+    _limits(
+        kept.MAX_PRODUCERS,
+        "maxProducersPerTopic",
+        "maxProducers",
+        "maxProducers must be 0 or more",
+        lambda effective: effective.max_producers,
+    ),
+    _limits(
+        kept.MAX_CONSUMERS,
+        "maxConsumersPerTopic",
+        "maxConsumers",
+        "maxConsumers must be 0 or more",
+        lambda effective: effective.max_consumers,
+    ),
+    _limits(
+        kept.MAX_UNACKED_PER_CONSUMER,
+        "maxUnackedMessagesPerConsumer",
+        "maxUnackedMessagesOnConsumer",
+        "maxUnackedNum must be 0 or more",
+        lambda effective: effective.max_unacked_per_consumer,
+    ),
+    _limits(
+        kept.MAX_UNACKED_PER_SUBSCRIPTION,
+        "maxUnackedMessagesPerSubscription",
+        "maxUnackedMessagesOnSubscription",
+        "maxUnackedNum must be 0 or more",
+        lambda effective: effective.max_unacked_per_subscription,
+    ),
+    _limits(
+        kept.MAX_CONSUMERS_PER_SUBSCRIPTION,
+        "maxConsumersPerSubscription",
+        "maxConsumersPerSubscription",
+        "Invalid value for maxConsumersPerSubscription",
+    ),
+    _limits(
+        kept.MAX_SUBSCRIPTIONS,
+        "maxSubscriptionsPerTopic",
+        "maxSubscriptionsPerTopic",
+        "maxSubscriptionsPerTopic must be 0 or more",
+    ),
+    Policy(
+        kept.SUBSCRIPTION_TYPES,
+        Level("subscriptionTypesEnabled", _types, unset=[]),
+        Level("subscriptionTypesEnabled", _types, unset_status=204),
+        lambda effective: None,
+    ),
+    Policy(
+        kept.MAX_TOPICS,
+        Level("maxTopicsPerNamespace", _limit("maxTopicsPerNamespace must be 0 or more"), unset=0),
+        None,
+        lambda effective: effective.max_topics,
+    ),
+    Policy(kept.AUTO_TOPIC_CREATION, Level("autoTopicCreation", _auto_topics), None, lambda effective: None),
+    Policy(
+        kept.AUTO_SUBSCRIPTION_CREATION,
+        Level("autoSubscriptionCreation", _auto_subscriptions),
+        Level("autoSubscriptionCreation", _auto_subscriptions),
+        lambda effective: {"allowAutoSubscriptionCreation": effective.allow_auto_subscription_creation},
+    ),
 )
 """Policies with an effect. Backlog quotas, which are two in one, and the topics' TTL have paths of their own."""
 
@@ -167,22 +243,12 @@ def read_member(member: str, value: Any, namespace: str) -> Any:
 
 _NOT_BUILT: Final = frozenset(
     {
-        "autoTopicCreationOverride",
-        "autoSubscriptionCreationOverride",
         "delayed_delivery_policies",
         "inactive_topic_policies",
-        "max_producers_per_topic",
-        "max_consumers_per_topic",
-        "max_consumers_per_subscription",
-        "max_unacked_messages_per_consumer",
-        "max_unacked_messages_per_subscription",
-        "max_subscriptions_per_topic",
-        "max_topics_per_namespace",
         "offload_deletion_lag_ms",
         "offload_policies",
         "schema_auto_update_compatibility_strategy",
         "resource_group_name",
         "entryFilters",
-        "subscription_types_enabled",
     }
 )

@@ -117,7 +117,7 @@ def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> 
         if known.properties:
             answer["properties"] = dict(known.properties)
         return answer
-    if not topic_rules.exists(core, name) and not (may_be_created and core.config.allow_auto_topic_creation):
+    if not topic_rules.exists(core, name) and not (may_be_created and core.policies_of(name).allow_auto_topic_creation):
         raise Refused(404, f"Topic {name} not found")
     return {"partitions": 0, "deleted": False}
 
@@ -204,6 +204,6 @@ def _check_count(core: Core, partitions: int) -> None:
 
 
 def _check_room(core: Core, name: TopicName, topics: int, *, status: int) -> None:
-    limit = core.config.max_topics_per_namespace
+    limit = core.policies_of(name).max_topics
     if limit and len(topic_rules.names_in(core, name.tenant, name.namespace)) + topics > limit:
         raise Refused(status, "Exceed maximum number of topics in namespace.")

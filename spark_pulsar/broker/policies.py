@@ -26,6 +26,7 @@ from spark_pulsar.ledger.records import NamespaceSet
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
+    AutoTopicCreation,
     BacklogQuota,
     EffectivePolicies,
     InactiveTopicPolicy,
@@ -57,6 +58,9 @@ MAX_SUBSCRIPTIONS: Final = "max_subscriptions_per_topic"
 MAX_UNACKED_PER_CONSUMER: Final = "max_unacked_messages_per_consumer"
 MAX_UNACKED_PER_SUBSCRIPTION: Final = "max_unacked_messages_per_subscription"
 SUBSCRIPTION_TYPES: Final = "subscription_types_enabled"
+MAX_TOPICS: Final = "max_topics_per_namespace"
+AUTO_TOPIC_CREATION: Final = "autoTopicCreationOverride"
+AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
 
 Watcher = Callable[[str, "str | None"], None]
 """Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
@@ -130,6 +134,12 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
 
     default_retention = RetentionPolicy(config.default_retention_size_mb, config.default_retention_time_minutes)
     types = policies.get(SUBSCRIPTION_TYPES)
+    default_partitions = config.default_num_partitions if config.auto_topic_creation_partitioned else 0
+    creation = value(
+        AUTO_TOPIC_CREATION,
+        AutoTopicCreation.from_json,
+        AutoTopicCreation(config.allow_auto_topic_creation, default_partitions),
+    )
     return EffectivePolicies(
         retention=value(RETENTION, RetentionPolicy.from_json, default_retention),
         message_ttl_s=value(MESSAGE_TTL, int, config.default_message_ttl_s),
@@ -152,6 +162,14 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         max_unacked_per_consumer=value(MAX_UNACKED_PER_CONSUMER, int, config.max_unacked_per_consumer),
         max_unacked_per_subscription=value(MAX_UNACKED_PER_SUBSCRIPTION, int, config.max_unacked_per_subscription),
         subscription_types=frozenset(types) if types else config.subscription_types,
+        max_topics=value(MAX_TOPICS, int, config.max_topics_per_namespace),
+        allow_auto_topic_creation=creation.allowed,
+        auto_topic_partitions=creation.partitions,
+        allow_auto_subscription_creation=value(
+            AUTO_SUBSCRIPTION_CREATION,
+            lambda override: bool(override["allowAutoSubscriptionCreation"]),
+            config.allow_auto_subscription_creation,
+        ),
     )
 
 
@@ -176,6 +194,7 @@ def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> 
     policies = _with(of_namespace(core, namespace), member, value)
     core.append(NamespaceSet(namespace, json.dumps(policies)))
     core.policies.changed(namespace)
+    _let_go_on(core, namespace)
 
 
 def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for_all_clusters: bool = False) -> None:
@@ -184,6 +203,7 @@ def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for
     policies = _with(of_topic(core, name, for_all_clusters=for_all_clusters), member, value)
     core.append(DocumentSet(kind, full, json.dumps(policies)) if policies else DocumentDeleted(kind, full))
     core.policies.changed(name.namespace_name, full)
+    _let_go_on(core, name.namespace_name)
 
 
 def forget_topic(core: Core, name: TopicName) -> None:
@@ -194,6 +214,13 @@ def forget_topic(core: Core, name: TopicName) -> None:
         core.append(DocumentDeleted(kind, full))
     if gone:
         core.policies.changed(name.namespace_name, full)
+
+
+def _let_go_on(core: Core, namespace: str) -> None:
+    """A subscription may have waited for a limit that is another one now."""
+    for topic in core.topics.values():
+        if topic.name.namespace_name == namespace:
+            topic.wake_subscriptions(core)
 
 
 def _kind(for_all_clusters: bool) -> str:

@@ -179,7 +179,7 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
     siblings = partition_count(core, name.base) if name.partition >= 0 else None
     if siblings is not None and name.partition >= siblings:
         raise TopicNotFound(f"{name} has only {siblings} partitions")
-    if siblings is None and not (may_create and core.config.allow_auto_topic_creation):
+    if siblings is None and not (may_create and core.policies_of(name).allow_auto_topic_creation):
         raise TopicNotFound(f"Topic {name} not found")
     return create(core, name)
 
@@ -189,7 +189,7 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
 
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10)."""
-    limit = core.config.max_topics_per_namespace
+    limit = core.policies_of(name).max_topics
     if limit and len(names_in(core, name.tenant, name.namespace)) >= limit:
         raise NotAllowed("Exceed maximum number of topics in namespace.")
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
@@ -272,7 +272,7 @@ def create_subscription(
     core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
 ) -> Subscription:
     """Create a durable subscription that does not exist. NotAllowed above the limit (CUR-18)."""
-    limit = core.config.max_subscriptions_per_topic
+    limit = core.policies_of(topic.name).max_subscriptions
     if limit and len(topic.subscriptions) >= limit:
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
     core.append(
@@ -291,7 +291,7 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
     """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
     if name in topic.subscriptions:
         return
-    if not core.config.allow_auto_subscription_creation:
+    if not core.policies_of(topic.name).allow_auto_subscription_creation:
         raise NotAllowed(
             "Could not create the initial subscription due to the auto subscription creation is not allowed."
         )

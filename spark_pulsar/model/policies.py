@@ -242,6 +242,46 @@ class InactiveTopicPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class AutoTopicCreation:
+    """Whether a topic comes into being when it is used, and with how many partitions (TN-7); 0 is one without."""
+
+    allowed: bool = True
+    partitions: int = 0
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """`{"allowAutoTopicCreation": true, "topicType": "partitioned", "defaultNumPartitions": 3}`; the type is only
+        needed when it is allowed."""
+        body = members(value, "autoTopicCreation")
+        allowed = truth(body.get("allowAutoTopicCreation", False), "allowAutoTopicCreation")
+        kind, partitions = body.get("topicType"), body.get("defaultNumPartitions")
+        if not allowed and kind in (None, "", "non-partitioned"):
+            return cls(False, 0)
+        if kind == "partitioned":
+            if partitions is None:
+                raise _no_auto_creation("[defaultNumPartitions] cannot be null when the type is partitioned.")
+            if number(partitions, "defaultNumPartitions") < 1:
+                raise _no_auto_creation("[defaultNumPartitions] cannot be less than 1 for partition type.")
+            return cls(allowed, number(partitions, "defaultNumPartitions"))
+        if kind != "non-partitioned":
+            raise _no_auto_creation(f"Unknown topic type [{'null' if kind is None else kind}]")
+        if partitions is not None:
+            raise _no_auto_creation("[defaultNumPartitions] is not allowed to be set when the type is non-partition.")
+        return cls(allowed, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered."""
+        answer: dict[str, Any] = {"allowAutoTopicCreation": self.allowed}
+        if self.partitions:
+            return {**answer, "topicType": "partitioned", "defaultNumPartitions": self.partitions}
+        return {**answer, "topicType": "non-partitioned"} if self.allowed else answer
+
+
+def _no_auto_creation(detail: str) -> InvalidPolicy:
+    return InvalidPolicy(f"Invalid configuration for autoTopicCreationOverride. the detail is {detail}")
+
+
+@dataclass(frozen=True, slots=True)
 class EffectivePolicies:
     """What holds for one topic: its own policies over its namespace's over the broker's configuration.
 
@@ -272,3 +312,11 @@ class EffectivePolicies:
     max_unacked_per_subscription: int = 0
     subscription_types: frozenset[str] = frozenset(SUBSCRIPTION_TYPES)
     """SUB-3."""
+    max_topics: int = 0
+    """Topics and partitions of the namespace (TN-10)."""
+    allow_auto_topic_creation: bool = True
+    """TN-7."""
+    auto_topic_partitions: int = 0
+    """Partitions of a topic that comes into being by itself; 0 is a topic without (TN-7)."""
+    allow_auto_subscription_creation: bool = True
+    """TN-9."""
