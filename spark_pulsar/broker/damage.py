@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .subscriptions import Subscription
     from .topics import Topic
 
+_ACKS_MS: Final = 1_000
+
 _REPAIR: Final = "`spark-pulsar check DIR --repair`, with the broker stopped, goes on without it"
 
 
@@ -58,10 +60,15 @@ def at(topic: Topic, position: Position) -> Damage | None:
     return None
 
 
-def stop_before(core: Core, subscription: Subscription) -> None:
-    """The next entry cannot be read: in a turn of its own the consumers are closed. Their clients come back, and are
-    told why."""
-    core.at(core.now_ms, lambda: subscriptions.disconnect(core, subscription))
+def stop_soon(core: Core, subscription: Subscription) -> None:
+    """The next entry cannot be read: the consumers are closed after the acks of what they got before, which clients
+    hold back for a moment. They come back, and are told why."""
+
+    def stop() -> None:
+        subscription.dispatcher.stopping = False
+        subscriptions.disconnect(core, subscription)
+
+    core.at(core.now_ms + _ACKS_MS, stop)
 
 
 def on_entries_lost(core: Core, event: EntriesLost) -> None:

@@ -37,6 +37,7 @@ def adopt_segments(
         segment = Segment(path, fd, header.size, header.number, header.salt, found.end)
         segment.write_at = found.end
         segment.group_offsets.extend(found.group_offsets)
+        segment.set_aside = replay.has_holes
         files.live[header.number] = segment
     files.adopt(spares, numbers)
     if not replay.segments or replay.cut:

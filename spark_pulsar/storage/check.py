@@ -19,7 +19,7 @@ from .disk import Disk
 from .groups import SEGMENT_HEADER_BYTES, find_later_group, parse_group, parse_segment_header
 from .journal_walk import mapped
 from .layout import Layout, take_lock
-from .ledger_files import BlockTable, Extent, load_table, parse_block, usable_table
+from .ledger_files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
 from .lost_entries import LostEntries
 from .recovery import Recovered, recover
 from .run_index import RunIndex
@@ -55,6 +55,8 @@ class Examination:
 
     findings: list[Finding] = field(default_factory=list)
     losses: list[TopicDamaged] = field(default_factory=list)
+    is_readable: bool = False
+    """Whether a broker would open the directory."""
 
     def add(self, severity: Severity, file: str, offset: int, text: str) -> None:
         """Append a finding."""
@@ -107,6 +109,7 @@ def _check_all(layout: Layout, found: Examination) -> None:
     recovered: Recovered | None = None
     if is_known:
         recovered = _check_journal(layout, (mark, state, extents, index), found)
+        found.is_readable = recovered is not None
     if recovered is None or recovered.holes:
         found.findings += _survey_journal(layout, mark)
     tables: dict[int, BlockTable] = {}
@@ -229,11 +232,19 @@ def _check_ledger_files(
         size = path.stat().st_size if path.exists() else 0
         table = tables[ledger_id] = usable_table(disk, layout, ledger_id, extent)
         problem = _problem_of_table(disk, layout, ledger_id, extent)
+        info = state.ledgers.get(ledger_id)
+        gaps = [] if info is None else gaps_of(table, extent, info.first_entry_id)
+        severity = Severity.ERROR
+        if gaps and all(lost.covers(ledger_id, *gap) for gap in gaps):
+            severity = Severity.INFO  # known
         if size < extent.size:
             text = f"{extent.size} bytes of settled entries were durable, {size} are there"
-            found.add(Severity.ERROR, name, size, text)
+            found.add(severity, name, size, text)
         elif problem is not None:
-            found.add(Severity.ERROR, name, problem.offset, problem.text)
+            found.add(severity, name, problem.offset, problem.text)
+            if info is not None and severity is Severity.ERROR:
+                place = f"{name}:{problem.offset}"
+                found.losses += [TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in gaps]
         for index, (offset, end) in enumerate(_block_bounds(table, extent) if size else ()):
             with mapped(path) as data:
                 is_whole = parse_block(bytes(data[offset:end]), ledger_id) is not None
@@ -241,7 +252,6 @@ def _check_ledger_files(
             if not is_whole and end <= size and not lost.covers(ledger_id, *span):
                 text = f"entries {span[0]} to {span[1] - 1} fail their checksum"
                 found.add(Severity.ERROR, name, offset, text)
-                info = state.ledgers.get(ledger_id)
                 if info is not None and span[1] > info.first_entry_id:
                     found.losses.append(TopicDamaged(info.topic_id, ledger_id, *span, f"{name}:{offset}", text))
         if not extent.sealed and size > extent.size:

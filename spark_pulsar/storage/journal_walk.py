@@ -92,6 +92,7 @@ class Replay:
     segments: list[ReplayedSegment] = field(default_factory=list)
     last_group: int = 0
     cut: bool = False
+    has_holes: bool = False
 
 
 def refuse(hole: Hole) -> None:

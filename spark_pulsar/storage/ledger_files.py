@@ -279,6 +279,17 @@ def usable_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> 
     return table
 
 
+def gaps_of(table: BlockTable, extent: Extent, first_entry_id: int) -> list[tuple[int, int]]:
+    """Entries that the extent should have from an entry on, and the table has not."""
+    gaps: list[tuple[int, int]] = []
+    wanted = max(first_entry_id, extent.first)
+    for first, end in [*zip(table.firsts, table.ends, strict=True), (extent.end, extent.end)]:
+        if first > wanted:
+            gaps.append((wanted, first))
+        wanted = max(wanted, end)
+    return gaps
+
+
 def _fits(table: BlockTable, extent: Extent) -> bool:
     return bool(table.firsts) and table.firsts[0] >= extent.first and table.ends[-1] <= extent.end
 

@@ -56,7 +56,7 @@ def recover(
     if replayer.lenient is not None:
         replayer.find_uncovered(extents)
         # The next group begins a new segment, so that the next checkpoint leaves the damaged ones behind.
-        replay.cut = True
+        replay.cut = replay.has_holes = True
     state.finish_recovery()
     return Recovered(replay, replayer.holes, replayer.damages())
 

@@ -28,6 +28,7 @@ class Segment:
     | `group_offsets` | where each of its groups begins (for verifying before settling) |
     | `filled_to` | up to here the file was written once, so that writing again changes no metadata |
     | `spare_at` | when the writer passes it, the next segment should be prepared |
+    | `set_aside` | it was live when damage was found in the journal: kept for people when it is not needed any more |
     | `readers`, `retired` | reads in flight; whether it waits for them to be recycled |
     """
 
@@ -44,6 +45,7 @@ class Segment:
         self.spare_at = size // 2
         self.readers = 0
         self.retired = False
+        self.set_aside = False
 
     def claim(self, end: int) -> None:
         """Before writing up to `end`: make sure that zeros are never written over it."""
@@ -149,6 +151,9 @@ class SegmentFiles:
             del self.live[segment.number]
             keep = len(self._spares) < MAX_SPARES and segment.size == self.segment_bytes
         os.close(segment.fd)
+        if segment.set_aside:
+            self.disk.rename(segment.path, self.layout.aside(segment.path))
+            return
         if not keep:
             self.disk.remove(segment.path)
             return

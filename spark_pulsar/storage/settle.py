@@ -155,7 +155,7 @@ class Settler:
                 if payload is not None:
                     yield segment, at, payload
                     continue
-                end = offsets[index + 1] if index + 1 < len(offsets) else segment.write_at
+                end = offsets[index + 1] if index + 1 < len(offsets) else segment.size
                 yield segment, at, salvage_group(self._disk.read(segment.fd, end - at, at), at)
 
     def _gather(self, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:

@@ -35,6 +35,8 @@ class Dispatcher(ABC):
         self.subscription = subscription
         self.position = Position(-1, -1)
         """The next entry to send for the first time; `rewind` sets it (RP)."""
+        self.stopping = False
+        """The next entry is lost: the consumers are about to be closed."""
         self.reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self.rewind()
 
@@ -42,7 +44,9 @@ class Dispatcher(ABC):
         self.core.wake(self.subscription)
 
     def _stop(self) -> None:
-        damage.stop_before(self.core, self.subscription)
+        if not self.stopping:
+            self.stopping = True
+            damage.stop_soon(self.core, self.subscription)
 
     def rewind(self) -> None:
         """Go back to the first entry that is not acked as a prefix (EX-4)."""
