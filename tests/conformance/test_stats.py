@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.request
+
 import pulsar
 
 from tests.brokers import Broker, topic_path
@@ -218,3 +220,32 @@ def test_clients_come_back_after_unloading_a_topic(broker: Broker) -> None:
     assert receive_texts(consumer, 2)[-1] == "after"
     status, answer = broker.rest("PUT", f"{topic_path(broker.topic())}/unload")
     assert (status, "not found" in answer["reason"]) == (404, True)
+
+
+def test_quota_and_its_use_are_metrics(broker: Broker) -> None:
+    # covers BQ-10, admin-rest 7.1
+    topic = broker.topic()
+    client = broker.client()
+    client.subscribe(topic, "s").close()
+    quota = {"limitSize": 1 << 30, "limitTime": 3600, "policy": "producer_request_hold"}
+    producer = client.create_producer(topic, batching_enabled=False)
+    for kind in ("destination_storage", "message_age"):
+        path = f"{topic_path(topic)}/backlogQuota?backlogQuotaType={kind}"
+        assert broker.rest("POST", path, quota)[0] == 204
+    send_all(producer, [bytes(1000)])
+
+    def metrics() -> dict[str, float]:
+        with urllib.request.urlopen(f"{broker.admin_url}/metrics", timeout=20) as answer:
+            lines = [line for line in answer.read().decode().splitlines() if f'topic="{topic}"' in line]
+        return {line.partition("{")[0]: float(line.rpartition("} ")[2].split()[0]) for line in lines}
+
+    def shown() -> bool:
+        found = metrics()
+        return (
+            found["pulsar_storage_backlog_quota_limit"] == 1 << 30
+            and found["pulsar_storage_backlog_quota_limit_time"] == 3600
+            and 1000 < found["pulsar_storage_backlog_size"] < 1200
+            and found["pulsar_storage_size"] > 0
+        )
+
+    eventually(shown, timeout_s=30)
