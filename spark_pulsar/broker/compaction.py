@@ -111,6 +111,7 @@ def begin(core: Core) -> None:
     for state in core.state.topics.values():
         if state.compaction is not None and state.compaction.writing is not None:
             core.append(CompactionAbandoned(state.topic_id))
+    core.policies.watch(lambda namespace, _topic: _look_at_policies(core, namespace))
     if core.config.compaction_interval_ms > 0:
         core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _look_at_thresholds(core))
 
@@ -212,6 +213,12 @@ def prepare(core: Core, topic: Topic) -> None:
     """A topic with a threshold keeps from its first message on what the compacted view will be made of (CMP-C4)."""
     if topic.state.compaction is None and core.policies_of(topic.name).compaction_threshold_bytes > 0:
         core.append(CompactionPrepared(topic.state.topic_id, *EARLIEST))
+
+
+def _look_at_policies(core: Core, namespace: str) -> None:
+    for topic in core.topics.values():
+        if topic.name.namespace_name == namespace:
+            prepare(core, topic)
 
 
 def _look_at_thresholds(core: Core) -> None:

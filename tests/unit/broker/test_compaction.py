@@ -342,3 +342,28 @@ def test_a_durable_subscription_acks_what_it_gets(world: World, client: Client) 
     again = world.connect()
     again.open_consumer("durable", permits=10, read_compacted=True)
     assert positions_of(again.deliveries()) == [at[2]]
+
+
+def test_seeking_into_what_was_trimmed(world: World, client: Client) -> None:
+    # covers CMP-C4, CUR-11, CUR-12
+    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("a", "a2"))
+    compact(world)
+    client.ack([at[-1]], consumer_id=9, cumulative=True)
+    world.advance(200)
+    world = world.restart()
+    client = world.connect()
+    client.open_producer()
+    at += publish(client, keyed("c", "c1"))
+    world.advance(MINUTE_MS)
+    assert at[0].ledger_id not in world.state.ledger_ids()
+    reader = world.connect()
+    for seek in (requests.seek_to_id(8, 1, MessageId(*at[2])), requests.seek_to_time(8, 1, 0)):
+        reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+        assert positions_of(reader.deliveries()) == at[1:]
+        reader.send(seek)
+        reader.take_all()
+        reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+        wanted = at[2:] if seek.seek.HasField("message_id") else at[1:]
+        assert positions_of(reader.deliveries()) == wanted
+        reader.send(requests.close_consumer(9, 1))
+        reader.take_all()
