@@ -11,7 +11,7 @@ from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSeek
 
-from . import compaction, subscriptions, time_search
+from . import compaction, retention, subscriptions, time_search
 
 if TYPE_CHECKING:
     from .core import Core
@@ -62,6 +62,7 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
         core.append(CursorReset(cursor.cursor_id, *mark_delete))
         if bits and position == wanted:
             core.append(CursorAcked(cursor.cursor_id, (), [(*position, bits)]))
+        retention.consumed(core, subscription.topic, cursor.mark_delete)
     else:
         cursor.reset(mark_delete)
         if bits and position == wanted:

@@ -90,6 +90,16 @@ def test_a_subscription_makes_its_topic(broker: Broker) -> None:
     assert broker.rest("PUT", sub(parted))[0] == 409
 
 
+def test_a_reader_is_listed_too(broker: Broker) -> None:
+    # covers admin-rest 1.6, CUR-8
+    topic, _ = filled(broker, 1)
+    reader = broker.client().create_reader(topic, pulsar.MessageId.earliest, reader_name="me")
+    names = broker.rest("GET", f"{topic_path(topic)}/subscriptions")[1]
+    assert (len(names), "s" in names) == (2, True)
+    reader.close()
+    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["s"]))
+
+
 def test_a_subscription_is_deleted_unless_somebody_is_connected(broker: Broker) -> None:
     # covers CUR-16, admin-rest 1.6 DELETE
     topic, _ = filled(broker, 1)

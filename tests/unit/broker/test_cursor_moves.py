@@ -253,3 +253,17 @@ def test_without_batch_indexes_a_reset_takes_the_whole_batch() -> None:
     client.take_all()
     client.open_consumer(permits=100)
     assert [each.ack_sets for each in client.deliveries()] == [None]
+
+
+def test_a_reset_to_the_end_frees_what_nobody_needs() -> None:
+    # covers TRIM-1, CUR-11
+    world = World(ledger_max_entries=3, ledger_min_age_ms=-1)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    for number in range(7):
+        client.publish(1, entry(str(number)), first=number)
+    ledger = world.core.topics[TOPIC].ledger
+    assert len(ledger.ledger_ids()) == 3
+    order(world, lambda core, sub: cursor_moves.reset_to_position(core, sub, Position(9, 0), lambda: None))
+    assert len(ledger.ledger_ids()) == 1
