@@ -36,7 +36,7 @@ test-clients:  ## Apache's own pulsar-admin against our broker and against a rea
 	$(BIN)/python -m pytest tests/clients --broker=apache-pulsar
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
-	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py -s --timeout=0
+	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
 
 simulate: setup  ## histories of a broker in a world that goes wrong (make simulate SEEDS=1..5000, one: SEEDS=1234)
 	$(BIN)/python -m tests.simulation $(SEEDS)
@@ -45,6 +45,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	@.ci/setup maven
 	$(BIN)/python benchmarks/wire.py
 	$(BIN)/python benchmarks/broker.py --against apache-pulsar
+	$(BIN)/python benchmarks/compaction.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against apache-pulsar
 
 proto: setup  ## generate the protobuf module from wire/pulsar_api.proto
