@@ -217,6 +217,24 @@ def test_dropping_at_the_front_stays_cheap_and_exact() -> None:
     assert ranges.ledgers() == []
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_no_step_moves_more_than_a_chunk(seed: int) -> None:
+    # covers CUR-5: the cost of an ack does not grow with the number of holes
+    random = Random(seed)
+    one = intervals.Intervals()
+    order = list(range(0, 6_000, 2))
+    random.shuffle(order)
+    for entry in order:
+        one.add(entry, entry + 1)
+    for entry in order[:2_000]:
+        one.remove(entry, entry + 1)
+    sizes = [len(chunk) for chunk in one.starts]
+    assert max(sizes) <= intervals.MAX_CHUNK
+    assert sum(sizes) == 1_000
+    small = [size for size in sizes if size < intervals.MIN_CHUNK]
+    assert len(small) <= 1 + 2 * sum(sizes) // max(1, intervals.MIN_CHUNK), "small chunks are joined"
+
+
 def test_a_changing_set_has_no_hash() -> None:
     assert RangeSet.__hash__ is None
     assert RangeSet([(1, 0, 3), (1, 3, 5)]) == RangeSet([(1, 0, 5)])

@@ -139,6 +139,34 @@ def test_only_what_changed_is_handed_out(state: DurableState) -> None:
     assert Row("cursors", (1,), None) in take_dirty_rows(state)
 
 
+def test_of_a_cursor_with_many_holes_only_the_changed_blocks_are_handed_out() -> None:
+    # covers CUR-5
+    state = apply(
+        DurableState(),
+        r.TopicCreated(1, TOPIC, 5, {}),
+        r.LedgerOpened(1, 1, 6),
+        r.EntriesAppended(run_of(1, 0, [b"x"] * 20_000)),
+        cr.CursorCreated(1, 1, "sub", -1, -1, 7, {}),
+        cr.CursorAcked(1, [(1, entry_id, entry_id + 1) for entry_id in range(1, 20_000, 2)]),
+    )
+
+    def blocks() -> set[int]:
+        return {row.key[2] for row in take_dirty_rows(state) if row.table == "cursor_blocks"}
+
+    assert blocks() == {0, 1, 2, 3, 4}
+    apply(state, cr.CursorAcked(1, [(1, 5_000, 5_001)]))
+    assert blocks() == {1}
+    apply(state, cr.CursorAcked(1, [], [(1, 9_000, 5)]), cr.CursorRedelivered(1, [(1, 12_000, 12_010)]))
+    assert blocks() == {2}, "9,000 and 12,000 lie in one block"
+    apply(state, cr.CursorAcked(1, [(1, 4_096, 8_190)]))
+    assert blocks() == {0, 1}, "what is joined belongs to where it begins now"
+    apply(state, cr.CursorMarkDeleted(1, 1, 8_500))
+    assert blocks() == {0, 1, 2}
+    apply(state, cr.CursorReset(1, 1, -1))
+    assert blocks() == {2, 3, 4}
+    assert blocks() == set()
+
+
 def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
     apply(
         state,
