@@ -41,6 +41,8 @@ ERROR: Final = "ERROR"
 
 _LOOKED_AT_A_TURN: Final = 200
 _PAUSE_MS: Final = 1
+Span = tuple[int, int, int]
+"""(ledger id, first, end) of entries, end exclusive."""
 _NOTHING_LEFT: Final = (-1, -1, -1)
 
 
@@ -144,7 +146,7 @@ def _begin(core: Core, topic: Topic) -> None:
     run = CompactionRun(core.compactions.last_token, topic, ledger_id, horizon)
     core.compactions.running[run.token] = run
     core.compactions.statuses[topic_id] = (RUNNING, "")
-    before = compaction.ledger
+    before, lost = compaction.ledger, _lost(topic)
     pieces: list[tuple[int, int, int]] = []
     for info in ledger.ledgers.values():
         if compaction.horizon.ledger_id <= info.ledger_id <= horizon.ledger_id:
@@ -153,10 +155,26 @@ def _begin(core: Core, topic: Topic) -> None:
                 first = max(first, compaction.horizon.entry_id + 1)
             if info.ledger_id == horizon.ledger_id:
                 end = min(end, horizon.entry_id + 1)
-            if first < end:
-                pieces.append((info.ledger_id, first, end))
-    compacted = None if before is None else (before.ledger_id, before.entries)
-    core.effects.append(CompactTopic(run.token, compacted, tuple(pieces), core.config.compaction_keeps_null_keys))
+            pieces += _readable(info.ledger_id, first, end, lost)
+    compacted = [] if before is None else _readable(before.ledger_id, 0, before.entries, lost)
+    keep_null_keys = core.config.compaction_keeps_null_keys
+    core.effects.append(CompactTopic(run.token, tuple(compacted), tuple(pieces), keep_null_keys))
+
+
+def _lost(topic: Topic) -> list[Span]:
+    """What storage lost of the topic, as far as that was accepted."""
+    return sorted(damage[:3] for damage in topic.state.damages if damage.accepted)
+
+
+def _readable(ledger_id: int, first: int, end: int, lost: list[Span]) -> list[Span]:
+    """The parts of entries `first … end - 1` that are not lost."""
+    parts: list[Span] = []
+    for lost_ledger, lost_first, lost_end in lost:
+        if lost_ledger == ledger_id and lost_first < end and lost_end > first:
+            if first < lost_first:
+                parts.append((ledger_id, first, lost_first))
+            first = max(first, lost_end)
+    return [*parts, (ledger_id, first, end)] if first < end else parts
 
 
 def on_entries(core: Core, event: EntriesCompacted) -> None:

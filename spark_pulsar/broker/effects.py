@@ -112,12 +112,12 @@ class CompactTopic:
     """Find the last message of each key; report `EntriesCompacted` for every block of what is left, the next one after
     `ContinueCompaction`, then `CompactionEnded`; or `CompactionFailed`.
 
-    What there is to compact: the compacted ledger of the time before (id, number of entries), then entries
-    `first … end - 1` of ledgers.
+    What there is to compact: entries `first … end - 1` of the compacted ledger of the time before, then of ledgers of
+    the topic; all of them can be read.
     """
 
     token: int
-    compacted: tuple[int, int] | None
+    compacted: tuple[tuple[int, int, int], ...]
     ledgers: tuple[tuple[int, int, int], ...]
     keep_null_keys: bool
 

@@ -105,7 +105,8 @@ def _accepted(state: DurableState, record: DamageAccepted) -> None:
 def note_lost(topic: TopicState) -> None:
     """Let the topic's ledger know the entries that every cursor passes over."""
     accepted = [damage for damage in topic.damages if damage.accepted and damage.end > damage.first]
-    topic.ledger.lost = [damage[:3] for damage in accepted]
+    # Cursors know nothing of a compacted ledger.
+    topic.ledger.lost = [damage[:3] for damage in accepted if damage.ledger_id in topic.ledger.ledgers]
 
 
 def forget_ledgers(state: DurableState, topic: TopicState, ledger_ids: set[int]) -> None:

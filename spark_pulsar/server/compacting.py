@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -108,9 +108,9 @@ class Compactor:
         """Messages that were there and are not left."""
         return self._seen - self._left
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Generator[Block]:
         """The blocks, in order. Raises what reading raises."""
-        database = sqlite3.connect("", isolation_level=None)
+        database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         try:
             database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             database.execute("PRAGMA journal_mode = OFF")
@@ -127,9 +127,8 @@ class Compactor:
 
     def _compacted_before(self) -> Iterator[_Found]:
         """What the compaction before this one left, oldest first."""
-        if self._task.compacted is not None:
-            ledger_id, end = self._task.compacted
-            for run, index in self._walk(ledger_id, 0, end):
+        for ledger_id, first, end in self._task.compacted:
+            for run, index in self._walk(ledger_id, first, end):
                 start = run.starts[index]
                 source_ledger, source_entry = SOURCE.unpack_from(run.buffer, start)
                 yield _Found(source_ledger, source_entry, run.buffer, start + SOURCE.size, run.ends[index])

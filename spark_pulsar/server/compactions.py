@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.events import CompactionEnded, CompactionFailed, EntriesCompacted
@@ -73,13 +74,14 @@ class Compactions:
         token = order.task.token
         compactor = Compactor(order.task, self._read, lambda: order.stopped)
         try:
-            for block in compactor.blocks():
-                if order.stopped:
-                    return
-                self._tell(EntriesCompacted(token, *block))
-                order.may_go_on.acquire()
-                if order.stopped:
-                    return
+            with closing(compactor.blocks()) as blocks:
+                for block in blocks:
+                    if order.stopped:
+                        return
+                    self._tell(EntriesCompacted(token, *block))
+                    order.may_go_on.acquire()
+                    if order.stopped:
+                        return
         except Stopped:
             return
         except (StorageError, OSError, sqlite3.Error, CorruptMessage) as error:

@@ -76,7 +76,11 @@ class CompactedDispatcher(ExclusiveDispatcher):
             reader.end = info.entries
             self._ledger_id, self._next = info.ledger_id, compaction.entry_before(self.position)
         budget = self.core.config.max_dispatch_bytes
+        lost = [each for each in self.subscription.topic.state.damages if each.accepted]
         while self._next < info.entries and budget > 0:
+            if lost and any(each.holds(info.ledger_id, self._next) for each in lost):
+                self._next += 1
+                continue
             run = reader.find(info.ledger_id, self._next)
             if run is None:
                 return False

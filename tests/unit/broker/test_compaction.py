@@ -8,6 +8,7 @@ import pytest
 
 from spark_pulsar.broker import compaction, policies, topics
 from spark_pulsar.broker.events import CompactionFailed
+from spark_pulsar.ledger.damage_records import DamageAccepted, TopicDamaged
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -367,3 +368,24 @@ def test_seeking_into_what_was_trimmed(world: World, client: Client) -> None:
         assert positions_of(reader.deliveries()) == wanted
         reader.send(requests.close_consumer(9, 1))
         reader.take_all()
+
+
+def test_what_is_lost_and_accepted_is_passed_over(world: World, client: Client) -> None:
+    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("c", "c1"), keyed("d", "d1"))
+    topic_id = world.state.topics_by_name[TOPIC].topic_id
+
+    def lose(ledger_id: int, first: int, end: int) -> None:
+        world.ask(lambda core: core.append(TopicDamaged(topic_id, ledger_id, first, end, "file:1", "test")))
+        world.ask(lambda core: core.append(DamageAccepted(topic_id)))
+
+    lose(at[1].ledger_id, 1, 2)
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["a1"], ["c1"], ["d1"]]
+    compacted = world.state.topics_by_name[TOPIC].compaction
+    assert compacted is not None
+    assert compacted.ledger is not None
+    lose(compacted.ledger.ledger_id, 0, 1)
+    assert [texts for _, texts in compacted_view(world)] == [["c1"], ["d1"]]
+    publish(client, keyed("d", "d2"))
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["c1"], ["d2"]]

@@ -41,7 +41,7 @@ def test_entries_of_several_ledgers_in_small_pieces() -> None:
     ledgers = Ledgers(l3=[keyed(f"k{number % 5}") for number in range(10)], l7=[keyed("k1"), keyed("x"), keyed("y")])
     for piece in (1, 3, 100):
         ledgers.piece = piece
-        compactor = Compactor(CompactTopic(1, None, ((3, 0, 10), (7, 0, 2)), False), ledgers.read)
+        compactor = Compactor(CompactTopic(1, (), ((3, 0, 10), (7, 0, 2)), False), ledgers.read)
         compactor.block_entries = 2
         assert sources(compactor) == [(3, 5), (3, 7), (3, 8), (3, 9), (7, 0), (7, 1)]
         assert compactor.removed == 6
@@ -50,14 +50,14 @@ def test_entries_of_several_ledgers_in_small_pieces() -> None:
 def test_more_keys_than_are_gathered_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "_GATHERED_KEYS", 4)
     ledgers = Ledgers(l1=[keyed(f"k{number % 30}") for number in range(100)])
-    compactor = Compactor(CompactTopic(1, None, ((1, 0, 100),), False), ledgers.read)
+    compactor = Compactor(CompactTopic(1, (), ((1, 0, 100),), False), ledgers.read)
     assert sources(compactor) == [(1, number) for number in range(70, 100)]
 
 
 def test_an_entry_that_vanishes_between_the_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "_READ_ENTRIES", 1)
     ledgers = Ledgers(l1=[keyed("a"), keyed("b")])
-    compactor = Compactor(CompactTopic(1, None, ((1, 0, 2),), False), ledgers.read)
+    compactor = Compactor(CompactTopic(1, (), ((1, 0, 2),), False), ledgers.read)
     compactor.block_entries = 1
     blocks = compactor.blocks()
     next(blocks)
@@ -81,7 +81,7 @@ def test_blocks_come_one_at_a_time_and_compactions_one_after_the_other(monkeypat
     ledgers, shell = Ledgers(l1=[keyed("a"), keyed("b")]), Shell()
     compactions = Compactions(ledgers.read, shell.told.put)
     for token in (1, 2):
-        compactions.start(CompactTopic(token, None, ((1, 0, 2),), False))
+        compactions.start(CompactTopic(token, (), ((1, 0, 2),), False))
     for token in (1, 2):
         for entry_id in (0, 1):
             event = shell.next()
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_told() -> None:
 
     shell = Shell()
     compactions = Compactions(read, shell.told.put)
-    compactions.start(CompactTopic(1, None, ((1, 0, 2),), False))
+    compactions.start(CompactTopic(1, (), ((1, 0, 2),), False))
     event = shell.next()
     assert isinstance(event, CompactionFailed)
     assert "ledgers/1" in event.reason
@@ -116,11 +116,11 @@ def test_it_stops_in_the_middle_of_a_walk() -> None:
         return ledgers.read(ledger_id, entry_id, max_entries, max_bytes)
 
     compactions = Compactions(read, shell.told.put)
-    compactions.start(CompactTopic(1, None, ((1, 0, 1_000),), False))
+    compactions.start(CompactTopic(1, (), ((1, 0, 1_000),), False))
     assert reading.wait(10)
     compactions.stop(1)
     may_go_on.set()
-    compactions.start(CompactTopic(2, None, ((1, 0, 2),), False))
+    compactions.start(CompactTopic(2, (), ((1, 0, 2),), False))
     event = shell.next()
     assert isinstance(event, EntriesCompacted)
     assert event.token == 2, "nothing is told of what was stopped"
