@@ -16,6 +16,7 @@ from spark_pulsar.model.policies import (
     AutoTopicCreation,
     BacklogQuota,
     EffectivePolicies,
+    InactiveTopicPolicy,
     MalformedPolicy,
     PersistencePolicy,
     RetentionPolicy,
@@ -93,6 +94,10 @@ def quotas_applied(effective: EffectivePolicies) -> dict[str, Any]:
         DESTINATION_STORAGE: effective.size_quota.to_json(),
         MESSAGE_AGE: effective.age_quota.to_json(),
     }
+
+
+def _inactive(body: Any) -> Any:
+    return InactiveTopicPolicy.from_json(body).to_json()
 
 
 def _auto_topics(body: Any) -> Any:
@@ -215,6 +220,12 @@ POLICIES: Final = (
         None,
         lambda effective: effective.max_topics,
     ),
+    Policy(
+        kept.INACTIVE_TOPIC,
+        Level("inactiveTopicPolicies", _inactive),
+        Level("inactiveTopicPolicies", _inactive),
+        lambda effective: effective.inactive_topic.to_json(),
+    ),
     Policy(kept.AUTO_TOPIC_CREATION, Level("autoTopicCreation", _auto_topics), None, lambda effective: None),
     Policy(
         kept.AUTO_SUBSCRIPTION_CREATION,
@@ -244,7 +255,6 @@ def read_member(member: str, value: Any, namespace: str) -> Any:
 _NOT_BUILT: Final = frozenset(
     {
         "delayed_delivery_policies",
-        "inactive_topic_policies",
         "offload_deletion_lag_ms",
         "offload_policies",
         "schema_auto_update_compatibility_strategy",

@@ -33,12 +33,14 @@ from . import (
     publishing,
     seek,
     sessions,
+    shortage,
     stats,
     subscribing,
     sweeps,
 )
 from .core import Core
 from .idle_subscriptions import IdleSubscriptions
+from .inactive_topics import InactiveTopics
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -111,6 +113,7 @@ class Broker:
         deduplication.begin(self.core)
         compaction.begin(self.core)
         self.core.upkeep.start()
+        InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
             events.SweepReceived: self._bound(sweeps.on_sweep),
@@ -123,6 +126,7 @@ class Broker:
             events.EntriesCompacted: self._bound(compaction.on_entries),
             events.CompactionEnded: self._bound(compaction.on_ended),
             events.CompactionFailed: self._bound(compaction.on_failed),
+            events.StorageShort: self._bound(shortage.on_storage_short),
             events.EntriesLost: self._bound(damage.on_entries_lost),
             events.SessionOpened: self._bound(sessions.on_opened),
             events.SessionClosed: self._bound(sessions.on_closed),

@@ -77,6 +77,14 @@ class BrokerConfig:
     """brokerServiceCompactionThresholdInBytes; 0 = never by itself."""
     subscription_expiration_minutes: int = 0
     """subscriptionExpirationTimeMinutes; 0 = never."""
+    delete_inactive_topics: bool = False
+    """brokerDeleteInactiveTopicsEnabled (TN-11)."""
+    inactive_check_interval_ms: int = 60_000
+    """brokerDeleteInactiveTopicsFrequencySeconds."""
+    inactive_max_s: int = 0
+    """brokerDeleteInactiveTopicsMaxInactiveDurationSeconds; 0 = the interval of the checks."""
+    inactive_mode: str = "delete_when_no_subscriptions"
+    """brokerDeleteInactiveTopicsMode."""
 
     batch_index_acks: bool = False
     """acknowledgmentAtBatchIndexLevelEnabled (ACK-9)."""

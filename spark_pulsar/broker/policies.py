@@ -133,6 +133,11 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         return default if found is None else read(found)
 
     default_retention = RetentionPolicy(config.default_retention_size_mb, config.default_retention_time_minutes)
+    default_inactive = InactiveTopicPolicy(
+        config.delete_inactive_topics,
+        config.inactive_max_s or config.inactive_check_interval_ms // 1000,
+        config.inactive_mode,
+    )
     types = policies.get(SUBSCRIPTION_TYPES)
     default_partitions = config.default_num_partitions if config.auto_topic_creation_partitioned else 0
     creation = value(
@@ -152,7 +157,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         ),
         compaction_threshold_bytes=value(COMPACTION_THRESHOLD, int, config.compaction_threshold_bytes),
         subscription_expiration_minutes=value(SUBSCRIPTION_EXPIRATION, int, config.subscription_expiration_minutes),
-        inactive_topic=value(INACTIVE_TOPIC, InactiveTopicPolicy.from_json, InactiveTopicPolicy()),
+        inactive_topic=value(INACTIVE_TOPIC, InactiveTopicPolicy.from_json, default_inactive),
         max_producers=value(MAX_PRODUCERS, int, config.max_producers_per_topic),
         max_consumers=value(MAX_CONSUMERS, int, config.max_consumers_per_topic),
         max_consumers_per_subscription=value(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spark_pulsar.cli.admin_values import show, size_bytes, switched, time_s, whole_mib, whole_minutes
-from spark_pulsar.model.policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
+from spark_pulsar.model.policies import DESTINATION_STORAGE, INACTIVE_MODES, QUOTA_POLICIES, QUOTA_TYPES
 
 Size = Annotated[str, typer.Option("--size", "-s", help="Size limit: 10M, 16G, 1T; -1 is no limit, 0 keeps nothing.")]
 Time = Annotated[str, typer.Option("--time", "-t", help="Time limit: 100m, 3h, 2d; -1 is no limit, 0 keeps nothing.")]
@@ -50,6 +50,7 @@ PLAIN = {
     "deduplication": "deduplication",
     "deduplication-snapshot-interval": "deduplicationSnapshotInterval",
     "compaction-threshold": "compactionThreshold",
+    "inactive-topic-policies": "inactiveTopicPolicies",
 }
 """Command word of each policy that is read and removed as a whole, and its path segment."""
 
@@ -64,6 +65,7 @@ def add_policy_commands(app: typer.Typer, target: Target) -> None:
     _add_persistence(app, target)
     _add_deduplication(app, target)
     _add_compaction(app, target)
+    _add_inactive(app, target)
 
 
 def add_get_and_remove(app: typer.Typer, target: Target, word: str, policy: str) -> None:
@@ -221,3 +223,25 @@ def _add_compaction(app: typer.Typer, target: Target) -> None:
             ctx.obj.post(path, size, **target.query(for_all))
         else:
             ctx.obj.put(path, size, **target.query(for_all))
+
+
+def _add_inactive(app: typer.Typer, target: Target) -> None:
+    argument: Any = typer.Argument(metavar=target.metavar)
+
+    @app.command("set-inactive-topic-policies")
+    def set_inactive(
+        ctx: typer.Context,
+        duration: Annotated[str, typer.Option("--max-inactive-duration", "-t", help="60s, 1h.")],
+        mode: Annotated[str, typer.Option("--delete-mode", "-m", help=f"{' or '.join(INACTIVE_MODES)}.")],
+        name: str = argument,
+        enable: Annotated[bool, typer.Option("--enable-delete-while-inactive", "-e")] = False,
+        disable: Annotated[bool, typer.Option("--disable-delete-while-inactive", "-d")] = False,
+        for_all: Global = False,
+    ) -> None:
+        """Set when a topic that nobody uses is deleted."""
+        body = {
+            "inactiveTopicDeleteMode": mode,
+            "maxInactiveDurationSeconds": time_s(duration),
+            "deleteWhileInactive": switched(enable, disable),
+        }
+        ctx.obj.post(target.of(name, "inactiveTopicPolicies"), body, **target.query(for_all))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_pulsar.model.names import split_namespace
-from spark_pulsar.model.policies import QUOTA_POLICIES
+from spark_pulsar.model.policies import INACTIVE_MODES, QUOTA_POLICIES
 
 _MIB: Final = 1024 * 1024
 _MAX_SEGMENT_MIB: Final = 2048
@@ -67,10 +67,13 @@ def _limit(text: str) -> int:
     return number
 
 
-def _quota_policy(text: str) -> str:
-    if text not in QUOTA_POLICIES:
-        raise ValueError(f"want one of {', '.join(QUOTA_POLICIES)}")
-    return text
+def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"want one of {', '.join(words)}")
+        return text
+
+    return read
 
 
 def _times(factor: int, read: Callable[[str], int] = _positive) -> Callable[[str], int]:
@@ -81,12 +84,6 @@ def _switch(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("want true or false")
     return text.lower() == "true"
-
-
-def _creation_type(text: str) -> bool:
-    if text not in ("partitioned", "non-partitioned"):
-        raise ValueError("want partitioned or non-partitioned")
-    return text == "partitioned"
 
 
 def _types(text: str) -> frozenset[str]:
@@ -176,7 +173,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "allowAutoTopicCreationType": Key(
         "auto_topic_creation_partitioned",
-        _creation_type,
+        lambda text: _one_of(("partitioned", "non-partitioned"))(text) == "partitioned",
         help="partitioned or non-partitioned: what is created then.",
     ),
     "defaultNumPartitions": Key(
@@ -223,6 +220,26 @@ KEYS: Final[Mapping[str, Key]] = {
         "subscription_expiration_minutes",
         _natural,
         help="Delete a subscription with its backlog when nobody was connected to it for so long; 0: never.",
+    ),
+    "brokerDeleteInactiveTopicsEnabled": Key(
+        "delete_inactive_topics",
+        _switch,
+        help="Delete topics that nobody uses; false here (Apache Pulsar: true), policies may turn it on.",
+    ),
+    "brokerDeleteInactiveTopicsFrequencySeconds": Key(
+        "inactive_check_interval_ms",
+        _times(1000),
+        help="How often such topics are looked for.",
+    ),
+    "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": Key(
+        "inactive_max_s",
+        _positive,
+        help="How long nobody must have used them; empty: as long as it is between two looks.",
+    ),
+    "brokerDeleteInactiveTopicsMode": Key(
+        "inactive_mode",
+        _one_of(INACTIVE_MODES),
+        help="delete_when_no_subscriptions or delete_when_subscriptions_caught_up: what counts as use.",
     ),
     "subscriptionTypesEnabled": Key(
         "subscription_types",
@@ -366,7 +383,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "backlogQuotaDefaultRetentionPolicy": Key(
         "default_quota_policy",
-        _quota_policy,
+        _one_of(QUOTA_POLICIES),
         help="What happens then: producer_request_hold, producer_exception or consumer_backlog_eviction.",
     ),
     "managedLedgerCacheSizeMB": Key(

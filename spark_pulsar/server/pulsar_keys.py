@@ -38,8 +38,7 @@ PULSAR_KEYS: Final = frozenset(
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
         topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
         enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
-        brokerDeleteInactiveTopicsEnabled brokerDeleteInactiveTopicsFrequencySeconds brokerDeleteInactiveTopicsMode
-        brokerDeleteInactiveTopicsMaxInactiveDurationSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
+        brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds
         brokerDeduplicationProducerInactivityTimeoutMinutes brokerDeduplicationMaxNumberOfProducers
         forceDeleteNamespaceAllowed forceDeleteTenantAllowed transactionCoordinatorEnabled functionsWorkerEnabled
