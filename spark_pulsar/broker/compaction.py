@@ -113,7 +113,7 @@ def begin(core: Core) -> None:
     for state in core.state.topics.values():
         if state.compaction is not None and state.compaction.writing is not None:
             core.append(CompactionAbandoned(state.topic_id))
-    core.policies.watch(lambda namespace, _topic: _look_at_policies(core, namespace))
+    core.policies.watch(lambda namespace, topic: _look_at_policies(core, namespace, topic))
     if core.config.compaction_interval_ms > 0:
         core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _look_at_thresholds(core))
 
@@ -233,9 +233,10 @@ def prepare(core: Core, topic: Topic) -> None:
         core.append(CompactionPrepared(topic.state.topic_id, *EARLIEST))
 
 
-def _look_at_policies(core: Core, namespace: str) -> None:
-    for topic in core.topics.values():
-        if topic.name.namespace_name == namespace:
+def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
+    for full in topics.names_under(core, namespace, topic_name):
+        topic = core.topics.get(full)
+        if topic is not None:
             prepare(core, topic)
 
 

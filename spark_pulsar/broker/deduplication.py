@@ -22,6 +22,8 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.entries import metadata_of
 from spark_pulsar.wire.send_runs import CHUNK, SendRun
 
+from . import topics
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -70,7 +72,7 @@ class SilentProducers:
 
 def begin(core: Core) -> None:
     """A core starts: notice changes of policy, and producers that stay away."""
-    core.policies.watch(lambda namespace, _topic: _look_at_policies(core, namespace))
+    core.policies.watch(lambda namespace, topic: _look_at_policies(core, namespace, topic))
     if any(topic.sequences for topic in core.state.topics.values()):
         _watch(core)
 
@@ -85,16 +87,13 @@ def apply_policy(core: Core, topic: Topic) -> None:
         core.append(SequencesForgotten(topic.state.topic_id, ()))
 
 
-def _look_at_policies(core: Core, namespace: str) -> None:
-    for topic in core.topics.values():
-        if topic.name.namespace_name == namespace:
+def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
+    for full in topics.names_under(core, namespace, topic_name):
+        topic, state = core.topics.get(full), core.state.topics_by_name[full]
+        if topic is not None:
             apply_policy(core, topic)
-    # Those that nobody used since the start.
-    for state in core.state.topics.values():
-        if state.sequences and state.name not in core.topics:
-            name = TopicName.parse(state.name)
-            if name.namespace_name == namespace and not core.policies_of(name).deduplication:
-                core.append(SequencesForgotten(state.topic_id, ()))
+        elif state.sequences and not core.policies_of(TopicName.parse(full)).deduplication:
+            core.append(SequencesForgotten(state.topic_id, ()))
 
 
 # ---- judging ----------------------------------------------------------------------------------------------------
