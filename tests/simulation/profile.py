@@ -44,7 +44,11 @@ WEIGHTS: Final[dict[str, float]] = {
     "fail_read": 0.3,
     "checkpoint": 1,
     "fail_write": 0.25,
-    "crash": 0.6,
+    "fill_up": 0.15,
+    "heal_disk": 0.6,
+    "die_soon": 0.5,
+    "crash": 0.5,
+    "restart": 0.25,
     # Time
     "tick": 5,
     "jump": 0.5,

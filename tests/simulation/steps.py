@@ -348,8 +348,20 @@ class Steps:
     def _fail_write(self) -> None:
         self.world.store.fail_next_write()
 
+    def _fill_up(self) -> None:
+        self.world.store.fill_up()
+
+    def _heal_disk(self) -> None:
+        self.world.store.heal()
+
+    def _die_soon(self) -> None:
+        self.world.store.die_soon(self.random)
+
     def _crash(self) -> None:
         self.world.crash()
+
+    def _restart(self) -> None:
+        self.world.restart()
 
     # Time
 

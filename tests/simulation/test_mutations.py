@@ -19,7 +19,9 @@ from spark_pulsar.ledger.cursor_records import CursorAcked
 from spark_pulsar.ledger.managed import ManagedLedger
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.model.ids import Position
+from spark_pulsar.storage import files, journal
 
+from .disk import PageCacheDisk
 from .history import run
 
 MAX_SEEDS = 300
@@ -130,6 +132,52 @@ def seals_are_lost_in_rows(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+# ---- storage in files
+
+
+def writes_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PageCacheDisk, "write_durably", PageCacheDisk.write)
+
+
+def files_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PageCacheDisk, "sync", lambda _self, _fd: None)
+
+
+def names_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PageCacheDisk, "sync_directory", lambda _self, _path: None)
+
+
+def settling_copies_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(files, "plan_ledgers", lambda *_: None)
+
+
+def the_checkpoint_is_ahead_of_the_journal(patch: pytest.MonkeyPatch) -> None:
+    """Rows are stored without waiting for the groups before them."""
+    patch.setattr(journal.Journal, "barrier", lambda self, reached: reached(self._last_group))
+
+
+def a_failed_write_is_tried_again(patch: pytest.MonkeyPatch) -> None:
+    real = PageCacheDisk.write_durably
+
+    def write_durably(self: PageCacheDisk, fd: int, buffers: Any, offset: int) -> int:
+        try:
+            return real(self, fd, buffers, offset)
+        except OSError:
+            self.sync(fd)
+            return offset + sum(map(len, buffers))
+
+    patch.setattr(PageCacheDisk, "write_durably", write_durably)
+
+
+FILE_MUTATIONS: list[Patch] = [
+    writes_are_not_synced,
+    files_are_not_synced,
+    names_are_not_synced,
+    settling_copies_nothing,
+    the_checkpoint_is_ahead_of_the_journal,
+    a_failed_write_is_tried_again,
+]
+
 MUTATIONS: list[Patch] = [
     receipt_before_durable,
     durable_too_early,
@@ -149,11 +197,11 @@ MUTATIONS: list[Patch] = [
 ]
 
 
-def seeds_until_found(limit: int) -> int | None:
+def seeds_until_found(storage: str | None) -> int | None:
     """How many seeds it takes until something is found."""
-    for seed in range(1, limit + 1):
+    for seed in range(1, MAX_SEEDS + 1):
         try:
-            run(seed)
+            run(seed, storage=storage)
         except Exception:  # noqa: BLE001 - any failure is a finding
             return seed
     return None
@@ -162,6 +210,15 @@ def seeds_until_found(limit: int) -> int | None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)
 def test_a_broken_rule_is_found(mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation(monkeypatch)
-    found = seeds_until_found(MAX_SEEDS)
+    found = seeds_until_found(None)
+    assert found is not None, f"not found within {MAX_SEEDS} seeds"
+    print(f"{mutation.__name__}: found by seed {found}")
+
+
+@pytest.mark.parametrize("mutation", FILE_MUTATIONS, ids=lambda each: each.__name__)
+def test_a_broken_promise_of_the_disk_is_found(mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers DUR-1, DUR-3, DUR-9
+    mutation(monkeypatch)
+    found = seeds_until_found("files")
     assert found is not None, f"not found within {MAX_SEEDS} seeds"
     print(f"{mutation.__name__}: found by seed {found}")

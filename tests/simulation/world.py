@@ -27,16 +27,13 @@ from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
 
 from .actors import Client, Link
+from .disk import PowerLost
 from .judge import Judge
 from .profile import Profile
-from .store import MemoryStore, Store
+from .store import FileStore, MemoryStore, Store
 from .witness import Witness
 
 START_MS = 1_795_000_000_000
-
-
-class PowerLost(BaseException):
-    """The process dies at this very operation of the disk."""
 
 
 class World:
@@ -66,7 +63,10 @@ class World:
         self.start()
 
     def _make_store(self) -> Store:
-        return MemoryStore()
+        profile = self.profile
+        if profile.storage == "memory":
+            return MemoryStore()
+        return FileStore(self.random, profile.power, profile.segment_bytes, lambda: self.now_ms / 1000)
 
     @property
     def core(self) -> Core:
@@ -140,7 +140,8 @@ class World:
         except PowerLost:
             self.crash()
         else:
-            self.judge.on_durable(self.judge.submitted)
+            if not self._failed:
+                self.judge.on_durable(self.judge.submitted)
             self._forget_life()
             self.start()
 
@@ -175,12 +176,14 @@ class World:
             happened.append(event)
         effects = self.broker.handle(happened, self.now_ms)
         check(self.broker)
+        # The records of a turn are its last effect, but were made before anything was sent to consumers.
+        numbers = [self.judge.on_submit(effect.records) for effect in effects if isinstance(effect, fx.AppendRecords)]
         for effect in effects:
-            self._perform(effect)
+            self._perform(effect, numbers)
 
-    def _perform(self, effect: fx.Effect) -> None:
+    def _perform(self, effect: fx.Effect, numbers: list[int]) -> None:
         if isinstance(effect, fx.AppendRecords):
-            self._submit(effect.records, effect.group)
+            self._submit(effect.records, effect.group, numbers.pop(0))
         elif isinstance(effect, fx.ReadEntries):
             self.note("reads", effect.token, effect.ledger_id, effect.entry_id)
             self.reads.append(effect)
@@ -197,8 +200,7 @@ class World:
             elif link.client is not None:
                 link.downstream.append(effect)
 
-    def _submit(self, records: list[Record], group: int) -> None:
-        number = self.judge.on_submit(records)
+    def _submit(self, records: list[Record], group: int, number: int) -> None:
         self.note("submit", number, *(type(record).__name__ for record in records))
 
         def on_durable(_storage_group: int) -> None:
