@@ -86,6 +86,8 @@ class Core:
         """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0
         """Subscriptions that hold entries read from storage; they share one bound of memory."""
+        self.shortage = ""
+        """Why the disk takes no more; empty when it does."""
         self.paused_sessions: set[int] = set()
         """Sessions that are not read because of back-pressure (PR-15)."""
         self._records: list[Record] = []

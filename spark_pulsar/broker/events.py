@@ -121,6 +121,15 @@ class ReadFailed:
 
 
 @dataclass(slots=True)
+class StorageShort:
+    """The disk has no space (or no permission) for more of the journal; an empty reason: it has again. With
+    `is_stalled` not even what was submitted can be written before."""
+
+    reason: str
+    is_stalled: bool = False
+
+
+@dataclass(slots=True)
 class EntriesLost:
     """Storage found that entries, as (ledger id, first, end), cannot be read any more, and where and why."""
 
@@ -180,6 +189,7 @@ Event = (
     | EntriesRead
     | ReadFailed
     | EntriesLost
+    | StorageShort
     | EntriesCompacted
     | CompactionEnded
     | CompactionFailed

@@ -11,7 +11,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
-from . import backlog_quota, damage, deduplication, sessions, topics
+from . import backlog_quota, damage, deduplication, sessions, shortage, topics
 from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
 from .producers import Producer
@@ -54,6 +54,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
         raise NotAllowed(f"Producer access mode {ProducerAccessMode.Name(mode)} is not built yet")
     if command.txn_enabled:
         raise NotAllowed("Transactions are not enabled.")
+    shortage.admit_producer(core)
     topic = topics.obtain(core, TopicName.parse(command.topic), may_create=True)
 
     def admitted(refusal: PulsarError | None) -> None:

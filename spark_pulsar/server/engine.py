@@ -40,6 +40,7 @@ from spark_pulsar.broker.events import (
     Requested,
     SessionClosed,
     SessionOpened,
+    StorageShort,
 )
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
@@ -323,6 +324,14 @@ class Engine:
         """Called by the thread that compacts."""
         if not self._stopped:
             self.loop.call_soon_threadsafe(self.happen, [event])
+
+    def on_short(self, reason: str, is_stalled: bool) -> None:
+        """The disk takes no more, or does again (then the reason is empty)."""
+        if reason:
+            _LOG.error("no space for the journal, producers must wait: %s", reason)
+        else:
+            _LOG.info("there is space for the journal again")
+        self.happen([StorageShort(reason, is_stalled)])
 
     def on_trouble(self, what: str, error: Exception) -> None:
         """Something failed that is not the end: storage tries again. The core hears of entries that are lost."""

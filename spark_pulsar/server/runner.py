@@ -132,6 +132,7 @@ class _Runner:
             config.data_dir,
             on_failed=self._storage_failed,
             on_trouble=self._storage_trouble,
+            on_short=self._storage_short,
             sync_data=config.journal_sync,
             segment_bytes=config.journal_segment_bytes,
         )
@@ -160,6 +161,14 @@ class _Runner:
     def _storage_trouble(self, error: Exception) -> None:
         """Called by the settling thread."""
         self._loop.call_soon_threadsafe(self._tell_trouble, error)
+
+    def _storage_short(self, reason: str, is_stalled: bool) -> None:
+        """Called by threads of the storage."""
+        self._loop.call_soon_threadsafe(self._tell_short, reason, is_stalled)
+
+    def _tell_short(self, reason: str, is_stalled: bool) -> None:
+        if self._engine is not None:
+            self._engine.on_short(reason, is_stalled)
 
     def _tell_trouble(self, error: Exception) -> None:
         if self._engine is not None:

@@ -14,12 +14,13 @@ from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import EntriesDropped, LedgersTrimmed, Record
 from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
-from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageDamaged, StorageError, StorageFailed
+from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 
 from .adoption import adopt_segments, find_short_files, remove_leftovers
 from .background import Background
 from .checkpoint import Checkpoint, CommitUncertain, JournalMark
 from .disk import Disk
+from .entry_reading import EntryReading
 from .journal import Journal
 from .journal_reader import JournalReader
 from .layout import Layout, take_lock
@@ -29,6 +30,7 @@ from .recovery import recover
 from .run_index import RunIndex
 from .segments import SEGMENT_BYTES, Segment, SegmentFiles
 from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
+from .space import Space
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
@@ -38,6 +40,7 @@ REPLAY_RECORDS: Final = 100_000
 
 _KEPT_COLUMNS: Final = 64
 _RETRY_S: Final = 5.0
+_SPACE_RETRY_S: Final = 1.0
 
 
 class FileStorage:
@@ -50,17 +53,20 @@ class FileStorage:
         lock_fd: int,
         on_failed: Callable[[StorageFailed], None] | None,
         on_trouble: Callable[[Exception], None] | None,
+        on_short: Callable[[str, bool], None] | None,
     ) -> None:
         self._layout = layout
         self._disk = disk
         self._lock_fd = lock_fd
         self._on_failed = on_failed
         self._on_trouble = on_trouble
+        self._space = Space(on_short)
         self._lock = threading.Lock()
         self._index = RunIndex()
         self._files = LedgerFiles(disk, layout)
         self._lost = LostEntries()
-        self._reader = JournalReader(disk, layout, _KEPT_COLUMNS)
+        journal = JournalReader(disk, layout, _KEPT_COLUMNS)
+        self._reading = EntryReading(self._lock, self._index, self._files, journal, self._lost, self._recycle_later)
         self._checkpoint: Checkpoint
         self._journal: Journal
         self._segments: SegmentFiles
@@ -82,6 +88,7 @@ class FileStorage:
         *,
         on_failed: Callable[[StorageFailed], None] | None = None,
         on_trouble: Callable[[Exception], None] | None = None,
+        on_short: Callable[[str, bool], None] | None = None,
         sync_data: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
         disk: Disk | None = None,
@@ -90,8 +97,10 @@ class FileStorage:
 
         `on_failed` is told once when writing fails. `on_trouble` is told, by a thread, why a checkpoint failed: it is
         tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged records, so that
-        the next one passes over them. With `sync_data=False` (Pulsar's journalSyncData) records count as durable when
-        the system has them: kill -9 loses nothing, power loss loses the newest.
+        the next one passes over them. `on_short` is told by threads why there is no space for more of the journal, and
+        whether that holds up what was submitted; with an empty text when there is space again. With `sync_data=False`
+        (Pulsar's journalSyncData) records count as durable when the system has them: kill -9 loses nothing, power loss
+        loses the newest.
 
         Damage is noted in the topics it concerns (`TopicState.damages`), which are read-only until it is accepted.
         Raises StorageLocked, StorageVersionUnknown, StorageDamaged when the checkpoint itself is damaged, or
@@ -105,7 +114,7 @@ class FileStorage:
             raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
         lock_fd = take_lock(layout)
         try:
-            storage = cls(layout, disk, lock_fd, on_failed, on_trouble)
+            storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_short)
             state = storage._recover(sync_data, segment_bytes)
         except OSError as error:
             os.close(lock_fd)
@@ -134,11 +143,20 @@ class FileStorage:
             self._checkpoint.close()
             raise
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
+        self._reading.segments = self._segments.live
         replay = recovered.replay
         current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
         self._background = Background()
         self._journal = Journal(
-            disk, self._segments, self._index, self._lock, replay.last_group, current, self._fail, self._tend
+            disk,
+            self._segments,
+            self._index,
+            self._lock,
+            replay.last_group,
+            current,
+            self._fail,
+            self._tend,
+            self._space.stalled,
         )
         self._lost.learn(state)
         if damages:
@@ -178,64 +196,7 @@ class FileStorage:
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""
-        runs: list[EntryRun] = []
-        while max_entries > 0 and (max_bytes > 0 or not runs):
-            try:
-                run = self._read_one(ledger_id, entry_id)
-            except StorageDamaged:
-                if runs:
-                    break  # what is readable before it first
-                raise
-            if run is None:
-                break
-            if runs and (run.first_entry_id != entry_id or run.ends[0] - run.starts[0] > max_bytes):
-                break
-            run = run.limited(max_entries, max_bytes)
-            runs.append(run)
-            entry_id = run.end_entry_id
-            max_entries -= len(run)
-            max_bytes -= run.size_bytes
-        return runs
-
-    def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:
-        """The stored run at or after the entry, cut to begin with it."""
-        passed: Extent | None = None
-        if self._lost:
-            self._lost.check(ledger_id, entry_id)
-        while True:
-            # File or journal is decided in one look: settling moves entries from one to the other between two.
-            with self._lock:
-                extent = self._files.extents.get(ledger_id)
-                in_file = extent is not None and extent != passed and entry_id < extent.end
-                if not in_file:
-                    runs = self._index.ledgers.get(ledger_id)
-                    if runs is None or entry_id >= runs.end:
-                        return None
-                    place = runs.place(runs.index_of(entry_id))
-                    segment = self._segments.live[place.segment]
-                    segment.readers += 1
-                    break
-            assert extent is not None, "it is in the file"
-            try:
-                run = self._files.read(ledger_id, extent, entry_id)
-            except FileNotFoundError:
-                return None
-            if run is not None:
-                return self._lost.before(run) if self._lost else run
-            passed = extent
-        try:
-            run = self._reader.read(segment, ledger_id, place)
-        finally:
-            self._release(segment)
-        run = run.slice(entry_id, run.end_entry_id)
-        return self._lost.before(run) if self._lost else run
-
-    def _release(self, segment: Segment) -> None:
-        with self._lock:
-            segment.readers -= 1
-            free = segment.retired and segment.readers == 0
-        if free:
-            self._background.put(lambda: self._recycle(segment))
+        return self._reading.read(ledger_id, entry_id, max_entries, max_bytes)
 
     def needs_checkpoint(self) -> bool:
         """See `Storage.needs_checkpoint`."""
@@ -325,11 +286,14 @@ class FileStorage:
                     del self._rows[row.table, row.key]
         if removed:
             self._not_before = time.monotonic() + TRIM_CHECKPOINT_INTERVAL_S
+        for segment in free:
+            self._recycle(segment)
         for ledger_id in removed:
             self._files.forget(ledger_id)
             self._disk.remove(self._layout.ledger(ledger_id))
-        for segment in free:
-            self._recycle(segment)
+
+    def _recycle_later(self, segment: Segment) -> None:
+        self._background.put(lambda: self._recycle(segment))
 
     def _recycle(self, segment: Segment) -> None:
         with self._lock:
@@ -343,11 +307,27 @@ class FileStorage:
         def work() -> None:
             if self._closing:
                 return
-            segment.fill_ahead(self._disk)
+            if segment.number in self._segments.live:
+                segment.fill_ahead(self._disk)
             if segment.write_at > segment.size // 2:
-                self._segments.prepare_spare()
+                self._prepare()
 
         self._background.put(work)
+
+    def _prepare(self) -> None:
+        """Have a spare segment at hand; without space for one producers are to stop while there is room for the rest.
+        Asked again until there is."""
+        if self._closing:
+            return
+        try:
+            self._segments.prepare_spare()
+        except OSError as error:
+            self._space.short(error)
+            again = threading.Timer(_SPACE_RETRY_S, lambda: self._background.put(self._prepare))
+            again.daemon = True
+            again.start()
+        else:
+            self._space.enough()
 
     def _give_up(self, error: OSError) -> None:
         """Nobody knows what a reader of the checkpoint would find: only opening again tells."""

@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +53,18 @@ class FullDisk(Disk):
         super().preallocate(fd, size)
 
 
-def test_a_full_disk_fails_the_storage_and_loses_nothing(tmp_path: Path) -> None:
+def test_on_a_full_disk_what_was_submitted_waits_for_space(tmp_path: Path) -> None:
     # covers DUR-10
     failures: list[StorageFailed] = []
+    space: list[tuple[str, bool]] = []
     disk = FullDisk()
-    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append)
+    storage, state = FileStorage.open(
+        tmp_path,
+        disk=disk,
+        segment_bytes=SMALL_SEGMENT_BYTES,
+        on_failed=failures.append,
+        on_short=lambda reason, is_stalled: space.append((reason, is_stalled)),
+    )
     confirmed: list[int] = []
 
     def submit(number: int, *records: Record) -> None:
@@ -66,22 +72,88 @@ def test_a_full_disk_fails_the_storage_and_loses_nothing(tmp_path: Path) -> None
             state.apply(record)
         storage.submit(records, lambda _: confirmed.append(number))
 
-    submit(-1, TopicCreated(1, TOPIC, 1, {}))
+    def append(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            submit(number, EntriesAppended(run_of(1, number, [entry(1, number)])))
+
+    submit(-2, TopicCreated(1, TOPIC, 1, {}))
     submit(-1, *state.records_to_open_ledger(1, 2))
     eventually(lambda: len(confirmed) == 2)
     disk.full = True
-    with suppress(StorageFailed):
-        for number in range(1000):
-            submit(number, EntriesAppended(run_of(1, number, [entry(1, number)])))
-    eventually(lambda: failures)
-    assert "No space left" in str(failures[0])
+    append(0, 15)
+    # There is room in the segment yet when the shortage is noticed, for whatever frees space.
+    eventually(lambda: space)
+    assert "No space left" in space[0][0]
+    assert not space[0][1]
+    eventually(lambda: confirmed[-1] == 14)
+    append(15, 100)
+    eventually(lambda: space[-1][1])
+    before = len(confirmed)
+    assert before < 117
+    assert storage.read(1, 0, 1000, 1 << 20)[0].entry(0) == entry(1, 0)
+    disk.full = False
+    eventually(lambda: len(confirmed) == 117)
+    assert confirmed == sorted(confirmed)
+    eventually(lambda: space[-1] == ("", False))
+    assert failures == []
     storage.close(state)
     assert [finding for finding in check(tmp_path) if finding.severity is Severity.ERROR] == []
-    disk.full = False
     storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
-    assert state.ledgers[1].entries > confirmed[-1]
+    assert state.ledgers[1].entries == 115
     assert [path.name for path in (tmp_path / "journal").iterdir() if path.stat().st_size < SMALL_SEGMENT_BYTES] == []
     storage.close(state)
+
+
+def test_closing_on_a_full_disk_does_not_wait_for_space(tmp_path: Path) -> None:
+    failures: list[StorageFailed] = []
+    disk = FullDisk()
+    world = FileWorld(tmp_path)
+    make_topic(world)
+    world.close()
+    storage, state = FileStorage.open(
+        world.data_dir, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append
+    )
+    for record in state.records_to_open_ledger(1, 3):
+        state.apply(record)
+        storage.submit([record])
+    disk.full = True
+    for number in range(100):
+        record = EntriesAppended(run_of(2, number, [entry(2, number)]))
+        state.apply(record)
+        storage.submit([record])
+    storage.close(state)
+    assert len(failures) <= 1
+    assert [finding for finding in check(world.data_dir) if finding.severity is Severity.ERROR] == []
+
+
+@pytest.mark.parametrize("step", ["write_durably", "rename", "sync_directory"])
+def test_a_segment_that_could_not_be_begun_leaves_nothing_behind(tmp_path: Path, step: str) -> None:
+    """No permission for a while, at any step of it."""
+    disk = Forbidding()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
+    confirmed: list[int] = []
+    disk.forbidden, disk.left = step, 3
+    record = TopicCreated(1, TOPIC, 1, {})
+    state.apply(record)
+    storage.submit([record], confirmed.append)
+    eventually(lambda: confirmed)
+    assert disk.left == 0
+    assert len(list((tmp_path / "journal").glob("0*"))) == 1
+    storage.close(state)
+    assert check(tmp_path) == []
+
+
+class Forbidding(Disk):
+    """Refuses one operation as often as `left` says."""
+
+    forbidden = ""
+    left = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == object.__getattribute__(self, "forbidden") and self.left > 0:
+            self.left -= 1
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return super().__getattribute__(name)
 
 
 def test_after_a_failed_sync_nothing_is_written_any_more(tmp_path: Path) -> None:
