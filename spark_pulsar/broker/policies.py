@@ -222,10 +222,11 @@ def forget_topic(core: Core, name: TopicName) -> None:
 
 
 def _let_go_on(core: Core, namespace: str) -> None:
-    """A subscription may have waited for a limit that is another one now."""
+    """Subscriptions have other limits now."""
     for topic in core.topics.values():
         if topic.name.namespace_name == namespace:
-            topic.wake_subscriptions(core)
+            for subscription in topic.subscriptions.values():
+                subscription.dispatcher.limits_changed()
 
 
 def _kind(for_all_clusters: bool) -> str:

@@ -167,6 +167,15 @@ def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
         ("compaction-threshold", "-t 100M", 100 << 20),
         ("subscription-expiration-time", "-t 5", 5),
         (
+            "inactive-topic-policies",
+            "-d -t 1h -m delete_when_no_subscriptions",
+            {
+                "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+                "maxInactiveDurationSeconds": 3600,
+                "deleteWhileInactive": False,
+            },
+        ),
+        (
             "persistence",
             "-e 1 -w 1 -a 1 -r 2.0",
             {

@@ -87,6 +87,10 @@ class Dispatcher(ABC):
         """Entries were acked without a consumer, also behind mark-delete: forget them (TTL-1)."""
 
     @abstractmethod
+    def limits_changed(self) -> None:
+        """The topic's policies are others: what consumers may hold may be more, or less, than before (SH-6)."""
+
+    @abstractmethod
     def check(self) -> None:
         """Assert what must hold between turns; see `invariants`."""
 

@@ -85,6 +85,9 @@ class ExclusiveDispatcher(Dispatcher):
     def expired(self, ranges: Iterable[EntryRange]) -> None:
         """The cursor is all there is to know."""
 
+    def limits_changed(self) -> None:
+        """Unacked messages are not counted here."""
+
     def check(self) -> None:
         assert len(self.subscription.consumers) <= 1, "an Exclusive subscription has one consumer"
         assert all(not consumer.pending for consumer in self.subscription.consumers), (

@@ -201,6 +201,13 @@ class SharedDispatcher(Dispatcher):
                 if consumer.let_go(ledger_id, first, end):
                     self._unblock(consumer)
 
+    def limits_changed(self) -> None:
+        limit = self._consumer_limit()
+        for consumer in self.subscription.consumers:
+            consumer.blocked = limit > 0 and consumer.unacked >= limit
+        self._is_blocked = False
+        self.core.wake(self.subscription)
+
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         for holder in self.subscription.consumers:
             holder.keep_of_batch(ledger_id, entry_id, messages_left)

@@ -7,7 +7,7 @@ import pytest
 from spark_pulsar.broker import policies, topics
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import BacklogQuota, EffectivePolicies, RetentionPolicy
-from tests.unit.broker.world import TOPIC, World
+from tests.unit.broker.world import TOPIC, World, entry
 
 NAME = TopicName.parse(TOPIC)
 QUOTA = {"limit": 5, "limitSize": 5, "limitTime": -1, "policy": "producer_exception"}
@@ -94,3 +94,32 @@ def test_a_new_broker_has_its_cluster_tenants_and_namespaces(names: tuple[str, .
     assert set(world.state.namespaces) == set(names)
     assert set(world.state.documents["tenants"]) == {"public", "pulsar", *(name.split("/")[0] for name in names)}
     assert set(world.restart().state.documents["tenants"]) == set(world.state.documents["tenants"])
+
+
+def test_a_new_limit_of_unacked_messages_holds_at_once() -> None:
+    # covers SH-6, SH-7 (levels)
+    world = World(max_unacked_per_consumer=0)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(subscription_type=1, permits=100)
+
+    def limit(value: int | None, member: str = policies.MAX_UNACKED_PER_CONSUMER) -> None:
+        world.ask(lambda core: policies.set_of_topic(core, NAME, member, value))
+
+    def sent() -> int:
+        return len([each for each in client.take_all() if hasattr(each, "starts") for _ in each.starts])
+
+    client.publish(1, *[entry(str(index)) for index in range(5)])
+    assert sent() == 5
+    limit(3)
+    client.publish(1, *[entry(str(index)) for index in range(5)], first=5)
+    assert sent() == 0
+    limit(8)
+    assert sent() == 3
+    limit(None)
+    assert sent() == 2
+    limit(10, policies.MAX_UNACKED_PER_SUBSCRIPTION)
+    client.publish(1, entry("x"), first=10)
+    assert sent() == 0
+    limit(20, policies.MAX_UNACKED_PER_SUBSCRIPTION)
+    assert sent() == 1
