@@ -22,11 +22,12 @@ from spark_pulsar.ledger.compaction_records import SOURCE
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.compacted import (
     NO_BATCH,
+    Item,
     is_readable_batch,
+    items_of,
     last_index_left,
     payload_of,
     repack_batch,
-    unpack_batch,
 )
 from spark_pulsar.wire.entries import metadata_of, text_of
 
@@ -42,7 +43,8 @@ BLOCK_BYTES: Final = 512 * 1024
 BLOCK_ENTRIES: Final = 2_000
 _READ_ENTRIES: Final = 1_000
 _READ_BYTES: Final = 1024 * 1024
-_GATHERED_KEYS: Final = 20_000
+_GATHERED_KEYS: Final = 100_000
+"""Keys noted in memory before they go to the database; some 300 bytes each."""
 _CACHE_KIB: Final = 16 * 1024
 _GIVE_WAY_AFTER: Final = 128
 
@@ -193,7 +195,8 @@ class Compactor:
             self._keep(database, *place, NO_BATCH)
 
     def _note_batch(self, database: sqlite3.Connection, metadata: MessageMetadata, found: _Found) -> None:
-        for index, item in enumerate(unpack_batch(metadata, payload_of(found.buffer, found.start, found.end))):
+        for index, item in enumerate(items_of(metadata, payload_of(found.buffer, found.start, found.end))):
+            self._give_way()
             self._seen += not item.is_taken_out
             if item.key is not None:
                 self._put(database, item.key, found.ledger_id, found.entry_id, index, item.is_empty, None)
@@ -228,7 +231,9 @@ class Compactor:
 
     def _flush(self, database: sqlite3.Connection) -> None:
         database.execute("BEGIN")
-        database.executemany("INSERT OR REPLACE INTO last VALUES (?, ?, ?, ?, ?, ?)", self._gathered.values())
+        # In the order of the database, which is several times as fast.
+        rows = sorted(self._gathered.values())
+        database.executemany("INSERT OR REPLACE INTO last VALUES (?, ?, ?, ?, ?, ?)", rows)
         database.execute("COMMIT")
         self._gathered.clear()
 
@@ -280,12 +285,21 @@ class Compactor:
                 self._left += messages
             else:
                 metadata = metadata_of(entry, 0, len(entry))
-                items = unpack_batch(metadata, payload_of(entry, 0, len(entry)))
-                messages = len(items)
+                messages = metadata.num_messages_in_batch
                 self._left += len(kept)
-                if any(index not in kept and not item.is_taken_out for index, item in enumerate(items)):
-                    entry = repack_batch(metadata, items, kept)
+                if len(kept) < messages:
+                    entry = self._cut(metadata, entry, kept)
             yield place, entry, messages
+
+    def _cut(self, metadata: MessageMetadata, entry: bytes, kept: set[int]) -> bytes:
+        """The batch without the messages that are not kept; itself when those went before."""
+        items: list[Item] = []
+        is_cut = False
+        for item in items_of(metadata, payload_of(entry, 0, len(entry))):
+            self._give_way()
+            is_cut |= not item.is_taken_out and len(items) not in kept
+            items.append(item)
+        return repack_batch(metadata, items, kept) if is_cut else entry
 
 
 def _messages_of(entry: bytes) -> int:

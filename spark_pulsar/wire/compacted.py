@@ -6,7 +6,7 @@ index; this is what Apache Pulsar writes and what clients expect.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ NO_BATCH: Final = -1
 """The index of a message that is an entry of its own."""
 
 _SIZE: Final = Struct(">I")
+_KEY_TAG, _PAYLOAD_SIZE_TAG, _TAKEN_OUT_TAG = 0x12, 0x18, 0x20
 _TAKEN_OUT: Final = SingleMessageMetadata(payload_size=0, compacted_out=True).SerializeToString()
 _TAKEN_OUT_ITEM: Final = _SIZE.pack(len(_TAKEN_OUT)) + _TAKEN_OUT
 
@@ -36,28 +37,54 @@ class Item(NamedTuple):
     data: bytes
 
 
-def unpack_batch(metadata: MessageMetadata, payload: bytes | memoryview) -> list[Item]:
-    """The messages of a batch that is not encrypted. CorruptMessage when it is none, or damaged."""
+def items_of(metadata: MessageMetadata, payload: bytes | memoryview) -> Iterator[Item]:
+    """The messages of a batch that is not encrypted, one by one. CorruptMessage when it is none, or damaged."""
     codec = metadata.compression
     data = bytes(payload) if codec == NONE else decompress(codec, payload, metadata.uncompressed_size)
-    items: list[Item] = []
     at = 0
     try:
         for _ in range(metadata.num_messages_in_batch):
             (size,) = _SIZE.unpack_from(data, at)
-            single = SingleMessageMetadata.FromString(data[at + 4 : at + 4 + size])
-            end = at + 4 + size + single.payload_size
-            if single.payload_size < 0 or end > len(data):
+            start, after = at + 4, at + 4 + size
+            plain = _read_plain(data, start, after)
+            if plain is None:
+                single = SingleMessageMetadata.FromString(data[start:after])
+                key = text_of(single.partition_key) if single.HasField("partition_key") else None
+                payload_size, is_taken_out = single.payload_size, single.compacted_out
+            else:
+                (key, payload_size), is_taken_out = plain, False
+            end = after + payload_size
+            if payload_size < 0 or end > len(data):
                 raise CorruptMessage("a message of the batch is longer than the batch")
-            key = text_of(single.partition_key) if single.HasField("partition_key") else None
-            items.append(Item(key, single.payload_size == 0, single.compacted_out, data[at:end]))
+            yield Item(key, payload_size == 0, is_taken_out, data[at:end])
             at = end
     except (StructError, DecodeError) as error:
         raise CorruptMessage(f"unreadable batch: {error}") from None
-    return items
 
 
-def repack_batch(metadata: MessageMetadata, items: list[Item], kept: Collection[int]) -> bytes:
+def _read_plain(data: bytes, at: int, end: int) -> tuple[str, int] | None:
+    """Key and payload size of metadata that begin with a short key and a payload below 16 KiB, as most do; None for
+    others. What was taken out has no key, and protobuf reads it."""
+    if end - at < 4 or end > len(data) or data[at] != _KEY_TAG or data[at + 1] > 127:
+        return None
+    key_end = at + 2 + data[at + 1]
+    if key_end + 2 > end or data[key_end] != _PAYLOAD_SIZE_TAG:
+        return None
+    payload_size, last = data[key_end + 1], key_end + 2
+    if payload_size > 127:
+        if last >= end or data[last] > 127:
+            return None
+        payload_size += (data[last] << 7) - 128
+        last += 1
+    if last < end and data[last] == _TAKEN_OUT_TAG:
+        return None
+    try:
+        return data[at + 2 : key_end].decode(), payload_size
+    except UnicodeDecodeError:
+        return None
+
+
+def repack_batch(metadata: MessageMetadata, items: Sequence[Item], kept: Collection[int]) -> bytes:
     """The entry of the batch with only these indexes left; id, order, properties and compression stay."""
     body = b"".join([item.data if index in kept else _TAKEN_OUT_ITEM for index, item in enumerate(items)])
     metadata.uncompressed_size = len(body)
@@ -70,7 +97,7 @@ def last_index_left(entry: bytes, start: int, end: int) -> int:
     metadata = metadata_of(entry, start, end)
     if not is_readable_batch(metadata):
         return metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else NO_BATCH
-    items = unpack_batch(metadata, payload_of(entry, start, end))
+    items = items_of(metadata, payload_of(entry, start, end))
     return max((index for index, item in enumerate(items) if not item.is_taken_out), default=NO_BATCH)
 
 
