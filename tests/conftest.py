@@ -25,6 +25,9 @@ SMALL_FILES: dict[str, object] = {
     "managedLedgerMaxEntriesPerLedger": 50,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "managedLedgerCacheSizeMB": 0,
+    # Readers' tests have no subscription, and are over by then.
+    "defaultRetentionTimeInMinutes": 1,
+    "defaultRetentionSizeInMB": -1,
 }
 # Pulsar's keys, for both brokers.
 LIMITS: dict[str, object] = {

@@ -17,7 +17,7 @@ from spark_pulsar.broker.events import WritingPaused, WritingResumed
 from spark_pulsar.model.ids import EARLIEST, EARLIEST_ID, Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
-from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of
+from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry, positions_of
 
 CONFIG = {
     "ledger_max_entries": 7,
@@ -39,6 +39,9 @@ class Scene:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.config = {**CONFIG, "cache_bytes": self.random.choice([0, 2_000, 1 << 20])}
+        self.keeps_all = self.random.random() < 0.3
+        if self.keeps_all:
+            self.config |= KEPT
         self.world = World(**self.config)
         self.clients: list[Client] = []
         self.stored: set[Position] = set()
@@ -260,6 +263,7 @@ def test_nothing_receipted_is_lost_and_nothing_acked_comes_back(seed: int) -> No
         missing = scene.stored - set(got) - scene.asked[name]
         assert missing <= gone, "receipted and never acked, yet not delivered"
         assert not missing & scene.held, "trimmed although a subscription needs it (TRIM-1)"
+        assert not (gone and scene.keeps_all), "trimmed although retention keeps it (RET-1)"
 
 
 def test_walk_visits_what_it_is_about() -> None:
