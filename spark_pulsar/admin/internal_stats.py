@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.stats import timestamp
+from spark_pulsar.ledger.cursor import Cursor
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.subscriptions import Subscription
     from spark_pulsar.broker.topics import Topic
     from spark_pulsar.ledger.managed import LedgerInfo
     from spark_pulsar.model.ids import Position
@@ -34,7 +34,13 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "lastConfirmedEntry": _text(topic.confirmed),
         "state": "LedgerOpened" if ledger.appendable else "ClosedLedger",
         "ledgers": [_ledger(info, is_open=info is current) for info in infos],
-        "cursors": {name: _cursor(each) for name, each in topic.subscriptions.items()},
+        "cursors": {
+            **{
+                name: _cursor(each.cursor, max(0, each.backlog), is_used=bool(each.consumers))
+                for name, each in topic.subscriptions.items()
+            },
+            **_compaction_cursor(topic),
+        },
         "schemaLedgers": [],
         "compactedLedger": _compacted(topic),
     }
@@ -47,6 +53,16 @@ def _compacted(topic: Topic) -> dict[str, Any]:
     return {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False}
 
 
+def _compaction_cursor(topic: Topic) -> dict[str, Any]:
+    """Where compaction stands, as the cursor that Apache Pulsar has for it."""
+    compaction = topic.state.compaction
+    if compaction is None or compaction.ledger is None:
+        return {}
+    cursor = Cursor(topic.ledger, "__compaction", compaction.horizon, created_ms=compaction.finished_ms)
+    found = _cursor(cursor, cursor.backlog(topic.confirmed), is_used=False)
+    return {cursor.name: {**found, "properties": {"CompactedTopicLedger": compaction.ledger.ledger_id}}}
+
+
 def _ledger(info: LedgerInfo, *, is_open: bool) -> dict[str, Any]:
     return {
         "ledgerId": info.ledger_id,
@@ -57,9 +73,8 @@ def _ledger(info: LedgerInfo, *, is_open: bool) -> dict[str, Any]:
     }
 
 
-def _cursor(subscription: Subscription) -> dict[str, Any]:
-    cursor, ledger = subscription.cursor, subscription.topic.ledger
-    backlog = max(0, subscription.backlog)
+def _cursor(cursor: Cursor, backlog: int, *, is_used: bool) -> dict[str, Any]:
+    ledger = cursor.ledger
     ranges = [
         f"({ledger_id}:{first - 1}..{ledger_id}:{end - 1}]"
         for ledger_id, first, end in islice(cursor.acked, MAX_RANGES)
@@ -69,7 +84,7 @@ def _cursor(subscription: Subscription) -> dict[str, Any]:
     return {
         "markDeletePosition": _text(cursor.mark_delete),
         "readPosition": _text(cursor.next_to_read),
-        "waitingReadOp": bool(subscription.consumers) and not backlog,
+        "waitingReadOp": is_used and not backlog,
         "pendingReadOps": 0,
         "messagesConsumedCounter": ledger.total_entries - backlog,
         "cursorLedger": -1,
@@ -77,7 +92,7 @@ def _cursor(subscription: Subscription) -> dict[str, Any]:
         "individuallyDeletedMessages": f"[{','.join(ranges)}]",
         "lastLedgerSwitchTimestamp": timestamp(cursor.created_ms),
         "state": "Open",
-        "active": bool(subscription.consumers),
+        "active": is_used,
         "numberOfEntriesSinceFirstNotAckedMessage": ledger.count_after(cursor.mark_delete),
         "totalNonContiguousDeletedMessagesRange": cursor.acked.range_count(),
         "subscriptionHavePendingRead": False,

@@ -263,9 +263,11 @@ def test_numbers_about_compaction(broker: Broker) -> None:
     assert numbers["lastCompactionRemovedEventCount"] == 1
     assert numbers["lastCompactionSucceedTimestamp"] > 1_700_000_000_000
     assert numbers["lastCompactionFailedTimestamp"] == 0
-    compacted = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["compactedLedger"]
+    internal = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]
+    compacted = internal["compactedLedger"]
     assert compacted["ledgerId"] >= 0
     assert compacted["entries"] == 2
+    assert internal["cursors"]["__compaction"]["properties"] == {"CompactedTopicLedger": compacted["ledgerId"]}
 
 
 def test_a_threshold_compacts_by_itself(rolling_broker: Broker) -> None:
