@@ -94,6 +94,7 @@ class Core:
         self._lazy_since_ms: int | None = None
         self._dues: list[Due] = []
         self._group = 0
+        self._durable_group = 0
         self._in_flight: deque[tuple[int, list[Due]]] = deque()
         self._reads: dict[int, ReadDone] = {}
         self._last_read = 0
@@ -151,6 +152,19 @@ class Core:
         else:
             due()
 
+    @property
+    def group_of_now(self) -> int:
+        """The group that what this turn appended up to now is durable with; 0 when it appended nothing."""
+        return self._group + 1 if self._records else 0
+
+    def when_group_durable(self, group: int, due: Due) -> None:
+        """Call `due` when a group (see `group_of_now`) is on disk, perhaps later; at once when it is already. What does
+        not depend on later records so waits for none of them."""
+        if group > self._durable_group:
+            self.when_durable(due)
+        else:
+            due()
+
     def finish_group(self) -> None:
         """End of a turn: order the write of what was appended, unless it is all lazy and may wait."""
         if not self._records:
@@ -166,6 +180,7 @@ class Core:
 
     def on_durable(self, group: int) -> None:
         """The shell reports that groups up to this one are on disk."""
+        self._durable_group = max(self._durable_group, group)
         in_flight = self._in_flight
         while in_flight and in_flight[0][0] <= group:
             _, dues = in_flight.popleft()

@@ -55,8 +55,10 @@ def on_partition_metadata(core: Core, session: Session, command: CommandPartitio
     what auto-creation makes (TN-7)."""
     name = TopicName.parse(command.topic)
     topics.check_namespace(core, name)
+    before = core.group_of_now
     count = _partitions(core, name, may_create=command.metadata_auto_creation_enabled)
-    core.when_durable(lambda: core.send(session, commands.partition_metadata(command.request_id, count)))
+    created = core.group_of_now if core.group_of_now != before else 0
+    core.when_group_durable(created, lambda: core.send(session, commands.partition_metadata(command.request_id, count)))
 
 
 def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:

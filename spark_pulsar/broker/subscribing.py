@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
     """SUBSCRIBE: joins a subscription, which is created if need be; or says why not."""
     if command.consumer_id in session.consumers:  # already there, whatever the request says (wire-protocol 5.6)
-        core.when_durable(lambda: core.succeed(session, command.request_id))
+        present = session.consumers[command.consumer_id].subscription
+        core.when_group_durable(present.born_group, lambda: core.succeed(session, command.request_id))
         return
     check_subscription_name(command.subscription)
     name = TopicName.parse(command.topic)
@@ -81,6 +82,7 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
         mark_delete = _reader_start(topic, command, initial)
         cursor = Cursor(topic.ledger, command.subscription, mark_delete, properties=properties)
         subscription = Subscription(core, topic, cursor)
+        subscription.born_group = 0  # nothing of it is ever on disk
         topic.subscriptions[command.subscription] = subscription
     if command.start_message_rollback_duration_sec:
         since_ms = core.now_ms - 1000 * command.start_message_rollback_duration_sec
@@ -141,7 +143,7 @@ def _join(
         consumer.ready = True
         core.wake(subscription)
 
-    core.when_durable(ready)
+    core.when_group_durable(subscription.born_group, ready)
 
 
 def _when_owner_is_checked(

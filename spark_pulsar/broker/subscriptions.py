@@ -33,6 +33,7 @@ class Subscription:
     """A subscription of a topic: its cursor, and the consumers connected to it."""
 
     __slots__ = (
+        "born_group",
         "bytes_out",
         "consumers",
         "core",
@@ -59,6 +60,8 @@ class Subscription:
         self.type: int | None = None
         """Subscription type, fixed by the first consumer and open again when the last one leaves (SUB-1)."""
         self.dispatcher: Dispatcher = ExclusiveDispatcher(core, self)
+        self.born_group = core.group_of_now
+        """The group that its creation is durable with; nobody is told of it before."""
         self.fenced = False
         """Whether a seek is looking for its place; requests to join wait in `waiting` (CUR-11)."""
         self.waiting: list[Callable[[], None]] = []

@@ -313,7 +313,8 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
 def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     topic = Topic(core, name, state, confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
-        topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
+        subscription = topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
+        subscription.born_group = 0  # it was there when the broker started
     core.topics[topic.full_name] = topic
     core.upkeep.adopt(topic)
     deduplication.apply_policy(core, topic)
