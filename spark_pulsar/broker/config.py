@@ -130,3 +130,9 @@ class BrokerConfig:
     """backlogQuotaCheckIntervalInSeconds (BQ-3), beside the looks at each publish and age."""
     cache_bytes: int = 64 * 1024 * 1024
     """managedLedgerCacheSizeMB: entries kept in memory for consumers near the tail."""
+
+    @property
+    def retains_nothing_by_mistake(self) -> bool:
+        """Whether one limit of retention is 0 and the other is not: then nothing is retained, which is seldom what
+        was meant (RET-2)."""
+        return (self.default_retention_time_minutes == 0) != (self.default_retention_size_mb == 0)

@@ -16,6 +16,7 @@ from spark_pulsar.model.policies import (
     BacklogQuota,
 )
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry
 
@@ -152,6 +153,17 @@ def test_acks_in_between_leave_room(world: World, eater: Client, feeder: Client)
         eater.ack([Position(1, number)])
     assert not is_closed(feeder)
     assert receipts(feeder) == 50
+
+
+def test_producers_in_turn(world: World, eater: Client, feeder: Client) -> None:
+    # covers BQ-1, BQ-3 (better)
+    feeder.open_producer(producer_id=2, name="other")
+    limit(world, REQUEST_HOLD, size=6 * ENTRY_BYTES)
+    frames = [payload_frame(requests.send(1 + number % 2, number), entry("x" * 460)) for number in range(6)]
+    feeder.send_bytes(b"".join(frames))
+    kinds = [type(each).__name__ for each in feeder.take_all()]
+    assert kinds == ["SendScatteredReceipts", "SendCommand", "SendCommand"]
+    assert refusal(world) is not None
 
 
 def test_eviction_leaves_nine_tenths_of_the_limit(world: World, eater: Client, feeder: Client) -> None:

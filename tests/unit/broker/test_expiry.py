@@ -8,6 +8,7 @@ import pytest
 from spark_pulsar.broker import expiry, policies
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry, positions_of
 
@@ -273,3 +274,44 @@ def test_walk_with_clocks_that_differ(seed: int) -> None:
                 assert time_ms + ttl_ms <= world.now_ms, "acked although not expired"
             if is_right and time_ms + ttl_ms + LATEST_MS < world.now_ms:
                 assert cursor.is_acked(*position), "expired, and still there"
+
+
+def in_turn(client: Client, *times_ms: int) -> None:
+    """SENDs of two producers in turn, in one read of the broker: a sweep."""
+    frames = [
+        payload_frame(requests.send(1 + number % 2, 100 + number), entry("m", publish_time=time_ms))
+        for number, time_ms in enumerate(times_ms)
+    ]
+    client.send_bytes(b"".join(frames))
+    client.take_all()
+
+
+def test_producers_in_turn(world: World) -> None:
+    # covers TTL-1, TTL-3, TTL-4 (better)
+    expire(world, 10)
+    client = world.connect()
+    subscribed(client)
+    client.open_producer(producer_id=1, name="a")
+    client.open_producer(producer_id=2, name="b")
+    now = world.now_ms
+    in_turn(client, now, now - HOUR_MS, now, now - HOUR_MS, now, now)
+    world.advance(LATEST_MS)
+    assert backlog(world) == 4
+    world.advance(10_000)
+    assert backlog(world) == 0
+
+
+def test_a_read_that_fails_is_tried_again() -> None:
+    world = World(**QUIET, cache_bytes=0)
+    expire(world, 2)
+    subscribed(client := world.connect())
+    publish(client, world.now_ms)
+    world.disk_is_slow = True
+    world.advance(2_500)
+    world.sync()
+    assert world.reads
+    world.serve_reads(fail=True)
+    assert backlog(world) == 1
+    world.disk_is_slow = False
+    world.advance(1_500)
+    assert backlog(world) == 0
