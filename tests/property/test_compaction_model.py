@@ -37,8 +37,8 @@ class Model:
         return [value for value in left + [value for _, value in self.messages[self.horizon :]] if value]
 
 
-def values(world: World) -> list[str]:
-    return [text for _, texts in compacted_view(world) for text in texts if text not in ("", "-")]
+def values(world: World, permits: int) -> list[str]:
+    return [text for _, texts in compacted_view(world, permits) for text in texts if text not in ("", "-")]
 
 
 def connected(world: World) -> Client:
@@ -48,8 +48,12 @@ def connected(world: World) -> Client:
 
 
 @settings(max_examples=120, deadline=None)
-@given(steps=st.lists(STEP, min_size=1, max_size=16), block_entries=st.integers(1, 5))
-def test_the_view_is_the_last_value_of_each_key(steps: list[Step], block_entries: int) -> None:
+@given(
+    steps=st.lists(STEP, min_size=1, max_size=16),
+    block_entries=st.integers(1, 5),
+    permits=st.sampled_from((1, 3, 10_000)),
+)
+def test_the_view_is_the_last_value_of_each_key(steps: list[Step], block_entries: int, permits: int) -> None:
     world, model, number = World(**HELD), Model(), 0
     client = connected(world)
     for kind, messages in steps:
@@ -79,7 +83,7 @@ def test_the_view_is_the_last_value_of_each_key(steps: list[Step], block_entries
                 world.serve_compactions()
             world = world.restart(**HELD)
             client = connected(world)
-        assert values(world) == model.visible()
+        assert values(world, permits) == model.visible()
 
 
 def _consume_all(world: World) -> None:

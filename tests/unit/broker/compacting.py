@@ -6,10 +6,13 @@ from typing import Any
 
 from spark_pulsar.broker import compaction
 from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
 from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.entries import build_entry, parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.unit.broker.world import TOPIC, Client, World, positions_of
+
+_LARGEST_BATCH = 5
 
 
 def keyed(key: str | None, value: str = "", **fields: Any) -> bytes:
@@ -46,12 +49,19 @@ def status(world: World) -> str:
     return compaction.status(world.core, world.core.topics[TOPIC])[0]
 
 
-def compacted_view(world: World, **more: Any) -> list[tuple[Position, list[str]]]:
-    """Positions, and payloads of the messages that are there, as a reader of the compacted view gets them."""
+def compacted_view(world: World, permits: int = 10_000, **more: Any) -> list[tuple[Position, list[str]]]:
+    """Positions, and payloads of the messages that are there, as a reader of the compacted view gets them that asks for
+    so many messages at a time."""
     client = world.connect()
     name = f"reader-{len(world.sessions)}"
-    client.open_consumer(name, permits=10_000, durable=False, read_compacted=True, **more)
+    client.open_consumer(name, permits=permits, durable=False, read_compacted=True, **more)
     deliveries = client.deliveries()
+    silent = 0
+    while silent < _LARGEST_BATCH:  # after a batch some permits only make up for it
+        client.send(requests.flow(1, permits))
+        fresh = client.deliveries()
+        silent = 0 if fresh else silent + 1
+        deliveries += fresh
     client.close()
     texts: list[list[str]] = []
     for each in deliveries:
