@@ -233,6 +233,8 @@ def _look_at_age_at(core: Core, topic: Topic, when_ms: int) -> None:
     watch = topic.quota
     assert watch is not None, "asked for topics with quotas only"
     if watch.timer is not None:
+        if watch.timer.when_ms <= when_ms:
+            return  # it looks again then
         watch.timer.cancel()
 
     def due() -> None:

@@ -31,11 +31,24 @@ def trim(core: Core, topic: Topic) -> None:
         for ledger_id in plan.gone:
             core.cache.drop_ledger(ledger_id)
     topic.held_ledger = NOTHING_HELD if plan.held is None else plan.held
-    if topic.trim_timer is not None:
-        topic.trim_timer.cancel()
+    _come_back(core, topic, plan.held_until_ms)
+
+
+def _come_back(core: Core, topic: Topic, when_ms: int | None) -> None:
+    """Trim again at a time, the same one as long as the same ledger is held."""
+    timer = topic.trim_timer
+    if timer is not None:
+        if timer.when_ms == when_ms and timer.call is not None:
+            return
+        timer.cancel()
         topic.trim_timer = None
-    if plan.held_until_ms is not None and core.config.retention_check_interval_ms > 0:
-        topic.trim_timer = core.at(plan.held_until_ms, lambda: trim(core, topic))
+    if when_ms is not None and core.config.retention_check_interval_ms > 0:
+
+        def due() -> None:
+            topic.trim_timer = None
+            trim(core, topic)
+
+        topic.trim_timer = core.at(when_ms, due)
 
 
 def consumed(core: Core, topic: Topic, mark_delete: Position) -> None:

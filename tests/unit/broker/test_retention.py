@@ -7,7 +7,7 @@ import pytest
 from spark_pulsar.broker import cursor_moves, policies, subscriptions, topics
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import RetentionPolicy
+from spark_pulsar.model.policies import MESSAGE_AGE, BacklogQuota, RetentionPolicy
 from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry
 
 MINUTE_MS = 60_000
@@ -260,3 +260,21 @@ def test_trimming_drops_the_timers_of_a_deleted_topic() -> None:
     world.advance(1000 * MINUTE_MS)
     assert TOPIC not in world.state.topics_by_name
     assert world.now_ms == START_MS + 1000 * MINUTE_MS + 100
+
+
+def test_timers_do_not_pile_up() -> None:
+    """A cancelled timer stays in the heap until its time comes, which may be days."""
+    world = World(**SMALL)
+    retain(world, 7 * 24 * 60, -1)
+    quotas = {MESSAGE_AGE: BacklogQuota(limit_time_s=7 * 24 * 3600).to_json()}
+    world.ask(lambda core: policies.set_of_namespace(core, NAMESPACE, policies.BACKLOG_QUOTAS, quotas))
+    client = world.connect()
+    client.open_consumer()
+    feeder = fill(world, 15)
+    client.ack([Position(1, 9)], cumulative=True)
+    before = len(world.core._timers)
+    for number in range(300):
+        world.advance(MINUTE_MS)
+        fill(world, 1, client=feeder)
+        client.ack([Position(2 + number // 10, number % 10)], cumulative=True)
+    assert len(world.core._timers) < before + 50
