@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from spark_pulsar.cli.admin_compaction import add_compaction_commands
+from spark_pulsar.cli.admin_limits import add_limit_commands
 from spark_pulsar.cli.admin_messages import add_message_commands
 from spark_pulsar.cli.admin_policies import add_policy_commands
 from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
@@ -111,3 +112,4 @@ add_subscription_commands(app)
 add_message_commands(app)
 add_compaction_commands(app)
 add_policy_commands(app, TOPIC)
+add_limit_commands(app, TOPIC)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from spark_pulsar.cli.admin_limits import OF_NAMESPACES, OF_TOPICS
 from spark_pulsar.cli.main import app
 from tests.brokers import Broker
 from tests.conformance.exchange import send_all
@@ -197,6 +198,40 @@ def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
     assert admin(f"namespaces get-clusters {namespace}") == "standalone\n"
     assert json.loads(admin(f"namespaces policies {namespace}"))["replication_clusters"] == ["standalone"]
     assert json.loads(admin(f"namespaces bundles {namespace}"))["numBundles"] == 4
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "words"),
+    [("namespaces", limit.word, limit.options[1]) for limit in OF_NAMESPACES]
+    + [("topicPolicies", limit.word, limit.options[1]) for limit in OF_TOPICS],
+)
+def test_limits(admin: Admin, namespace: str, group: str, name: str, words: str) -> None:
+    # covers admin-rest 5.3
+    about = namespace
+    if group == "topicPolicies":
+        about = f"persistent://{namespace}/t"
+        admin(f"topics create {about}")
+    unset = admin(f"{group} get-{name} {about}")
+    assert unset == ("0\n" if name == "max-topics-per-namespace" else "null\n")
+    admin(f"{group} set-{name} {about} {words} 7")
+    assert admin(f"{group} get-{name} {about}") == "7\n"
+    admin(f"{group} remove-{name} {about}")
+    assert admin(f"{group} get-{name} {about}") == unset
+
+
+def test_what_comes_into_being_by_itself(admin: Admin, namespace: str) -> None:
+    # covers admin-rest 5.3
+    admin(f"namespaces set-auto-topic-creation {namespace} -e -t partitioned -n 3")
+    assert json.loads(admin(f"namespaces get-auto-topic-creation {namespace}"))["defaultNumPartitions"] == 3
+    admin(f"namespaces set-auto-topic-creation {namespace} --disable")
+    admin(f"namespaces remove-auto-topic-creation {namespace}")
+    admin(f"namespaces set-auto-subscription-creation {namespace}")
+    creation = json.loads(admin(f"namespaces get-auto-subscription-creation {namespace}"))
+    assert creation == {"allowAutoSubscriptionCreation": False}
+    admin(f"namespaces remove-auto-subscription-creation {namespace}")
+    admin(f"namespaces set-subscription-types-enabled {namespace} -t Exclusive,Shared")
+    assert sorted(admin(f"namespaces get-subscription-types-enabled {namespace}").split()) == ["Exclusive", "Shared"]
+    admin(f"namespaces remove-subscription-types-enabled {namespace}")
 
 
 def test_clusters_and_tenants(admin: Admin, namespace: str) -> None:
