@@ -62,6 +62,9 @@ MAX_TOPICS: Final = "max_topics_per_namespace"
 AUTO_TOPIC_CREATION: Final = "autoTopicCreationOverride"
 AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
 
+MAX_REMEMBERED: Final = 1 << 18
+"""Topics whose effective policies are remembered."""
+
 Watcher = Callable[[str, "str | None"], None]
 """Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
 
@@ -81,6 +84,8 @@ class PolicyBook:
         full = name.full
         known = self._by_topic.get(full)
         if known is None:
+            if len(self._by_topic) >= MAX_REMEMBERED:  # clients may ask for any name
+                self._by_topic.clear()
             known = self._by_topic[full] = self._computed(name)
         return known
 
