@@ -11,9 +11,11 @@ from spark_pulsar.ledger.storage import RecoveryReport
 
 from .checkpoint import JournalMark
 from .disk import Disk
+from .groups import GROUP_HEADER_BYTES, group_header_bytes, read_group, records_of
 from .journal_walk import Replay
 from .layout import Layout
 from .ledger_files import Extent, usable_table
+from .run_index import RunIndex
 from .segments import Segment, SegmentFiles
 
 
@@ -44,6 +46,39 @@ def adopt_segments(
         return None
     last = replay.segments[-1].header
     return files.live[last.number] if last.synced == files.synced else None
+
+
+def write_last_group_again(files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay) -> Segment | None:
+    """Write the journal's last group once more, to a segment of its own, and go on there; None when that is not needed.
+
+    Whether it was ever synced nobody knows: the process may have been killed before, or its sync may have failed, and
+    what was read was in the system's memory alone. Groups written behind it would be durable and it would not, and a
+    second sync of the same pages proves nothing. All groups before it were synced before it was written. The new
+    segment says that it begins with this group, which cuts it off where it stood.
+    """
+    last = replay.segments[-1] if replay.segments else None
+    if last is None or not last.header.synced or not files.synced or replay.last_group <= mark.last_group:
+        return None
+    old = files.live[last.header.number]
+    if not old.group_offsets:
+        return None
+    at = old.group_offsets[-1]
+    payload = read_group(files.disk, old.fd, at, old.number, old.salt)
+    if payload is None:
+        raise OSError(f"{files.layout.relative(old.path)}: the last group cannot be read a second time")
+    records = sum(1 for _ in records_of(payload))
+
+    def group(segment: Segment) -> list[bytes]:
+        return [group_header_bytes(segment.number, segment.salt, replay.last_group, records, [payload]), payload]
+
+    size = GROUP_HEADER_BYTES + len(payload)
+    segment = files.begin(replay.last_group, size, group)
+    segment.group_offsets.append(segment.write_at)
+    index.move_from(old.number, at, segment.number, segment.write_at)
+    segment.write_at += size
+    old.group_offsets.pop()
+    old.write_at = at
+    return segment
 
 
 def find_short_files(

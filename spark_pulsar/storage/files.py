@@ -6,9 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
+from spark_pulsar.ledger.cursor_records import CursorAcked
+from spark_pulsar.ledger.compaction_records import CompactionAbandoned, CompactionFinished, CompactionForgotten
 from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import EntriesDropped, LedgersTrimmed, Record
@@ -16,7 +19,7 @@ from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 
-from .adoption import adopt_segments, find_short_files, remove_leftovers
+from .adoption import adopt_segments, find_short_files, remove_leftovers, write_last_group_again
 from .background import Background
 from .checkpoint import Checkpoint, CommitUncertain, JournalMark
 from .disk import Disk
@@ -38,6 +41,12 @@ TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 REPLAY_RECORDS: Final = 100_000
 """Records after which a checkpoint is due although no segment is full: opening must not have to replay many more."""
 
+RANGES_A_RECORD: Final = 4
+"""So many acked ranges take as long to replay as a record: a million strewn acks may be in a few thousand records."""
+
+_FREEING: Final = (LedgersTrimmed, CompactionFinished, CompactionAbandoned, CompactionForgotten)
+"""Records that free ledgers."""
+
 _KEPT_COLUMNS: Final = 64
 _RETRY_S: Final = 5.0
 _SPACE_RETRY_S: Final = 1.0
@@ -57,7 +66,8 @@ class FileStorage:
     ) -> None:
         self._layout = layout
         self._disk = disk
-        self._lock_fd = lock_fd
+        self._opened = ExitStack()
+        self._opened.callback(os.close, lock_fd)
         self._on_failed = on_failed
         self._on_trouble = on_trouble
         self._space = Space(on_short)
@@ -77,6 +87,8 @@ class FileStorage:
         self._closing = False
         self._trimmed = False
         self._records_at_checkpoint = 0
+        self._acked_ranges = 0
+        """In the acks submitted since the last checkpoint."""
         self._not_before = 0.0
         self.settle_error: Exception | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
@@ -113,14 +125,13 @@ class FileStorage:
         except OSError as error:
             raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
         lock_fd = take_lock(layout)
+        storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_short)
         try:
-            storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_short)
             state = storage._recover(sync_data, segment_bytes)
-        except OSError as error:
-            os.close(lock_fd)
-            raise StorageError(f"{layout.root}: the data directory cannot be opened: {error}") from error
-        except BaseException:
-            os.close(lock_fd)
+        except BaseException as error:
+            storage._opened.close()
+            if isinstance(error, OSError):
+                raise StorageError(f"{layout.root}: the data directory cannot be opened: {error}") from error
             raise
         return storage, state
 
@@ -128,24 +139,23 @@ class FileStorage:
         layout, disk = self._layout, self._disk
         is_new = not layout.read_version()
         self._checkpoint = Checkpoint(layout, disk)
-        try:
-            if is_new:
-                self._checkpoint.create()
-                layout.write_version(disk)
-            may_reuse = self._checkpoint.empty_log()
-            state, self._mark, self._files.extents = self._checkpoint.load()
-            recovered = recover(layout, self._mark, state, self._files.extents, self._index, self._report)
-            damages = recovered.damages + find_short_files(disk, layout, state, self._files.extents)
-            remove_leftovers(disk, layout, self._files.extents, self._report)
-            # The next checkpoint removes the files of ledgers trimmed since the last one.
-            self._trimmed = not state.ledgers.keys() >= self._files.extents.keys()
-        except BaseException:
-            self._checkpoint.close()
-            raise
+        self._opened.callback(self._checkpoint.close)
+        if is_new:
+            self._checkpoint.create()
+            layout.write_version(disk)
+        may_reuse = self._checkpoint.empty_log()
+        state, self._mark, self._files.extents = self._checkpoint.load()
+        recovered = recover(layout, self._mark, state, self._files.extents, self._index, self._report)
+        damages = recovered.damages + find_short_files(disk, layout, state, self._files.extents)
+        remove_leftovers(disk, layout, self._files.extents, self._report)
+        # The next checkpoint removes the files of ledgers trimmed since the last one.
+        self._trimmed = not state.ledgers.keys() >= self._files.extents.keys()
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
+        self._opened.callback(self._segments.close)
         self._reading.segments = self._segments.live
         replay = recovered.replay
         current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
+        current = write_last_group_again(self._segments, self._index, self._mark, replay) or current
         self._background = Background()
         self._journal = Journal(
             disk,
@@ -188,8 +198,10 @@ class FileStorage:
     def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
         """See `Storage.submit`."""
         for record in records:
-            if type(record) is LedgersTrimmed:
+            if type(record) in _FREEING:
                 self._trimmed = True
+            elif type(record) is CursorAcked:
+                self._acked_ranges += len(record.ranges)
             elif type(record) is TopicDamaged:
                 self._lost.note(record)
         self._journal.submit(records, on_durable)
@@ -202,7 +214,7 @@ class FileStorage:
         """See `Storage.needs_checkpoint`."""
         if self._running or self._journal.failure is not None:
             return False
-        records = self._journal.submitted_records - self._records_at_checkpoint
+        records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
         if self._trimmed or records > REPLAY_RECORDS or self._journal.current_number > self._mark.first_segment:
             return time.monotonic() >= self._not_before
         return False
@@ -214,6 +226,7 @@ class FileStorage:
         self._running = True
         self._trimmed = False
         self._records_at_checkpoint = self._journal.submitted_records
+        self._acked_ranges = 0
         plan = SettlePlan([], max(self._journal.current_number, self._mark.first_segment))
         with self._lock:
             plan_ledgers(state, self._index, self._files.extents, plan)
@@ -358,6 +371,4 @@ class FileStorage:
             # Nothing is lost: the journal has what the checkpoint would have said.
             raise StorageError(f"{self._layout.root}: the last checkpoint failed: {error}") from error
         finally:
-            self._segments.close()
-            self._checkpoint.close()
-            os.close(self._lock_fd)
+            self._opened.close()

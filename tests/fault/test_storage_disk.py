@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from spark_pulsar.storage.check import Severity, check
 from spark_pulsar.storage.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from tests.contract.histories import picture
-from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+from tests.contract.storages import SMALL_SEGMENT_BYTES, FailingDisk, FileWorld
 from tests.eventually import eventually
 
 TOPIC = "persistent://public/default/t"
@@ -171,6 +172,95 @@ def test_after_a_failed_sync_nothing_is_written_any_more(tmp_path: Path) -> None
     world.close()
     assert world.disk.durable_writes == before
     assert len(world.failures) == 1
+
+
+class LyingDisk(FailingDisk):
+    """A durable write fails after the system took the bytes: they can be read, and are gone after power loss."""
+
+    def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        end = Disk.write_durably(self, fd, buffers, offset)
+        if self.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return end
+
+
+def test_a_group_whose_sync_failed_is_written_again_elsewhere(tmp_path: Path) -> None:
+    # covers DUR-10: syncing the same pages once more would succeed, and prove nothing
+    failures: list[StorageFailed] = []
+    disk = LyingDisk()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append)
+
+    def submit(*records: Record) -> None:
+        done: list[int] = []
+        for record in records:
+            state.apply(record)
+        storage.submit(records, done.append)
+        eventually(lambda: done or failures)
+
+    submit(TopicCreated(1, TOPIC, 1, {}))
+    submit(*state.records_to_open_ledger(1, 2))
+    for number in range(3):
+        submit(EntriesAppended(run_of(1, number, [entry(1, number)])))
+    disk.failing = True
+    submit(EntriesAppended(run_of(1, 3, [entry(1, 3)])))
+    assert failures
+    [old] = storage._segments.live.values()
+    path, end = old.path, old.write_at
+    storage.close()
+    disk.failing = False
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert state.ledgers[1].entries == 4
+    assert storage.read(1, 3, 1, 1)[0].entry(3) == entry(1, 3)
+    record = state.records_to_open_ledger(1, 3)
+    for each in record:
+        state.apply(each)
+    done: list[int] = []
+    storage.submit(record, done.append)
+    eventually(lambda: done)
+    # Now the power goes: what was never synced is gone.
+    copy = tmp_path.with_name("after-power-loss")
+    shutil.copytree(tmp_path, copy, ignore=shutil.ignore_patterns("*-shm"))
+    with (copy / "journal" / path.name).open("r+b") as file:
+        file.seek(end)
+        file.write(bytes(SMALL_SEGMENT_BYTES - end))
+    storage.close()
+    assert [finding for finding in check(copy) if finding.severity is Severity.ERROR] == []
+    storage, state = FileStorage.open(copy, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert [storage.read(1, number, 1, 1)[0].entry(number) for number in range(4)] == [entry(1, n) for n in range(4)]
+    assert len(state.ledgers) == 2
+    storage.close()
+
+
+class FailingCommit(Disk):
+    """The next commit is done, and then fails: nobody can know that."""
+
+    failing = False
+
+    def commit(self, database: sqlite3.Connection) -> None:
+        super().commit(database)
+        if self.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_after_a_commit_that_may_have_happened_nothing_is_built_on_it(tmp_path: Path) -> None:
+    failures: list[StorageFailed] = []
+    world = FileWorld(tmp_path)
+    make_topic(world)
+    append(world, 60)
+    world.kill()
+    world.dispose()
+    disk = FailingCommit()
+    storage, state = FileStorage.open(
+        world.data_dir, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append
+    )
+    disk.failing = True
+    storage.checkpoint(state)
+    eventually(lambda: failures)
+    with pytest.raises(StorageFailed):
+        storage.submit(state.records_to_open_ledger(1, 3))
+    storage.close()
+    disk.failing = False
+    expect(world.data_dir, [picture(state)], {1: range(60)})
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,8 +194,10 @@ def test_after_a_clean_close_the_last_group_is_known(recorded: Recorded, tmp_pat
     layout = recorded.copy(tmp_path / "copy")
     for _ in opened(layout.root):
         pass
-    flip(layout.segment(1), recorded.ends[1][-1] * 8 - 1)
-    place = (f"journal/{layout.segment(1).name}", recorded.ends[1][-2])
+    # Opening wrote it again, to a segment of its own.
+    newest = layout.segment(max(layout.segments()))
+    flip(newest, (SEGMENT_HEADER_BYTES + recorded.ends[1][-1] - recorded.ends[1][-2]) * 8 - 1)
+    place = (f"journal/{newest.name}", SEGMENT_HEADER_BYTES)
     assert lost_entries(layout.root, recorded, place) == {len(recorded.entries) - 1}
 
 
