@@ -32,6 +32,10 @@ class IdleSubscriptions:
         self._core = core
         self._timers: dict[int, Timer] = {}
 
+    def made(self, subscription: Subscription) -> None:
+        """A subscription was made; nobody uses it yet."""
+        self._expect(subscription.topic.state, subscription.cursor)
+
     def joined(self, subscription: Subscription) -> None:
         """The first consumer is there."""
         cursor = subscription.cursor
@@ -61,10 +65,11 @@ class IdleSubscriptions:
         """Come back when the subscription may go; at once when that time is over."""
         core = self._core
         self.forget(cursor.cursor_id)
-        minutes = core.policies_of(TopicName.parse(topic.name)).subscription_expiration_minutes
+        used = core.topics.get(topic.name)
+        name = TopicName.parse(topic.name) if used is None else used.name
+        minutes = core.policies_of(name).subscription_expiration_minutes
         if minutes <= 0 or cursor.name in _KEPT:
             return
-        used = core.topics.get(topic.name)
         if used is not None and used.subscriptions[cursor.name].consumers:
             return
         since_ms = core.started_ms if cursor.idle_since_ms == IN_USE else cursor.idle_since_ms

@@ -293,7 +293,7 @@ def create_subscription(
     )
     subscription = Subscription(core, topic, topic.state.cursors[name])
     topic.subscriptions[name] = subscription
-    core.idle.look(topic.state)
+    core.idle.made(subscription)
     core.upkeep.joined(topic)
     return subscription
 
