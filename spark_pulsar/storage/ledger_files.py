@@ -12,6 +12,7 @@ checkpoint names was never finished: it is ignored, and overwritten.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from array import array
@@ -60,11 +61,12 @@ class Extent(NamedTuple):
 
 
 class BlockTable:
-    """First entries, end entries and offsets of a file's blocks, rising."""
+    """First entries, end entries and offsets of a file's blocks, rising. `damaged`: some may be missing."""
 
-    __slots__ = ("ends", "firsts", "offsets")
+    __slots__ = ("damaged", "ends", "firsts", "offsets")
 
     def __init__(self) -> None:
+        self.damaged = False
         self.firsts = array("q")
         self.ends = array("q")
         self.offsets = array("q")
@@ -176,29 +178,42 @@ class LedgerFiles:
 
     def read(self, ledger_id: int, extent: Extent, entry_id: int) -> EntryRun | None:
         """The rest of the block that holds the entry, from the entry on, or the first block after it. None when the
-        extent has nothing there. StorageDamaged when a checksum fails; FileNotFoundError when the ledger was trimmed
-        meanwhile."""
-        path = self._layout.ledger(ledger_id)
+        extent has nothing there. StorageDamaged, with what is lost, when a checksum fails or a damaged file has no
+        block there; FileNotFoundError when the ledger was trimmed meanwhile."""
         table = self.table(ledger_id, extent)
         index = bisect_right(table.ends, entry_id)
-        if index == len(table.firsts):
+        is_last = index == len(table.firsts)
+        if table.damaged and (is_last or table.firsts[index] > entry_id):
+            name = self._layout.relative(self._layout.ledger(ledger_id))
+            lost = [(ledger_id, entry_id, extent.end if is_last else table.firsts[index])]
+            raise StorageDamaged(name, table.offsets[index - 1] if index else 0, "the block after this is lost", lost)
+        if is_last:
             return None
-        offset = table.offsets[index]
-        run = self._cached_block(ledger_id, offset)
+        run = self._cached_block(ledger_id, table.offsets[index])
         if run is None:
-            end = table.offsets[index + 1] if index + 1 < len(table.offsets) else extent.size
-            fd = self._disk.open(path, os.O_RDONLY)
-            try:
-                run = parse_block(self._disk.read(fd, end - offset, offset), ledger_id)
-            finally:
-                os.close(fd)
-            if run is None or run.first_entry_id != table.firsts[index] or run.end_entry_id != table.ends[index]:
-                raise StorageDamaged(self._layout.relative(path), offset, "a block of entries fails its checksum")
+            run = self._read_block(ledger_id, extent, table, index)
             with self._cache_lock:
-                self._blocks[ledger_id, offset] = run
+                self._blocks[ledger_id, table.offsets[index]] = run
                 if len(self._blocks) > _CACHED_BLOCKS:
                     self._blocks.popitem(last=False)
         return run.slice(entry_id, run.end_entry_id)
+
+    def _read_block(self, ledger_id: int, extent: Extent, table: BlockTable, index: int) -> EntryRun:
+        path, offset = self._layout.ledger(ledger_id), table.offsets[index]
+        fd = self._disk.open(path, os.O_RDONLY)
+        try:
+            size = (table.offsets[index + 1] if index + 1 < len(table.offsets) else extent.size) - offset
+            if table.damaged:
+                head = parse_block_head(self._disk.read(fd, BLOCK_HEADER_BYTES, offset))
+                size = 0 if head is None else head.size
+            run = parse_block(self._disk.read(fd, size, offset), ledger_id)
+        finally:
+            os.close(fd)
+        first, end = table.firsts[index], table.ends[index]
+        if run is None or run.first_entry_id != first or run.end_entry_id != end:
+            text = "a block of entries fails its checksum"
+            raise StorageDamaged(self._layout.relative(path), offset, text, [(ledger_id, first, end)])
+        return run
 
     def table(self, ledger_id: int, extent: Extent) -> BlockTable:
         """The blocks of a ledger's file, from its footer or, without one, from the blocks' headers."""
@@ -208,7 +223,9 @@ class LedgerFiles:
             if known is not None:
                 self._tables.move_to_end(key)
                 return known
-        table = load_table(self._disk, self._layout, ledger_id, extent)
+        if ledger_id not in self.extents and not self._layout.ledger(ledger_id).exists():
+            raise FileNotFoundError(self._layout.ledger(ledger_id))
+        table = usable_table(self._disk, self._layout, ledger_id, extent)
         with self._cache_lock:
             self._tables[key] = table
             if len(self._tables) > _CACHED_TABLES:
@@ -244,6 +261,41 @@ def load_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> Bl
         return _scan(disk, fd, layout.relative(path), ledger_id, extent)
     finally:
         os.close(fd)
+
+
+def usable_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> BlockTable:
+    """The blocks of a ledger's file that can be found, however damaged footer or headers are. Without a footer and
+    neighbours to trust, blocks are verified; then the table is marked as damaged, since some may be missing."""
+    for claimed in (extent, extent._replace(sealed=False)):  # the footer only repeats what the headers say
+        try:
+            return load_table(disk, layout, ledger_id, claimed)
+        except (StorageDamaged, FileNotFoundError):
+            continue
+    table = BlockTable()
+    table.damaged = True
+    path = layout.ledger(ledger_id)
+    if not path.exists() or path.stat().st_size == 0:
+        return table
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at = data.find(BLOCK_MAGIC)
+        while at != -1:
+            head = parse_block_head(data[at : at + BLOCK_HEADER_BYTES])
+            if head is not None and parse_block(data[at : at + head.size], ledger_id) is not None:
+                table.add(head.first, head.end, at)
+                at += head.size - 1
+            at = data.find(BLOCK_MAGIC, at + 1, extent.size)
+    return table
+
+
+def gaps_of(table: BlockTable, extent: Extent, first_entry_id: int) -> list[tuple[int, int]]:
+    """Entries that the extent should have from an entry on, and the table has not."""
+    gaps: list[tuple[int, int]] = []
+    wanted = max(first_entry_id, extent.first)
+    for first, end in [*zip(table.firsts, table.ends, strict=True), (extent.end, extent.end)]:
+        if first > wanted:
+            gaps.append((wanted, first))
+        wanted = max(wanted, end)
+    return gaps
 
 
 def _fits(table: BlockTable, extent: Extent) -> bool:
@@ -315,10 +367,13 @@ def append_entries(disk: Disk, path: Path, extent: Extent | None, gathered: Gath
 
 def finish_file(disk: Disk, layout: Layout, ledger_id: int, extent: Extent, seal: bool) -> Extent:
     """Make a ledger's file durable, with its footer if it is to be sealed."""
-    footer = footer_bytes(load_table(disk, layout, ledger_id, extent)) if seal else b""
+    footer = footer_bytes(usable_table(disk, layout, ledger_id, extent)) if seal else b""
     fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
     try:
         if footer:
+            if os.fstat(fd).st_size > extent.size:
+                # Left by a settling that was never finished; the footer is read from the end of the file.
+                disk.truncate(fd, extent.size)
             disk.write(fd, [footer], extent.size)
         disk.sync(fd)
     finally:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from array import array
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from .disk import Disk
+from .disk import Buffer, Disk
 from .groups import GROUP_HEADER_BYTES, SALT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_header_bytes
 from .layout import Layout
 
@@ -36,6 +38,7 @@ class Segment:
     | `group_offsets` | where each of its groups begins (for verifying before settling) |
     | `filled_to` | up to here the file was written once, so that writing again changes no metadata |
     | `spare_at` | when the writer passes it, the next segment should be prepared |
+    | `set_aside` | it was live when damage was found in the journal: kept for people when it is not needed any more |
     | `readers`, `retired` | reads in flight; whether it waits for them to be recycled |
     """
 
@@ -52,6 +55,7 @@ class Segment:
         self.spare_at = size // PREPARE_AT
         self.readers = 0
         self.retired = False
+        self.set_aside = False
 
     def claim(self, end: int) -> None:
         """Before writing up to `end`: make sure that zeros are never written over it."""
@@ -67,16 +71,24 @@ class Segment:
         return self.filled_to < min(self.size, self.write_at + FILL_AHEAD_BYTES // 2)
 
     def fill_ahead(self, disk: Disk) -> None:
-        """Write and sync zeros up to FILL_AHEAD_BYTES after the writer."""
-        while True:
-            with self.fill_lock:
-                start = self.filled_to
-                end = min(start + _FILL_STEP_BYTES, self.size, self.write_at + FILL_AHEAD_BYTES)
-                if end <= start:
-                    return
-                disk.fill_zeros(self.fd, start, end)
-                disk.sync(self.fd)
-                self.filled_to = end
+        """Write and sync zeros up to FILL_AHEAD_BYTES after the writer.
+
+        Through a descriptor of its own: the system tells each open file once that a write failed, and the writer must
+        not miss what concerns its groups because this sync heard it first.
+        """
+        fd = disk.open(self.path, os.O_RDWR)
+        try:
+            while True:
+                with self.fill_lock:
+                    start = self.filled_to
+                    end = min(start + _FILL_STEP_BYTES, self.size, self.write_at + FILL_AHEAD_BYTES)
+                    if end <= start:
+                        return
+                    disk.fill_zeros(fd, start, end)
+                    disk.sync(fd)
+                    self.filled_to = end
+        finally:
+            os.close(fd)
 
 
 class SegmentFiles:
@@ -107,50 +119,73 @@ class SegmentFiles:
         """Spare files at hand."""
         return len(self._spares)
 
-    def begin(self, first_group: int, group_bytes: int) -> Segment:
+    def begin(
+        self, first_group: int, group_bytes: int, group: Callable[[Segment], Sequence[Buffer]] | None = None
+    ) -> Segment:
         """A new live segment that a group of that many bytes fits into. Header and name are durable, in this order, so
-        that a live segment without a valid header is always damage."""
+        that a live segment without a valid header is always damage. With `group` its buffers are written before the
+        name, so that the segment is never without it. OSError when it could not be made; then it is not there."""
         size = SEGMENT_HEADER_BYTES + group_bytes
         with self._lock:
             number = self._next_number
             self._next_number += 1
             spare = self._spares.pop() if self._spares and size <= self.segment_bytes else None
         path = self.layout.segment(number)
+        filled_to = 0
         if spare is None:
             size = max(size, self.segment_bytes)
             spare = self._make(number, size)
-            filled_to = 0
         else:
             size = filled_to = self.segment_bytes
-        fd = self.disk.open(spare, os.O_RDWR)
-        segment = Segment(path, fd, size, number, os.urandom(SALT_BYTES), filled_to)
-        segment.claim(SEGMENT_HEADER_BYTES)
-        header = SegmentHeader(number, segment.salt, first_group, size, self.synced)
-        self.disk.write_durably(fd, [segment_header_bytes(header)], 0)
-        self.disk.rename(spare, path)
-        self.disk.sync_directory(path.parent)
+        fd = -1
+        try:
+            fd = self.disk.open(spare, os.O_RDWR)
+            segment = Segment(path, fd, size, number, os.urandom(SALT_BYTES), filled_to)
+            segment.claim(SEGMENT_HEADER_BYTES)
+            header = SegmentHeader(number, segment.salt, first_group, size, self.synced)
+            buffers: list[Buffer] = [segment_header_bytes(header)]
+            if group is not None:
+                buffers += group(segment)
+                segment.claim(sum(map(len, buffers)))
+            self.disk.write_durably(fd, buffers, 0)
+            self.disk.rename(spare, path)
+            self.disk.sync_directory(path.parent)
+        except OSError:
+            # What was written, and under which name, is not known: neither file is used again.
+            if fd >= 0:
+                os.close(fd)
+            for left in (spare, path):
+                with contextlib.suppress(OSError):
+                    self.disk.remove(left)
+            raise
         with self._lock:
             self.live[number] = segment
             self._demand = max(self._demand, len(self.live))
         return segment
 
-    def prepare_spare(self) -> None:
-        """Make a spare file filled with zeros, unless there is one."""
+    def prepare_spare(self) -> bool:
+        """Make a spare file filled with zeros; whether there was none. OSError when there is no space for one."""
         with self._lock:
             if self._spares:
-                return
+                return False
             number = self._next_number
             self._next_number += 1
         path = self._make(number, self.segment_bytes)
-        fd = self.disk.open(path, os.O_RDWR)
         try:
-            for start in range(0, self.segment_bytes, _FILL_STEP_BYTES):
-                self.disk.fill_zeros(fd, start, min(start + _FILL_STEP_BYTES, self.segment_bytes))
-            self.disk.sync(fd)
-        finally:
-            os.close(fd)
+            fd = self.disk.open(path, os.O_RDWR)
+            try:
+                for start in range(0, self.segment_bytes, _FILL_STEP_BYTES):
+                    self.disk.fill_zeros(fd, start, min(start + _FILL_STEP_BYTES, self.segment_bytes))
+                self.disk.sync(fd)
+            finally:
+                os.close(fd)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.disk.remove(path)
+            raise
         with self._lock:
             self._spares.append(path)
+        return True
 
     def recycle(self, segment: Segment) -> None:
         """Let go of a live segment whose content is no longer needed and that nobody reads: keep it as a spare, or
@@ -163,6 +198,9 @@ class SegmentFiles:
             wanted = min(MAX_SPARES, max(MIN_SPARES, int(self._demand) - len(self.live)))
             keep = len(self._spares) < wanted and segment.size == self.segment_bytes
         os.close(segment.fd)
+        if segment.set_aside:
+            self.disk.rename(segment.path, self.layout.aside(segment.path))
+            return
         if not keep:
             self.disk.remove(segment.path)
             return

@@ -49,27 +49,36 @@ class CannotStart(Exception):
 
 
 def class_path() -> str:
-    """The jars of Apache Pulsar, colon-separated; resolved from Maven Central once, then remembered.
+    """The jars of Apache Pulsar, colon-separated; resolved from Maven Central once (about 270 MB), then remembered.
 
     Raises:
         CannotStart: Maven is needed and missing, or failed.
     """
-    if CLASS_PATH_FILE.exists():
-        remembered = CLASS_PATH_FILE.read_text().strip()
+    return resolved_class_path(f"Apache Pulsar {VERSION} (about 270 MB)", HERE / "pom.xml", CLASS_PATH_FILE)
+
+
+def resolved_class_path(what: str, pom: Path, remembered_in: Path) -> str:
+    """The jars that `pom` depends on, colon-separated; resolved from Maven Central once, then remembered in a file.
+
+    Raises:
+        CannotStart: Maven is needed and missing, or failed.
+    """
+    if remembered_in.exists():
+        remembered = remembered_in.read_text().strip()
         if remembered and all(Path(jar).exists() for jar in remembered.split(":")):
             return remembered
     if shutil.which("mvn") is None:
-        raise CannotStart("Apache Pulsar is resolved by Maven, which is missing: apt-get install -y maven")
-    CLASS_PATH_FILE.parent.mkdir(parents=True, exist_ok=True)
-    print(f"resolving Apache Pulsar {VERSION} from Maven Central, once (about 270 MB) ...", file=sys.stderr, flush=True)
-    fresh = CLASS_PATH_FILE.with_suffix(f".{os.getpid()}")
+        raise CannotStart(f"{what} is resolved by Maven, which is missing: apt-get install -y maven")
+    remembered_in.parent.mkdir(parents=True, exist_ok=True)
+    print(f"resolving {what} from Maven Central, once ...", file=sys.stderr, flush=True)
+    fresh = remembered_in.with_suffix(f".{os.getpid()}")
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
-    command = ["mvn", "--quiet", "--batch-mode", "--file", str(HERE / "pom.xml"), goal, f"-Dmdep.outputFile={fresh}"]
+    command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), goal, f"-Dmdep.outputFile={fresh}"]
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode != 0:
-        raise CannotStart(f"Maven could not resolve Apache Pulsar (status {done.returncode}); its message is above")
-    fresh.replace(CLASS_PATH_FILE)
-    return CLASS_PATH_FILE.read_text().strip()
+        raise CannotStart(f"Maven could not resolve {what} (status {done.returncode}); its message is above")
+    fresh.replace(remembered_in)
+    return remembered_in.read_text().strip()
 
 
 def free_ports(count: int) -> list[int]:

@@ -7,7 +7,7 @@ from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId, Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.test_dispatch import filled, numbers
-from tests.unit.broker.world import START_MS, TOPIC, Client, World, entry, positions_of
+from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry, positions_of
 
 SHARED = CommandSubscribe.Shared
 
@@ -169,7 +169,7 @@ def test_seek_closes_the_consumer_then_succeeds_and_delivers_the_target_itself(t
 
 def times(cache_bytes: int = 1 << 20) -> tuple[World, Client]:
     """Entries 0 ... 4 published one second apart, over two ledgers."""
-    world = World(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1)
+    world = World(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1, **KEPT)
     client = world.connect()
     client.open_producer()
     for number in range(5):
