@@ -136,9 +136,11 @@ class Upkeep:
         core = self._core
         core.idle.look(state)
         topic = core.topics.get(state.name)
+        name = TopicName.parse(state.name) if topic is None else topic.name
+        if state.ledger.current is not None:
+            self.rolls.opened(state.ledger.current, name)
         if topic is None:
             front = state.ledger.front
-            name = TopicName.parse(state.name)
             needs_time = state.cursors and (expiry.is_on(core, name) or backlog_quota.is_on(core, name))
             if not needs_time and (front is None or front.sealed_ms is None):
                 return

@@ -75,13 +75,17 @@ class SharedDispatcher(Dispatcher):
         through = self.visible_through()
         if self.position > through or not self._room():
             return False
-        ranges = self.subscription.cursor.unacked(self.position, through, _MAX_ENTRIES_A_TURN)
+        # No more than can be sent: among a million holes every entry is a range of its own.
+        wanted = min(_MAX_ENTRIES_A_TURN, self._permits())
+        if wanted <= 0:
+            return False
+        ranges = self.subscription.cursor.unacked(self.position, through, wanted)
         for ledger_id, first, end in ranges:
             sent_through = self._deal(self.reader, ledger_id, first, end, are_new=True)
             self.position = Position(ledger_id, sent_through)
             if sent_through < end:
                 return self._budget <= 0
-        return self.is_more_after(ranges, _MAX_ENTRIES_A_TURN, through)
+        return self.is_more_after(ranges, wanted, through) and self._permits() > 0
 
     def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, are_new: bool = False) -> int:
         """Send entries of one ledger in turns; returns where it had to stop."""
@@ -148,6 +152,10 @@ class SharedDispatcher(Dispatcher):
         if best is not None:
             self._turn = turn
         return best
+
+    def _permits(self) -> int:
+        """Messages that may be sent now, as far as permits go."""
+        return sum(consumer.permits for consumer in self.subscription.consumers if consumer.can_receive)
 
     def _consumer_limit(self) -> int:
         """Unacked messages that one consumer may hold; 0 = no limit (SH-6)."""

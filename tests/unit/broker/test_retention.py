@@ -88,6 +88,34 @@ def test_the_age_of_a_ledger_goes_on_over_a_restart() -> None:
     assert ledgers(world) == [(1, 3), (2, 0)]
 
 
+def test_a_ledger_does_not_stay_open_for_longer_than_retention_keeps_it() -> None:
+    # covers row 12 of section 21, TRIM-2
+    world = World(**QUIET)
+    fill(world, 3)
+    retain(world, 30, -1)
+    world.advance(30 * MINUTE_MS - 101)
+    assert ledgers(world) == [(1, 3)]
+    world.advance(1)
+    assert ledgers(world) == [(1, 3), (2, 0)]
+    world.advance(30 * MINUTE_MS)
+    assert ledgers(world) == [(1, 3), (2, 0)]
+    world.advance(1)
+    assert ledgers(world) == [(2, 0)]
+
+
+def test_an_empty_ledger_is_rolled_by_the_entry_that_comes_too_late() -> None:
+    world = World(**QUIET)
+    retain(world, 30, -1)
+    fill(world, 1)
+    world.advance(40 * MINUTE_MS)
+    assert ledgers(world) == [(1, 1), (2, 0)]
+    world.advance(300 * MINUTE_MS)
+    fill(world, 1)
+    assert ledgers(world) == [(3, 1)]
+    world.advance(30 * MINUTE_MS)
+    assert ledgers(world) == [(3, 1), (4, 0)]
+
+
 def test_an_idle_ledger_rolls_when_asked_to() -> None:
     # covers ML-3
     world = World(ledger_inactive_ms=2_000)
@@ -168,9 +196,9 @@ def test_retention_by_time_counts_from_the_closing(subscribed: bool) -> None:
     fill(world, 1, client=opened)  # closes the second ledger
     world.now_ms = closed_ms
     world.advance(10 * MINUTE_MS)
-    assert ledgers(world) == [(1, 10), (2, 10), (3, 1)]
+    assert ledgers(world) == [(1, 10), (2, 10), (3, 1), (4, 0)]
     world.advance(1)
-    assert ledgers(world) == [(3, 1)]
+    assert ledgers(world) == [(3, 1), (4, 0)]
 
 
 def test_retention_by_size_keeps_at_least_that_much() -> None:
@@ -190,7 +218,7 @@ def test_either_limit_ends_retention() -> None:
     fill(world, 31, size=49_000)
     assert len(ledgers(world)) == 4
     world.advance(5 * MINUTE_MS + 1)
-    assert len(ledgers(world)) == 1
+    assert ledgers(world) == [(4, 1), (5, 0)]
 
 
 def test_infinite_retention_and_back() -> None:
@@ -211,7 +239,7 @@ def test_a_shorter_retention_works_at_once_on_topics_that_nobody_uses() -> None:
     world = world.restart(**SMALL, default_retention_time_minutes=1, default_retention_size_mb=-1)
     world.now_ms = now_ms + 2 * MINUTE_MS
     world.advance(200)
-    assert ledgers(world) == [(4, 1)]
+    assert ledgers(world) == [(4, 1), (5, 0)]
 
 
 def test_retention_never_touches_backlog() -> None:
