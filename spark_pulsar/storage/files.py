@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
-from spark_pulsar.ledger.cursor_records import CursorAcked
 from spark_pulsar.ledger.compaction_records import CompactionAbandoned, CompactionFinished, CompactionForgotten
+from spark_pulsar.ledger.cursor_records import CursorAcked
 from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import EntriesDropped, LedgersTrimmed, Record
