@@ -155,6 +155,41 @@ def test_properties_of_a_subscription(broker: Broker) -> None:
     assert broker.rest("GET", f"{sub(topic, 't')}/properties") == (200, {"k": "v"})
 
 
+def test_acked_ranges_are_shown_and_join_mark_delete(broker: Broker) -> None:
+    # covers CUR-1, CUR-2
+    topic, ids = filled(broker, 5)
+    ledger = ids[0].ledger_id()
+
+    def shown() -> tuple[str, str]:
+        cursor = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["cursors"]["s"]
+        return cursor["markDeletePosition"], cursor["individuallyDeletedMessages"]
+
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1)
+    for entries, expected in [
+        ((1, 2), (f"{ledger}:-1", f"[({ledger}:0..{ledger}:2]]")),
+        ((4,), (f"{ledger}:-1", f"[({ledger}:0..{ledger}:2],({ledger}:3..{ledger}:4]]")),
+        ((0,), (f"{ledger}:2", f"[({ledger}:3..{ledger}:4]]")),
+        ((3,), (f"{ledger}:4", "[]")),
+    ]:
+        raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=[id_of(ids[each]) for each in entries])
+        assert shown() == expected
+
+
+def test_the_flag_of_replicated_subscriptions_is_accepted(broker: Broker) -> None:
+    # covers CUR-20
+    topic, _ = filled(broker, 1)
+    assert broker.rest("PUT", f"{sub(topic, 't')}?replicated=true", EARLIEST_ID)[0] == 204
+    assert _rest(broker, topic, "t") == ["0"]
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    fields = {"topic": topic, "subscription": "u", "subType": "Shared", "initialPosition": "Earliest"}
+    raw.request("SUBSCRIBE", consumer_id=1, replicate_subscription_state=True, **fields)
+    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    assert raw.expect("MESSAGE").payload == b"0"
+
+
 # ---- moving -----------------------------------------------------------------------------------------------------
 
 

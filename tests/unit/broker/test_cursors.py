@@ -44,6 +44,18 @@ def test_ack_without_receipt_is_on_disk_within_100_ms() -> None:
     assert client.messages() == ["1", "2"]
 
 
+def test_an_ack_that_did_not_reach_the_disk_is_forgotten_and_nothing_else() -> None:
+    # covers CUR-7: on doubt entries come again, none is skipped
+    world, client = filled(4)
+    client.open_consumer(subscription_type=SHARED)
+    client.ack([Position(1, 2)], request_id=7)
+    world.disk_is_slow = True
+    client.ack([Position(1, 0), Position(1, 3)], request_id=8)
+    client = world.restart().connect()
+    client.open_consumer(subscription_type=SHARED, permits=10)
+    assert client.messages() == ["0", "1", "3"]
+
+
 def test_ack_without_receipt_joins_the_next_group() -> None:
     world, client = filled(3)
     client.open_consumer()
