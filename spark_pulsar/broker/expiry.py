@@ -39,7 +39,7 @@ CLOCK_TOLERANCE_MS: Final = 500
 _PAUSE_MS: Final = 200
 """Between two walks of a topic, so that a steady stream expires in groups."""
 _READ_AGAIN_MS: Final = 1_000
-_ENTRIES_A_TURN: Final = 2_000
+_ENTRIES_A_TURN: Final = 500
 _READ_ENTRIES: Final = 2_000
 _READ_BYTES: Final = 1024 * 1024
 _MAX_ODD_RANGES: Final = 1_000
