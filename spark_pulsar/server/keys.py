@@ -334,7 +334,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "managedLedgerMaxLedgerRolloverTimeMinutes": Key(
         "ledger_max_age_ms",
         _times(60_000),
-        help="Age at which a ledger is followed by the next.",
+        help="Age at which a ledger is followed by the next; retention by time makes it less.",
     ),
     "managedLedgerInactiveLedgerRolloverTimeSeconds": Key(
         "ledger_inactive_ms",
