@@ -97,12 +97,17 @@ class Expiry:
 
     def begin_again(self) -> None:
         """Look at everything that subscriptions want: one of them was made, or moved back."""
+        self._leave_scan()
+        self._position = Position(-1, -1)
+        self.look()
+
+    def _leave_scan(self) -> None:
+        """Stop in the middle; what is left of an odd range is looked at again in a while."""
         scan = self._scan
         if scan is not None and not scan.is_walk:
-            self._odd.append(OddRange(self._core.now_ms, *scan.position, scan.end.entry_id))
-        self._position = Position(-1, -1)
+            again_ms = self._core.now_ms + _READ_AGAIN_MS
+            self._odd.append(OddRange(again_ms, *scan.position, scan.end.entry_id))
         self._scan, self._runs = None, []
-        self.look()
 
     def appended(self, run: EntryRun) -> None:
         """A run was appended: note it if its producer's clock lags, and be there when it expires."""
@@ -192,7 +197,7 @@ class Expiry:
             if runs:
                 self._arm(core.now_ms, at_once=True)
             else:
-                self._scan = None
+                self._leave_scan()
                 core.at(core.now_ms + _READ_AGAIN_MS, self._run)
 
         self._is_reading = True

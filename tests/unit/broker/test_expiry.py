@@ -315,3 +315,19 @@ def test_a_read_that_fails_is_tried_again() -> None:
     world.disk_is_slow = False
     world.advance(1_500)
     assert backlog(world) == 0
+
+
+def test_entries_of_a_lagging_clock_that_are_not_on_disk_yet_are_not_forgotten() -> None:
+    # covers TTL-3, TTL-4 (better)
+    world = World(**QUIET, cache_bytes=0)
+    expire(world, 60)
+    subscribed(client := world.connect())
+    publish(client, world.now_ms)
+    world.disk_is_slow = True
+    publish(client, world.now_ms - HOUR_MS)
+    world.advance(1_000)
+    world.serve_reads()
+    world.disk_is_slow = False
+    world.settle()
+    world.advance(2_000)
+    assert backlog(world) == 1
