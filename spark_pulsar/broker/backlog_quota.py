@@ -209,7 +209,10 @@ def _look_at_age(core: Core, topic: Topic) -> None:
                 _close_producers(core, topic)
             _look_at_age_at(core, topic, core.now_ms + _AGAIN_MS)
         elif oldest is not None and oldest.publish_ms is not None:
-            _look_at_age_at(core, topic, oldest.publish_ms + watch.age.limit_time_s * 1000 + 1)
+            # By what holds now: the watch may still be the one of a policy that was just taken away.
+            limit_s = core.policies_of(topic.name).age_quota.limit_time_s
+            if limit_s > 0:
+                _look_at_age_at(core, topic, oldest.publish_ms + limit_s * 1000 + 1)
 
     usage.with_oldest(core, topic, found)
 
