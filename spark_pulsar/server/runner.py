@@ -84,6 +84,8 @@ class _Runner:
         self._engine: Engine | None = None
         self._engine_since_ms = 0
         self._short_lives = 0
+        self._shortage = "", False
+        """What the storage said last of its space; it says so once."""
         self._restarting: asyncio.Task[None] | None = None
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
@@ -150,6 +152,9 @@ class _Runner:
         self._storage = storage
         self._engine_since_ms = self._clock()
         self._engine = Engine(self._loop, storage, state, self._config.broker, self._clock, self._on_stopped)
+        reason, is_stalled = self._shortage
+        if reason:
+            self._engine.on_short(reason, is_stalled)
 
     def _new_connection(self) -> asyncio.Protocol:
         return _NotReady() if self._engine is None else self._engine.new_connection()
@@ -167,6 +172,7 @@ class _Runner:
         self._loop.call_soon_threadsafe(self._tell_short, reason, is_stalled)
 
     def _tell_short(self, reason: str, is_stalled: bool) -> None:
+        self._shortage = reason, is_stalled
         if self._engine is not None:
             self._engine.on_short(reason, is_stalled)
 
@@ -180,6 +186,7 @@ class _Runner:
 
     def _on_stopped(self, error: BaseException) -> None:
         self._engine = None
+        self._shortage = "", False
         if not self._end.is_set():
             self._restarting = self._loop.create_task(self._restart())
 
