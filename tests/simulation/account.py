@@ -7,7 +7,7 @@ and one with those whose group is on disk; after a crash the postings that survi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Place = tuple[int, int]
@@ -71,6 +71,10 @@ class Ledger:
 
     opened_ms: int
     sealed_ms: int | None = None
+    size_bytes: int = 0
+    """Of all entries it took."""
+    entries: int = 0
+    """All that it took."""
 
 
 class Topic:
@@ -92,7 +96,7 @@ class Topic:
         """The same, apart."""
         twin = Topic()
         twin.log, twin.stored, twin.heads = dict(self.log), dict(self.stored), dict(self.heads)
-        twin.ledgers = {number: Ledger(each.opened_ms, each.sealed_ms) for number, each in self.ledgers.items()}
+        twin.ledgers = {number: replace(each) for number, each in self.ledgers.items()}
         twin.subscriptions = {name: each.copy() for name, each in self.subscriptions.items()}
         return twin
 
@@ -100,10 +104,6 @@ class Topic:
         """What the subscription still wants, in order."""
         acked = self.subscriptions[name].acked
         return [place for place in self.log if place not in acked]
-
-    def size_of(self, ledger_id: int) -> int:
-        """Bytes of the readable entries of a ledger."""
-        return sum(len(sent.entry) for place, sent in self.log.items() if place[0] == ledger_id)
 
 
 @dataclass(slots=True)
@@ -115,6 +115,8 @@ class Account:
     cursors: dict[int, tuple[str, str]] = field(default_factory=dict)
     """(topic, subscription) by cursor id."""
     topic_names: dict[int, str] = field(default_factory=dict)
+    policies: dict[tuple[str | None, str], Any] = field(default_factory=dict)
+    """Values by topic (None: the namespace) and member."""
 
     def copy(self) -> Account:
         """The same, apart."""
@@ -123,6 +125,7 @@ class Account:
             dict(self.ledger_topics),
             dict(self.cursors),
             dict(self.topic_names),
+            dict(self.policies),
         )
 
     def post(self, posting: Posting) -> None:
@@ -130,6 +133,9 @@ class Account:
         getattr(self, posting[0])(*posting[1:])
 
     # Postings
+
+    def policy_set(self, topic: str | None, member: str, value: Any) -> None:
+        self.policies[topic, member] = value
 
     def topic_created(self, topic_id: int, name: str) -> None:
         self.topics[name] = Topic()
@@ -149,6 +155,9 @@ class Account:
     def stored(self, place: Place, sent: Sent) -> None:
         topic = self.topics[sent.topic]
         topic.log[place] = sent
+        ledger = topic.ledgers[place[0]]
+        ledger.size_bytes += len(sent.entry)
+        ledger.entries += 1
         key = (sent.producer, sent.number)
         topic.stored[key] = topic.stored.get(key, 0) + 1
         topic.heads[sent.producer] = max(topic.heads.get(sent.producer, -1), sent.number)

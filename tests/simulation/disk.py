@@ -14,6 +14,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -79,7 +80,7 @@ class _File:
 
 def _sectors(offset: int, size: int) -> list[tuple[int, int]]:
     bounds = [0, *range(SECTOR_BYTES - offset % SECTOR_BYTES, size, SECTOR_BYTES), size]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))
 
 
 def _outside(pieces: list[Piece], first: int, end: int) -> list[Piece]:

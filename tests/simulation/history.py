@@ -13,6 +13,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from .account import Place
 from .judge import Violation
 from .profile import draw
+from .rules import NOTHING
 from .steps import Steps
 
 _PATIENCE = 4_000
@@ -47,7 +48,7 @@ class History(Steps):
             self.world.note("step", step, self._names[index])
             self._actions[index]()
             if step % 25 == 24:
-                self.world.judge.compare(self.world.state)
+                self.world.compare()
         self.finish()
 
     # The end
@@ -56,8 +57,12 @@ class History(Steps):
         """Heal everything, let every producer finish, drain every subscription, die once more."""
         world, judge = self.world, self.world.judge
         world.store.heal()
+        self._until_quiet()
+        self._check_expiry()
+        for (topic_name, member), _ in list(judge.live.policies.items()):
+            world.set_policy(topic_name, member, NOTHING[member])
         self._until_quiet(producers=True)
-        judge.compare(world.state)
+        world.compare()
         world.witness.check_nothing_is_stuck()
         for client in world.clients:
             for producer in client.producers:
@@ -68,6 +73,15 @@ class History(Steps):
         self._drain()
         world.crash()
         self._drain(expect_nothing=True)
+
+    def _check_expiry(self) -> None:
+        """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""
+        world, judge = self.world, self.world.judge
+        for topic_name, topic in judge.live.topics.items():
+            if topic_name in world.core.topics and not self.profile.clock_goes_back:
+                late = judge.rules.overdue(topic_name, topic, 2_500)
+                if late:
+                    raise Violation(f"{topic_name}: {late} are wanted and should have expired long ago (TTL-2)")
 
     def _until_quiet(self, *, producers: bool = False) -> None:
         world = self.world

@@ -19,6 +19,7 @@ from spark_pulsar.ledger.state import DurableState
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent, Topic
+from .rules import Rules
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import Storage
@@ -73,12 +74,9 @@ class Judge:
         """The submit that a subscription was created in last."""
         self.unsubscribing: set[tuple[str, str]] = set()
         self.now_ms = 0
+        self.rules = Rules(lambda: self.live, lambda: self.now_ms)
+        self.deduplicates = False
         self._unsubmitted: list[Posting] = []
-        self.dedup: Callable[[str], bool] = lambda _topic: False
-        self.retains: Callable[[str, int, Topic], bool] = lambda _topic, _ledger_id, _state: False
-        """Whether retention protects a closed ledger of a topic."""
-        self.may_skip: Callable[[str, str, Sent], bool] = lambda _topic, _name, _sent: False
-        """Whether a rule lets the broker ack an entry that nobody acked (expiry, eviction, an order)."""
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
             EntriesScattered: self._entries_scattered,
@@ -173,7 +171,7 @@ class Judge:
         head = topic.heads.get(sent.producer, -1)
         if sent.number > head + 1:
             raise Violation(f"{sent!r} is stored after {sent.producer}#{head}: order of the producer (PR-9)")
-        if self.dedup(sent.topic) and (sent.producer, sent.number) in topic.stored:
+        if self.deduplicates and (sent.producer, sent.number) in topic.stored:
             raise Violation(f"{sent!r} is stored twice with de-duplication (DED-2)")
         self.post("stored", place, sent)
 
@@ -206,7 +204,7 @@ class Judge:
             wanted = [place for place in places if place not in each.acked]
             if wanted:
                 raise Violation(f"{name}: {wanted} are given up, but {subscription} has not acked them (5.2)")
-        if self.retains(name, ledger_id, topic):
+        if self.rules.retains(name, ledger_id, topic):
             raise Violation(f"{name}: ledger {ledger_id} is given up inside its retention (RET-1)")
 
     def is_deleting(self, _topic: str) -> bool:
@@ -265,7 +263,7 @@ class Judge:
         acked = topic.subscriptions[name].acked
         unasked = [place for place in places if place not in acked]
         for place in unasked:
-            if not self.may_skip(topic_name, name, topic.log[place]):
+            if not self.rules.may_skip(topic_name, name, topic.log[place]):
                 raise Violation(f"{name} of {topic_name}: {place} is acked, and neither a client nor a rule did it")
         if unasked:
             self.post("acked", topic_name, name, unasked)

@@ -30,6 +30,7 @@ WEIGHTS: Final[dict[str, float]] = {
     "connect": 2,
     "open_reader": 0.5,
     "ask_last_id": 0.3,
+    "set_policy": 0.6,
     # The network
     "bustle": 12,
     "carry_up": 16,
@@ -125,6 +126,9 @@ def draw(seed: int, *, storage: str | None = None) -> Profile:
         "max_pending_publishes_per_session": choice((3, 1_000)),
         "max_pending_publish_bytes": choice((2_000, 64_000_000)),
     }
+    if random.random() < 0.5:
+        config["deduplication"] = True
+        config["deduplication_producer_timeout_ms"] = 1 << 40
     return Profile(
         seed,
         choice(STEPS),

@@ -13,6 +13,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
 from .account import Place, Sent
 from .actors import EXCLUSIVE, SHARED, Client, Consumer, Link, Producer
 from .profile import DAY_MS, Profile
+from .rules import draw_policy
 from .world import World
 
 
@@ -291,6 +292,11 @@ class Steps:
         if consumers:
             client, consumer = self.random.choice(consumers)
             client.tell(requests.last_message_id(client.request_id(), consumer.consumer_id))
+
+    def _set_policy(self) -> None:
+        member, value = draw_policy(self.random)
+        topic = self.random.choice(self.topics) if self.random.random() < 0.4 else None
+        self.world.set_policy(topic, member, value)
 
     # The network
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack
 from queue import Empty
 from random import Random
 from types import SimpleNamespace
@@ -135,26 +136,73 @@ class _NoThread:
             self._target()
 
 
+class _Stalled(BaseException):
+    """The journal would wait for the disk to take more."""
+
+
+class _Ending:
+    """Stands in for the event by which the journal is told to end: whoever waits for it goes on another time."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """The end."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Whether it is the end."""
+        return self._is_set
+
+    def wait(self, _timeout_s: float) -> None:
+        """Wait for it: another time."""
+        raise _Stalled
+
+
+class _NoTimer:
+    """Stands in for a timer of the storage, which only tries again what is tried again anyway."""
+
+    daemon = True
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def start(self) -> None:
+        """Nothing begins."""
+
+    def cancel(self) -> None:
+        """Nothing ends."""
+
+
+_THREADS = SimpleNamespace(**{**vars(threading), "Thread": _NoThread, "Event": _Ending, "Timer": _NoTimer})
+
+
 class FileStore:
-    """The storage in files, on a disk that loses what was not synced. Its two threads are worked by hand."""
+    """The storage in files, on a disk that loses what was not synced. Its threads are worked by hand."""
 
     storage: FileStorage
 
     def __init__(self, random: Random, mode: str, segment_bytes: int, clock: Callable[[], float]) -> None:
         self.disk = PageCacheDisk(random, mode)
         self._segment_bytes = segment_bytes
-        self._clock = clock
         self._is_open = False
+        self._stalled: list[Submission] = []
+        """The group that the journal waits to write."""
+        self._after: Barrier | None = None
+        """What stands behind it."""
+        self._patches = ExitStack()
+        for module in (journal, background, files):
+            self._patches.enter_context(mock.patch.object(module, "threading", _THREADS))
+        self._patches.enter_context(mock.patch.object(files, "time", SimpleNamespace(monotonic=clock)))
 
     def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
         self._is_open = False
+        self._stalled, self._after = [], None
         if not LAST_GROUP_IS_WRITTEN_AGAIN:
             self.disk.write_back()
-        threads = SimpleNamespace(Thread=_NoThread, Lock=journal.threading.Lock)
-        with mock.patch.object(journal, "threading", threads), mock.patch.object(background, "threading", threads):
-            self.storage, state = FileStorage.open(
-                self.disk.data_dir, on_failed=on_failed, segment_bytes=self._segment_bytes, disk=self.disk
-            )
+        self.storage, state = FileStorage.open(
+            self.disk.data_dir, on_failed=on_failed, segment_bytes=self._segment_bytes, disk=self.disk
+        )
         self._is_open = True
         return state
 
@@ -162,44 +210,53 @@ class FileStore:
         worker = self.storage._journal
         if worker.failure is not None:
             return
-        limit = random.choice((0, 1, 1 << 30))
-        try:
-            item = worker._queue.get_nowait()
-        except Empty:
-            return
-        if isinstance(item, Submission):
-            group, item = worker._gather(item, self._limited(worker._queue.get_nowait, limit))
+        group, item = self._stalled, self._after
+        if not group:
+            group, item = self._gathered(random)
+        self._stalled, self._after = [], None
+        if group:
             try:
                 worker._commit(group)
+            except _Stalled:
+                self._stalled, self._after = group, item
+                return
             except Exception as error:  # noqa: BLE001 - as the thread does
                 worker._thread.is_dead = True
                 worker._fail(error)
                 return
-        if isinstance(item, Barrier):
+        if item is not None:
             item.reached(worker._last_group)
 
-    @staticmethod
-    def _limited(get_nowait: Callable[[], Any], limit: int) -> Callable[[], Any]:
-        left = [limit]
+    def _gathered(self, random: Random) -> tuple[list[Submission], Barrier | None]:
+        """What the journal's thread would take from its queue now, or the first of it, as if the rest came later."""
+        worker = self.storage._journal
+        left = random.choice((0, 1, 1 << 30))
 
-        def get() -> Any:
-            if left[0] <= 0:
+        def get_nowait() -> Any:
+            nonlocal left
+            if left <= 0:
                 raise Empty
-            left[0] -= 1
-            return get_nowait()
+            left -= 1
+            return worker._queue.get_nowait()
 
-        return get
+        try:
+            item = worker._queue.get_nowait()
+        except Empty:
+            return [], None
+        group: list[Submission] = []
+        if isinstance(item, Submission):
+            group, item = worker._gather(item, get_nowait)
+        return group, item if isinstance(item, Barrier) else None
 
     def settle(self, random: Random) -> None:
-        worker = self.storage._background
+        worker = random.choice((self.storage._background, self.storage._tender))
         try:
             job = worker._queue.get_nowait()
         except Empty:
             return
         if job is not None:
             try:
-                with mock.patch.object(files, "time", SimpleNamespace(monotonic=self._clock)):
-                    job()
+                job()
             except Exception as error:  # noqa: BLE001 - as the thread does
                 worker.error = error
 
@@ -218,15 +275,6 @@ class FileStore:
     def heal(self) -> None:
         self.disk.heal()
 
-    def _abandon(self) -> None:
-        """Let go of what a dead process holds, without writing anything."""
-        self.disk.dies_at = None
-        if self._is_open:
-            self._is_open = False
-            self.storage._checkpoint.close()
-            with suppress(OSError):  # the storage got as far as this itself
-                os.close(self.storage._lock_fd)
-
     def crash(self, random: Random) -> None:
         self._abandon()
         if random.random() < 0.3:
@@ -237,6 +285,7 @@ class FileStore:
     def give_up(self, random: Random) -> None:
         """As the runner does: close, then open again; the page cache is as it was."""
         try:
+            self._end()
             self.storage.close()
         except PowerLost:
             self.crash(random)
@@ -245,9 +294,24 @@ class FileStore:
         self._is_open = False
 
     def close(self, state: DurableState) -> None:
+        self._end()
         self.storage.close(state)
         self._is_open = False
 
     def dispose(self) -> None:
         self._abandon()
+        self._patches.close()
         self.disk.dispose()
+
+    def _end(self) -> None:
+        """The journal that waits for space is told to end: it tries once more."""
+        self.storage._journal._ending.set()
+        if self._stalled:
+            self.write(Random(0))
+
+    def _abandon(self) -> None:
+        """Let go of what a dead process holds, without writing anything."""
+        self.disk.dies_at = None
+        if self._is_open:
+            self._is_open = False
+            self.storage._opened.close()

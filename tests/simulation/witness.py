@@ -278,7 +278,7 @@ class Witness:
         if not times or durable is None:
             raise Violation(f"{sent!r} has a receipt and is not on disk (DUR-1)")
         if place[0] < 0:
-            if not self.judge.dedup(sent.topic):
+            if not self.judge.deduplicates:
                 raise Violation(f"{sent!r} is called a duplicate without de-duplication")
         elif durable.log.get(place, sent) is not sent:
             raise Violation(f"{sent!r} has a receipt for {place}, where {durable.log[place]!r} stands")
@@ -341,6 +341,8 @@ class Witness:
             if durable is None or place not in durable.log:
                 raise Violation(f"{where}: {place} is delivered before it is on disk (ML-5)")
             if account is not None:
+                if self.judge.rules.must_be_expired(sent):
+                    raise Violation(f"{where}: {place} is delivered though it is expired (TTL-1)")
                 if place in account.acked:
                     raise Violation(f"{where}: {place} is delivered though it is acked (ACK-4)")
                 bits = None if effect.ack_sets is None else effect.ack_sets[index]
@@ -390,7 +392,14 @@ class Witness:
         if last is not None and place <= last:
             raise Violation(f"{where}: {place} is delivered after {last} (EX-2)")
         if last is not None or consumer.subscription.is_durable:
-            missed = [each for each in log.log if (last is None or last < each) and each < place and each not in acked]
+            name, topic_name = consumer.subscription.name, consumer.subscription.topic.full_name
+            may_skip = self.judge.rules.may_skip
+            missed = [
+                each
+                for each, sent in log.log.items()
+                if (last is None or last < each) and each < place and each not in acked
+                if not (consumer.subscription.is_durable and may_skip(topic_name, name, sent))
+            ]
             if missed:
                 raise Violation(f"{where}: {place} is delivered, {missed} are not (EX-2)")
         delivering.last = place
