@@ -34,6 +34,7 @@ class Space:
         self.path = f"/admin/v2/namespaces/{name}"
         self.topic = f"persistent://{name}/t"
         assert broker.rest("PUT", self.path)[0] == 204
+        self.retain(0, 0)
 
     def retain(self, minutes: int, megabytes: int) -> None:
         body = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
