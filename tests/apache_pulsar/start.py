@@ -213,8 +213,8 @@ class ApachePulsar:
         return [*self._java(*jvm), "org.apache.pulsar.PulsarStandaloneStarter", *pulsar]
 
     def _wait_until_ready(self) -> None:
-        # The lookup makes the broker own its namespace, so that no client is told "not ready" any more; the health check
-        # loads a topic, stores a message and reads it back.
+        # The lookup makes the broker own its namespace, so that no client is told "not ready" any more; the health
+        # check loads a topic, stores a message and reads it back.
         steps = deque(["/lookup/v2/topic/persistent/public/default/ready", "/admin/v2/brokers/health"])
         deadline = time.monotonic() + START_TIMEOUT_S
         pause = threading.Event()
