@@ -29,7 +29,7 @@ from types import FrameType
 VERSION = "4.0.8"
 HERE = Path(__file__).resolve().parent
 CLASS_PATH_FILE = Path.home() / ".cache" / "apache-pulsar" / f"{VERSION}.classpath"
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 150.0
 ANSWER_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 30.0
 LOG_LINES_SHOWN = 40
