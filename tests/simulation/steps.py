@@ -212,9 +212,7 @@ class Steps:
             return
         client, consumer = pair
         batches = [place for place, (count, _) in consumer.inbox.items() if count > 1]
-        if not batches:
-            return
-        if not consumer.durable:
+        if not batches or not consumer.durable:
             return
         place = self.random.choice(batches)
         count, bits = consumer.inbox[place]

@@ -10,7 +10,7 @@ import pytest
 
 from .seeds import numbers_of, run_many
 
-SEEDS = os.environ.get("SIMULATION_SEEDS", "1..1500")
+SEEDS = os.environ.get("SIMULATION_SEEDS", "1..2500")
 """Chosen to take about 45 s on two cores."""
 
 
