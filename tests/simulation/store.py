@@ -208,7 +208,7 @@ class FileStore:
 
     def write(self, random: Random) -> None:
         worker = self.storage._journal
-        if worker.failure is not None:
+        if worker._thread.is_dead:
             return
         group, item = self._stalled, self._after
         if not group:
