@@ -241,14 +241,6 @@ class PageCacheDisk(Disk):
         self._fds.clear()
         self.dies_at = None
 
-    def write_back(self) -> None:
-        """The system writes its whole cache."""
-        for file in self._names.values():
-            file.lose_power(self._random, "keep")
-        for change in self._name_changes:
-            self._make_name_durable(change)
-        self._name_changes.clear()
-
     def heal(self) -> None:
         """All is well from now on."""
         self.is_full = self.fails_next = False

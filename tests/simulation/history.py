@@ -77,6 +77,9 @@ class History(Steps):
     def _check_expiry(self) -> None:
         """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""
         world, judge = self.world, self.world.judge
+        for _ in range(6):
+            world.advance(500)
+            self._bustle()
         for topic_name, topic in judge.live.topics.items():
             if topic_name in world.core.topics and not self.profile.clock_goes_back:
                 late = judge.rules.overdue(topic_name, topic, 2_500)

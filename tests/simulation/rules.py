@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from random import Random
 from typing import Any, Final
 
@@ -153,8 +154,12 @@ class Rules:
         return policy.size_mb < 0 or rest < policy.size_mb * _MIB
 
     def overdue(self, topic_name: str, topic: Topic, slack_ms: int) -> list[Sent]:
-        """Entries that somebody still wants and that should have expired (TTL-2)."""
+        """Entries that somebody still wants and that should have expired (TTL-2). Behind one that is not expired, those
+        of a clock that lags may wait for it (after a restart or a seek)."""
         ttl_ms = self._ttl_ms(self._account().policies, topic_name)
-        wanted = {place for name in topic.subscriptions for place in topic.unacked(name)}
         limit_ms = self._now_ms() - ttl_ms - slack_ms
-        return [topic.log[place] for place in wanted if ttl_ms and topic.log[place].publish_ms < limit_ms]
+        late: list[Sent] = []
+        for name in topic.subscriptions:
+            wanted = [topic.log[place] for place in topic.unacked(name)]
+            late += takewhile(lambda sent: sent.publish_ms < limit_ms, wanted)
+        return late if ttl_ms else []

@@ -26,10 +26,6 @@ from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 
 from .disk import PageCacheDisk, PowerLost
 
-LAST_GROUP_IS_WRITTEN_AGAIN = False
-"""Whether opening makes durable what it takes from the page cache. Until it does, the simulated system writes back its
-cache when a process ends without loss of power."""
-
 
 class Store(Protocol):
     """A storage that a world works by hand."""
@@ -198,8 +194,6 @@ class FileStore:
     def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
         self._is_open = False
         self._stalled, self._after = [], None
-        if not LAST_GROUP_IS_WRITTEN_AGAIN:
-            self.disk.write_back()
         self.storage, state = FileStorage.open(
             self.disk.data_dir, on_failed=on_failed, segment_bytes=self._segment_bytes, disk=self.disk
         )
@@ -208,7 +202,7 @@ class FileStore:
 
     def write(self, random: Random) -> None:
         worker = self.storage._journal
-        if worker.failure is not None:
+        if worker._thread.is_dead:
             return
         group, item = self._stalled, self._after
         if not group:

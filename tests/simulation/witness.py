@@ -187,23 +187,14 @@ class Witness:
     def _subscribe(self, session_id: int, command: CommandSubscribe) -> None:
         if command.consumer_id in self.core.sessions[session_id].consumers:
             return
+        asked = ("subscribe", command.topic, command.subscription, self.judge.submitted)
         topic = self.core.topics.get(command.topic)
         if topic is not None and command.subscription in topic.subscriptions:
-            self._requests[session_id, command.request_id] = (
-                "subscribe",
-                command.topic,
-                command.subscription,
-                self.judge.submitted,
-            )
+            self._requests[session_id, command.request_id] = asked
         elif command.durable:
             latest = command.initialPosition == CommandSubscribe.Latest
             self.judge.initial[command.topic, command.subscription] = latest
-            self._requests[session_id, command.request_id] = (
-                "subscribe",
-                command.topic,
-                command.subscription,
-                self.judge.submitted,
-            )
+            self._requests[session_id, command.request_id] = asked
 
     def _seek(self, session_id: int, command: Any) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
