@@ -36,6 +36,8 @@ GATHER_BYTES: Final = 8 * 1024 * 1024
 """Entries gathered in memory before they are written to their ledgers' files."""
 
 _ENTRY_OVERHEAD_BYTES: Final = 64
+_PAUSE_S: Final = 0.00005
+"""Without really sleeping, the interpreter would be taken back before a waiting thread has woken up."""
 
 
 class SettlingStopped(Exception):
@@ -250,4 +252,4 @@ class Settler:
         """Let a waiting thread have the interpreter."""
         if self._stop():
             raise SettlingStopped
-        time.sleep(0)
+        time.sleep(_PAUSE_S)
