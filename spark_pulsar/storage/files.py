@@ -32,7 +32,7 @@ from .lost_entries import LostEntries
 from .pace import SettlingPace
 from .recovery import recover
 from .run_index import RunIndex
-from .segments import PREPARE_AT, SEGMENT_BYTES, Segment, SegmentFiles
+from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, SEGMENT_BYTES, Segment, SegmentFiles
 from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
 from .space import Space
 
@@ -220,8 +220,15 @@ class FileStorage:
             return False
         now_s = time.monotonic()
         due = self._pace.is_due(len(self._segments.live) - 1, self._journal.submitted_bytes, now_s)
+        self._keep_spares(MIN_SPARES if self._pace.is_calm else MAX_SPARES)
         records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
         return (due or self._trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before
+
+    def _keep_spares(self, wanted: int) -> None:
+        segments = self._segments
+        if wanted != segments.wanted_spares:
+            segments.wanted_spares = wanted
+            self._tender.put(segments.release)
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""

@@ -25,16 +25,17 @@ class SettlingPace:
     def __init__(self) -> None:
         self._sampled_at = 0.0
         self._sampled_bytes = 0
-        self._calm = True
+        self.is_calm = True
+        """Whether little was submitted lately."""
 
     def is_due(self, full_segments: int, submitted_bytes: int, now_s: float) -> bool:
         """Whether to settle now. `submitted_bytes` counts from opening, `now_s` is a monotonic clock."""
         elapsed_s = now_s - self._sampled_at
         if elapsed_s >= _SAMPLE_S:
-            self._calm = submitted_bytes - self._sampled_bytes <= CALM_BYTES_PER_S * elapsed_s
+            self.is_calm = submitted_bytes - self._sampled_bytes <= CALM_BYTES_PER_S * elapsed_s
             self._sampled_at, self._sampled_bytes = now_s, submitted_bytes
-        return full_segments >= (1 if self._calm else MANY_SEGMENTS)
+        return full_segments >= (1 if self.is_calm else MANY_SEGMENTS)
 
     def rest_s(self, full_segments: int, worked_s: float) -> float:
         """How long settling rests after it worked so long."""
-        return 0.0 if self._calm or full_segments >= TOO_MANY_SEGMENTS else worked_s
+        return 0.0 if self.is_calm or full_segments >= TOO_MANY_SEGMENTS else worked_s

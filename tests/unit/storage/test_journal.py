@@ -111,16 +111,16 @@ def test_too_much_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     storage.close()
 
 
-def test_spare_segments_are_as_many_as_a_burst_used_within_a_bound(tmp_path: Path) -> None:
+def test_spare_segments_are_few(tmp_path: Path) -> None:
     world = FileWorld(tmp_path)
     world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
     world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
-    for number in range(300):
+    for number in range(60):
         world.apply_and_submit(EntriesAppended(run_of(1, number, [b"x" * 9000])))
-    assert len(list((world.data_dir / "journal").iterdir())) > MAX_SPARES + 2
+    assert len(list((world.data_dir / "journal").iterdir())) > 8
     world.checkpoint()
-    eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= MAX_SPARES + 2)
-    assert len(world.read_all(1)) == 300
+    eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= MIN_SPARES + 2)
+    assert len(world.read_all(1)) == 60
     world.dispose()
 
 
@@ -128,10 +128,12 @@ def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     layout.create()
     files = SegmentFiles(Disk(), layout, 65_536, synced=True)
-    for segment in [files.begin(number, 100) for number in range(1, 11)]:
+    files.wanted_spares = MAX_SPARES
+    for segment in [files.begin(number, 100) for number in range(MAX_SPARES + 5)]:
         files.recycle(segment)
-    assert files.spare_count > MIN_SPARES
-    for number in range(11, 200):
-        files.recycle(files.begin(number, 100))
-    assert files.spare_count <= MIN_SPARES
+    assert files.spare_count == MAX_SPARES
+    files.wanted_spares = MIN_SPARES
+    files.release()
+    assert files.spare_count == MIN_SPARES
+    assert len(list(layout.journal.iterdir())) == MIN_SPARES
     files.close()
