@@ -1,9 +1,10 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check test-apache-pulsar crash-test bench proto format clean
+.PHONY: help setup demo test check test-clients test-apache-pulsar crash-test simulate bench proto format clean
 BIN := .venv/bin
 N ?= 20
 TESTS ?= tests
+SEEDS ?= 1..5000
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -19,7 +20,7 @@ check: setup  ## style, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/load
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/cursor.py benchmarks/load
 	$(BIN)/lint-imports
 
 test: check  ## the whole suite on our broker
@@ -29,13 +30,23 @@ test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
 	$(BIN)/python -m pytest tests/conformance tests/spark --broker=apache-pulsar
 
+test-clients:  ## Apache's own pulsar-admin against our broker and against a real Apache Pulsar (needs Maven)
+	@.ci/setup maven
+	$(BIN)/python -m pytest tests/clients
+	$(BIN)/python -m pytest tests/clients --broker=apache-pulsar
+
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
-	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py -s --timeout=0
+	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
+
+simulate: setup  ## histories of a broker in a world that goes wrong (make simulate SEEDS=1..5000, one: SEEDS=1234)
+	$(BIN)/python -m tests.simulation $(SEEDS)
 
 bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes part
 	@.ci/setup maven
 	$(BIN)/python benchmarks/wire.py
+	$(BIN)/python benchmarks/cursor.py
 	$(BIN)/python benchmarks/broker.py --against apache-pulsar
+	$(BIN)/python benchmarks/compaction.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against apache-pulsar
 
 proto: setup  ## generate the protobuf module from wire/pulsar_api.proto

@@ -25,6 +25,9 @@ SMALL_FILES: dict[str, object] = {
     "managedLedgerMaxEntriesPerLedger": 50,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "managedLedgerCacheSizeMB": 0,
+    # Readers' tests have no subscription, and are over by then.
+    "defaultRetentionTimeInMinutes": 1,
+    "defaultRetentionSizeInMB": -1,
 }
 # Pulsar's keys, for both brokers.
 LIMITS: dict[str, object] = {
@@ -36,6 +39,22 @@ LIMITS: dict[str, object] = {
     "maxConsumersPerSubscription": 2,
     "maxSubscriptionsPerTopic": 3,
     "maxNumPartitionsPerPartitionedTopic": 4,
+    # Topics that nobody uses go where a policy says so; Apache Pulsar only looks for them when this is on.
+    "brokerDeleteInactiveTopicsEnabled": True,
+    "brokerDeleteInactiveTopicsFrequencySeconds": 1,
+    "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": 600,
+}
+# Pulsar's keys, for both brokers: ledgers are small, and everything that runs now and then runs as often as it may.
+ROLLING: dict[str, object] = {
+    "managedLedgerMaxEntriesPerLedger": 10,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    "retentionCheckIntervalInSeconds": 1,
+    "messageExpiryCheckIntervalInMinutes": 1,
+    "backlogQuotaCheckIntervalInSeconds": 1,
+    "preciseTimeBasedBacklogQuotaCheck": True,
+    "managedLedgerDefaultMarkDeleteRateLimit": 1000,
+    "managedLedgerCursorPositionFlushSeconds": 1,
+    "brokerServiceCompactionMonitorIntervalInSeconds": 1,
 }
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
@@ -66,7 +85,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @contextmanager
-def _started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None) -> Iterator[Broker]:
+def started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None) -> Iterator[Broker]:
+    """A broker of a kind with Pulsar's keys `conf` on top of the suite's own; for fixtures."""
     if kind == "ours":
         from spark_pulsar import broker_process
 
@@ -99,7 +119,7 @@ def broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             service_url, admin_url = running.split()
             shared = Broker("apache-pulsar", service_url, admin_url)
         else:
-            shared = stack.enter_context(_started(broker_kind, tmp_path_factory.mktemp("broker")))
+            shared = stack.enter_context(started(broker_kind, tmp_path_factory.mktemp("broker")))
             shared.process = None
         stack.callback(shared.close_since, 0)
         yield shared
@@ -113,7 +133,7 @@ def _own_scope(fixture_name: str, config: pytest.Config) -> Any:
 @pytest.fixture(scope=_own_scope)
 def own_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that the test may restart and kill; nobody else talks to it. Leave it running."""
-    with _started(broker_kind, tmp_path_factory.mktemp("own-broker")) as own:
+    with started(broker_kind, tmp_path_factory.mktemp("own-broker")) as own:
         yield own
         own.close_since(0)
 
@@ -121,14 +141,23 @@ def own_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="module")
 def limited_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose limits are low enough to be reached: see `LIMITS`."""
-    with _started(broker_kind, tmp_path_factory.mktemp("limited-broker"), LIMITS) as limited:
+    with started(broker_kind, tmp_path_factory.mktemp("limited-broker"), LIMITS) as limited:
         yield limited
         limited.close_since(0)
 
 
+@pytest.fixture(scope="module")
+def rolling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose ledgers are small and whose rules about them are looked at often: see `ROLLING`."""
+    with started(broker_kind, tmp_path_factory.mktemp("rolling-broker"), ROLLING) as rolling:
+        yield rolling
+        rolling.close_since(0)
+
+
 @pytest.fixture(autouse=True)
 def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
-    names = [name for name in ("broker", "own_broker", "limited_broker") if name in request.fixturenames]
+    known = ("broker", "own_broker", "limited_broker", "rolling_broker")
+    names = [name for name in known if name in request.fixturenames]
     brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
     marks = [each.opened() for each in brokers]
     yield

@@ -39,6 +39,8 @@ def parse_body(body: bytes) -> Any:
         return None
     try:
         value = json.loads(text)
+        if b"\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is a text that cannot be stored
     except ValueError as error:
         raise Refused(400, f"The request body is no JSON: {error}") from error
     return None if value == "" else value

@@ -1,81 +1,208 @@
-"""Statistics of topics, in the shape of Apache Pulsar's TopicStats as far as the numbers exist (section 17)."""
+"""Statistics of topics over REST, member for member as Apache Pulsar's TopicStats (admin-rest.md 1.5.2).
+
+Counters count since the start of the broker, sizes are those of what is stored. Members that are rates are 0: the
+counters, and `/metrics`, tell how fast they grow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.broker import usage
 from spark_pulsar.broker.stats import timestamp
+from spark_pulsar.ledger.compaction_records import Compaction
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.producers import Producer
     from spark_pulsar.broker.subscriptions import Subscription
     from spark_pulsar.broker.topics import Topic
 
+_NEVER: Final = "1970-01-01T00:00:00Z"
+_RATES_IN: Final = {"msgRateIn": 0.0, "msgThroughputIn": 0.0}
+_RATES_OUT: Final = {"msgRateOut": 0.0, "msgThroughputOut": 0.0}
+_DRAINING: Final = {
+    "drainingHashesCount": 0,
+    "drainingHashesClearedTotal": 0,
+    "drainingHashesUnackedMessages": 0,
+}
+_NOT_HERE: Final[dict[str, Any]] = {
+    "systemTopicBytesInCounter": 0,
+    "bytesOutInternalCounter": 0,
+    "publishRateLimitedTimes": 0,
+    "offloadedStorageSize": 0,
+    "lastOffloadLedgerId": 0,
+    "lastOffloadSuccessTimeStamp": 0,
+    "lastOffloadFailureTimeStamp": 0,
+    "ongoingTxnCount": 0,
+    "abortedTxnCount": 0,
+    "committedTxnCount": 0,
+    "replication": {},
+    "delayedMessageIndexSizeInBytes": 0,
+}
+"""Of features that this broker has not."""
+_FILTERS: Final = dict.fromkeys(
+    ("filterProcessedMsgCount", "filterAcceptedMsgCount", "filterRejectedMsgCount", "filterRescheduledMsgCount"), 0
+)
+_THROTTLED: Final = {
+    f"dispatchThrottled{what}EventsBy{level}Limit": 0
+    for what in ("Msg", "Bytes")
+    for level in ("Subscription", "Topic", "Broker")
+}
 
-def topic_stats(topic: Topic) -> dict[str, Any]:
-    """One topic or partition. Counters that start with the broker count since its start."""
-    ledger = topic.ledger
-    subscriptions = {name: subscription_stats(each) for name, each in topic.subscriptions.items()}
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a caller asked to be in or out."""
+
+    publishers: bool = True
+    consumers: bool = True
+    subscription_backlog_bytes: bool = True
+    earliest_time: bool = False
+
+
+EVERYTHING: Final = Wanted()
+
+
+def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    """One topic or partition. The oldest entry of the backlog is told if `usage.with_oldest` was asked before."""
+    subscriptions = {name: subscription_stats(each, wanted) for name, each in topic.subscriptions.items()}
+    policies = core.policies_of(topic.name)
     return {
-        "msgInCounter": topic.messages_in,
+        **_RATES_IN,
+        **_RATES_OUT,
         "bytesInCounter": topic.bytes_in,
-        "msgOutCounter": sum(each["msgOutCounter"] for each in subscriptions.values()),
+        "msgInCounter": topic.messages_in,
         "bytesOutCounter": sum(each["bytesOutCounter"] for each in subscriptions.values()),
-        "storageSize": ledger.size_bytes,
+        "msgOutCounter": sum(each["msgOutCounter"] for each in subscriptions.values()),
+        "averageMsgSize": topic.bytes_in / topic.messages_in if topic.messages_in else 0.0,
+        "msgChunkPublished": False,
+        "storageSize": usage.storage_bytes(topic),
+        "backlogSize": usage.backlog_bytes(topic),
+        "backlogQuotaLimitSize": policies.size_quota.limit_bytes,
+        "backlogQuotaLimitTime": policies.age_quota.limit_time_s,
+        **_oldest(core, topic, wanted),
+        **_NOT_HERE,
         "topicCreationTimeStamp": topic.state.created_ms,
-        "publishers": [publisher_stats(each) for each in topic.producers.values()],
+        "publishers": [publisher_stats(each) for each in topic.producers.values()] if wanted.publishers else [],
         "waitingPublishers": 0,
         "subscriptions": subscriptions,
-        "replication": {},
-        "deduplicationStatus": "Disabled",
+        "deduplicationStatus": "Enabled" if topic.deduplicates else "Disabled",
+        "compaction": _compaction(core, topic),
+        "nonContiguousDeletedMessagesRanges": sum(
+            each["nonContiguousDeletedMessagesRanges"] for each in subscriptions.values()
+        ),
+        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
     }
 
 
-def subscription_stats(subscription: Subscription) -> dict[str, Any]:
-    """One subscription; `msgBacklog` counts entries."""
-    consumers = [consumer_stats(each) for each in subscription.consumers]
+def _compaction(core: Core, topic: Topic) -> dict[str, int]:
+    last = topic.state.compaction or Compaction()
     return {
-        "msgBacklog": max(0, subscription.backlog),
-        "unackedMessages": sum(each.unacked for each in subscription.consumers),
-        "msgOutCounter": subscription.messages_out,
-        "bytesOutCounter": subscription.bytes_out,
-        "type": subscription.type_name,
-        "isDurable": subscription.is_durable,
-        "durable": subscription.is_durable,
-        "isReplicated": False,
-        "replicated": False,
-        "consumers": consumers,
-        "subscriptionProperties": dict(subscription.cursor.properties),
-        "nonContiguousDeletedMessagesRanges": subscription.cursor.acked.range_count(),
+        "lastCompactionRemovedEventCount": last.removed,
+        "lastCompactionSucceedTimestamp": last.finished_ms,
+        "lastCompactionFailedTimestamp": core.compactions.failed_ms.get(topic.state.topic_id, 0),
+        "lastCompactionDurationTimeInMills": last.finished_ms - last.begun_ms,
     }
+
+
+def _oldest(core: Core, topic: Topic, wanted: Wanted) -> dict[str, Any]:
+    found = usage.oldest_known(topic)
+    if found is None or found.publish_ms is None:
+        return {"oldestBacklogMessageAgeSeconds": -1, "earliestMsgPublishTimeInBacklogs": 0}
+    return {
+        "oldestBacklogMessageAgeSeconds": max(0, core.now_ms - found.publish_ms) // 1000,
+        "oldestBacklogMessageSubscriptionName": found.subscription,
+        "earliestMsgPublishTimeInBacklogs": found.publish_ms if wanted.earliest_time else 0,
+    }
+
+
+def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    """One subscription; `msgBacklog` counts entries."""
+    consumers = subscription.consumers
+    backlog = max(0, subscription.backlog)
+    stats = {
+        **_RATES_OUT,
+        "bytesOutCounter": subscription.bytes_out,
+        "msgOutCounter": subscription.messages_out,
+        "msgRateRedeliver": 0.0,
+        "messageAckRate": 0.0,
+        "chunkedMessageRate": 0.0,
+        "msgBacklog": backlog,
+        "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
+        "earliestMsgPublishTimeInBacklog": 0,
+        "msgBacklogNoDelayed": backlog,
+        "blockedSubscriptionOnUnackedMsgs": False,
+        "msgDelayed": 0,
+        "msgInReplay": 0,
+        "unackedMessages": sum(each.unacked for each in consumers),
+        "type": subscription.type_name,
+        "msgRateExpired": 0.0,
+        "totalMsgExpired": subscription.entries_expired,
+        "lastExpireTimestamp": subscription.last_expired_ms,
+        "lastConsumedFlowTimestamp": 0,
+        "lastConsumedTimestamp": max((each.last_sent_ms for each in consumers), default=0),
+        "lastAckedTimestamp": max((each.last_acked_ms for each in consumers), default=0),
+        "lastMarkDeleteAdvancedTimestamp": 0,
+        "consumers": [consumer_stats(each) for each in consumers] if wanted.consumers else [],
+        "isDurable": subscription.is_durable,
+        "isReplicated": False,
+        "allowOutOfOrderDelivery": False,
+        "consumersAfterMarkDeletePosition": {},
+        **_DRAINING,
+        "nonContiguousDeletedMessagesRanges": subscription.cursor.acked.range_count(),
+        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "delayedMessageIndexSizeInBytes": 0,
+        "subscriptionProperties": dict(subscription.cursor.properties),
+        **_FILTERS,
+        **_THROTTLED,
+        "durable": subscription.is_durable,
+        "replicated": False,
+    }
+    if stats["type"] in ("Exclusive", "Failover") and consumers:
+        stats["activeConsumerName"] = consumers[0].name
+    return stats
 
 
 def consumer_stats(consumer: Consumer) -> dict[str, Any]:
     """One consumer."""
     return {
+        **_RATES_OUT,
+        "bytesOutCounter": consumer.bytes_out,
+        "msgOutCounter": consumer.messages_out,
+        "msgRateRedeliver": 0.0,
+        "messageAckRate": 0.0,
+        "chunkedMessageRate": 0.0,
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
         "unackedMessages": consumer.unacked,
+        "avgMessagesPerEntry": 0,
         "blockedConsumerOnUnackedMsgs": consumer.blocked,
-        "msgOutCounter": consumer.messages_out,
-        "bytesOutCounter": consumer.bytes_out,
-        "lastAckedTimestamp": consumer.last_acked_ms,
-        "lastConsumedTimestamp": consumer.last_sent_ms,
+        **_DRAINING,
         "address": consumer.session.peer,
         "connectedSince": timestamp(consumer.connected_ms),
         "clientVersion": consumer.session.client_version,
+        "lastAckedTimestamp": consumer.last_acked_ms,
+        "lastConsumedTimestamp": consumer.last_sent_ms,
         "metadata": dict(consumer.properties),
+        "lastAckedTime": timestamp(consumer.last_acked_ms) if consumer.last_acked_ms else _NEVER,
+        "lastConsumedTime": timestamp(consumer.last_sent_ms) if consumer.last_sent_ms else _NEVER,
     }
 
 
 def publisher_stats(producer: Producer) -> dict[str, Any]:
     """One producer."""
     return {
-        "producerId": producer.producer_id,
-        "producerName": producer.name,
         "accessMode": "Shared",
+        **_RATES_IN,
+        "averageMsgSize": producer.bytes_in / producer.messages_in if producer.messages_in else 0.0,
+        "chunkedMessageRate": 0.0,
+        "producerId": producer.producer_id,
+        "supportsPartialProducer": False,
+        "producerName": producer.name,
         "address": producer.session.peer,
         "connectedSince": timestamp(producer.connected_ms),
         "clientVersion": producer.session.client_version,
@@ -83,14 +210,58 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
     }
 
 
-def partitioned_stats(partitions: int, topics: Iterable[Topic]) -> dict[str, Any]:
-    """All partitions of a topic: sums, and each by itself."""
-    each = {topic.full_name: topic_stats(topic) for topic in topics}
-    summed = ("msgInCounter", "bytesInCounter", "msgOutCounter", "bytesOutCounter", "storageSize")
-    total: dict[str, Any] = {key: sum(stats[key] for stats in each.values()) for key in summed}
-    total["subscriptions"] = _sum_subscriptions(each.values())
-    total["publishers"] = [publisher for stats in each.values() for publisher in stats["publishers"]]
-    return {**total, "metadata": {"partitions": partitions, "deleted": False}, "partitions": each}
+# ---- partitioned topics -----------------------------------------------------------------------------------------
+
+_SUMMED: Final = (
+    "msgRateIn",
+    "msgThroughputIn",
+    "msgRateOut",
+    "msgThroughputOut",
+    "bytesInCounter",
+    "msgInCounter",
+    "bytesOutCounter",
+    "msgOutCounter",
+    "storageSize",
+    "backlogSize",
+    "nonContiguousDeletedMessagesRanges",
+)
+_SUBSCRIPTION_SUMMED: Final = (
+    "bytesOutCounter",
+    "msgOutCounter",
+    "msgBacklog",
+    "backlogSize",
+    "msgBacklogNoDelayed",
+    "unackedMessages",
+    "totalMsgExpired",
+    "nonContiguousDeletedMessagesRanges",
+)
+_SUBSCRIPTION_LATEST: Final = ("lastExpireTimestamp", "lastConsumedTimestamp", "lastAckedTimestamp")
+
+
+def partitioned_stats(
+    core: Core, partitions: int, topics: Iterable[Topic], wanted: Wanted = EVERYTHING, *, each: bool = True
+) -> dict[str, Any]:
+    """All partitions of a topic: sums, and with `each` every partition by itself."""
+    found = {topic.full_name: topic_stats(core, topic, wanted) for topic in topics}
+    stats = list(found.values())
+    total: dict[str, Any] = {key: sum(one[key] for one in stats) for key in _SUMMED}
+    ages = [one["oldestBacklogMessageAgeSeconds"] for one in stats]
+    limits = stats[0] if stats else {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
+    return {
+        **total,
+        "averageMsgSize": total["bytesInCounter"] / total["msgInCounter"] if total["msgInCounter"] else 0.0,
+        "msgChunkPublished": False,
+        "backlogQuotaLimitSize": limits["backlogQuotaLimitSize"],
+        "backlogQuotaLimitTime": limits["backlogQuotaLimitTime"],
+        "oldestBacklogMessageAgeSeconds": max(ages, default=-1),
+        **_NOT_HERE,
+        "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
+        "publishers": [publisher for one in stats for publisher in one["publishers"]],
+        "waitingPublishers": 0,
+        "subscriptions": _sum_subscriptions(stats),
+        "metadata": {"partitions": partitions, "deleted": False},
+        "partitions": found if each else {},
+    }
 
 
 def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -101,7 +272,9 @@ def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
             if known is None:
                 merged[name] = {**subscription, "consumers": list(subscription["consumers"])}
                 continue
-            for key in ("msgBacklog", "unackedMessages", "msgOutCounter", "bytesOutCounter"):
+            for key in _SUBSCRIPTION_SUMMED:
                 known[key] += subscription[key]
+            for key in _SUBSCRIPTION_LATEST:
+                known[key] = max(known[key], subscription[key])
             known["consumers"] += subscription["consumers"]
     return merged

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker import subscriptions
 from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.ledger.records import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
@@ -117,7 +117,7 @@ def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> 
         if known.properties:
             answer["properties"] = dict(known.properties)
         return answer
-    if not topic_rules.exists(core, name) and not (may_be_created and core.config.allow_auto_topic_creation):
+    if not topic_rules.exists(core, name) and not (may_be_created and core.policies_of(name).allow_auto_topic_creation):
         raise Refused(404, f"Topic {name} not found")
     return {"partitions": 0, "deleted": False}
 
@@ -173,19 +173,22 @@ def existing_partitions(core: Core, name: TopicName) -> list[Topic]:
     return [topic for topic in found if topic is not None]
 
 
-def delete_subscription(core: Core, name: TopicName, subscription_name: str, *, force: bool) -> None:
-    """A subscription with its backlog; connected consumers protect it unless forced (CUR-16)."""
-    found = [
-        topic.subscriptions[subscription_name]
-        for topic in existing_partitions(core, name)
-        if subscription_name in topic.subscriptions
-    ]
-    if not found:
-        raise Refused(404, f"Subscription {subscription_name} not found for topic {name}")
-    if not force and any(subscription.consumers for subscription in found):
-        raise Refused(412, "Subscription has active connected consumers")
-    for subscription in found:
-        subscriptions.delete(core, subscription)
+def properties(core: Core, name: TopicName) -> dict[str, str]:
+    """What was written on a topic or a partitioned topic."""
+    known = core.state.partitioned.get(name.full)
+    return dict(existing(core, name).state.properties if known is None else known.properties)
+
+
+def change_properties(core: Core, name: TopicName, added: Mapping[str, str], removed: str | None) -> None:
+    """Add some, or remove one."""
+    left = {**properties(core, name), **added}
+    if removed is not None:
+        left.pop(removed, None)
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        core.append(TopicPropertiesSet(existing(core, name).state.topic_id, left))
+    else:
+        core.append(PartitionedTopicSet(name.full, known.partitions, left))
 
 
 def _connected(topic: Topic) -> int:
@@ -201,6 +204,6 @@ def _check_count(core: Core, partitions: int) -> None:
 
 
 def _check_room(core: Core, name: TopicName, topics: int, *, status: int) -> None:
-    limit = core.config.max_topics_per_namespace
+    limit = core.policies_of(name).max_topics
     if limit and len(topic_rules.names_in(core, name.tenant, name.namespace)) + topics > limit:
         raise Refused(status, "Exceed maximum number of topics in namespace.")

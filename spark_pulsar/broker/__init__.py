@@ -14,6 +14,9 @@ Cheap by runs. Consecutive SENDs of a producer are one event, one record, one wr
 of many producers (`sweeps`) are too; a consumer gets ranges of runs; acks come and are kept as ranges. Nothing costs an
 object per entry, and no batch is opened on its way through.
 
+What a topic's policies say is asked where it counts (`core.policies_of`): its own over its namespace's over the
+configuration's, one cached value for all topics that agree. Rooms that must act on a change by themselves watch it.
+
 Memory runs ahead of the disk: a record is applied when it is made. What others may see of it waits: receipts, answers
 and deliveries go out when the group is durable, so nobody ever hears of what a crash could take back. Acks without a
 receipt are written with the next group, after at most 100 ms.

@@ -14,7 +14,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandSubscribe,
 )
 
-from . import sessions
+from . import retention, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,6 +117,8 @@ def _ack_each(
         else:
             subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
     subscription.dispatcher.acked(consumer, whole)
+    if cursor.is_durable:
+        retention.consumed(core, subscription.topic, cursor.mark_delete)
 
 
 def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int | None, *, wants_receipt: bool) -> None:
@@ -137,6 +139,7 @@ def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int |
             _record(core, CursorMarkDeleted(cursor.cursor_id, *position), wants_receipt=wants_receipt)
         if sets:
             _record(core, CursorAcked(cursor.cursor_id, (), sets), wants_receipt=wants_receipt)
+        retention.consumed(core, subscription.topic, cursor.mark_delete)
     else:
         cursor.advance_mark_delete(position)
         for batch_set in sets:

@@ -15,14 +15,33 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.cache import EntryCache
-from spark_pulsar.ledger.records import CounterSet, NamespaceSet
+from spark_pulsar.ledger.records import CounterSet
 from spark_pulsar.model.errors import NotAllowed, PulsarError, TopicNotFound
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
 
-from . import acks, events, last_id, lookup, publishing, seek, sessions, stats, subscribing, sweeps
+from . import (
+    acks,
+    compaction,
+    damage,
+    deduplication,
+    events,
+    last_id,
+    lookup,
+    policies,
+    publishing,
+    seek,
+    sessions,
+    shortage,
+    stats,
+    subscribing,
+    sweeps,
+)
 from .core import Core
+from .idle_subscriptions import IdleSubscriptions
+from .inactive_topics import InactiveTopics
+from .upkeep import Upkeep
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state import DurableState
@@ -86,10 +105,15 @@ class Broker:
         instance = state.counters.get(_INSTANCE_COUNTER, 0)
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
         self.core.now_ms = self.core.started_ms = now_ms
+        self.core.upkeep = Upkeep(self.core)
+        self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
-        for namespace in config.namespaces:
-            if namespace not in state.namespaces:
-                self.core.append(NamespaceSet(namespace, "{}"))
+        for record in policies.records_of_a_new_broker(state, config):
+            self.core.append(record)
+        deduplication.begin(self.core)
+        compaction.begin(self.core)
+        self.core.upkeep.start()
+        InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
             events.SweepReceived: self._bound(sweeps.on_sweep),
@@ -99,6 +123,11 @@ class Broker:
             events.RecordsDurable: lambda event: self.core.on_durable(event.group),
             events.EntriesRead: lambda event: self.core.on_read(event.token, event.runs),
             events.ReadFailed: lambda event: self.core.on_read(event.token, None),
+            events.EntriesCompacted: self._bound(compaction.on_entries),
+            events.CompactionEnded: self._bound(compaction.on_ended),
+            events.CompactionFailed: self._bound(compaction.on_failed),
+            events.StorageShort: self._bound(shortage.on_storage_short),
+            events.EntriesLost: self._bound(damage.on_entries_lost),
             events.SessionOpened: self._bound(sessions.on_opened),
             events.SessionClosed: self._bound(sessions.on_closed),
             events.WritingPaused: self._bound(sessions.on_writing_paused),

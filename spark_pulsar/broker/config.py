@@ -49,6 +49,43 @@ class BrokerConfig:
     namespaces: tuple[str, ...] = ("public/default",)
     """`public/default` and those of `additionalNamespaces`: `tenant/namespace` that exist from the start."""
 
+    default_retention_time_minutes: int = 0
+    """defaultRetentionTimeInMinutes (RET-1); -1 = no limit."""
+    default_retention_size_mb: int = 0
+    """defaultRetentionSizeInMB (RET-1); -1 = no limit."""
+    default_message_ttl_s: int = 0
+    """ttlDurationDefaultInSeconds (TTL-1); 0 = off."""
+    default_quota_bytes: int = -1
+    """backlogQuotaDefaultLimitBytes (BQ-1); negative = no limit."""
+    default_quota_time_s: int = -1
+    """backlogQuotaDefaultLimitSecond (BQ-2); 0 and below = no limit."""
+    default_quota_policy: str = "producer_request_hold"
+    """backlogQuotaDefaultRetentionPolicy (BQ-4)."""
+    deduplication: bool = False
+    """brokerDeduplicationEnabled (DED-1)."""
+    deduplication_snapshot_interval_s: int = 120
+    """brokerDeduplicationSnapshotIntervalSeconds."""
+    deduplication_max_producers: int = 10_000
+    """brokerDeduplicationMaxNumberOfProducers: names of one topic whose sequence ids are kept (DED-6)."""
+    deduplication_producer_timeout_ms: int = 360 * 60_000
+    """brokerDeduplicationProducerInactivityTimeoutMinutes (DED-9)."""
+    compaction_interval_ms: int = 60_000
+    """brokerServiceCompactionMonitorIntervalInSeconds: how often thresholds are looked at (CMP-C1)."""
+    compaction_keeps_null_keys: bool = False
+    """topicCompactionRetainNullKey (CMP-C2)."""
+    compaction_threshold_bytes: int = 0
+    """brokerServiceCompactionThresholdInBytes; 0 = never by itself."""
+    subscription_expiration_minutes: int = 0
+    """subscriptionExpirationTimeMinutes; 0 = never."""
+    delete_inactive_topics: bool = False
+    """brokerDeleteInactiveTopicsEnabled (TN-11)."""
+    inactive_check_interval_ms: int = 60_000
+    """brokerDeleteInactiveTopicsFrequencySeconds."""
+    inactive_max_s: int = 0
+    """brokerDeleteInactiveTopicsMaxInactiveDurationSeconds; 0 = the interval of the checks."""
+    inactive_mode: str = "delete_when_no_subscriptions"
+    """brokerDeleteInactiveTopicsMode."""
+
     batch_index_acks: bool = False
     """acknowledgmentAtBatchIndexLevelEnabled (ACK-9)."""
     max_unacked_per_consumer: int = 50_000
@@ -82,5 +119,20 @@ class BrokerConfig:
     """managedLedgerMinLedgerRolloverTimeMinutes (ML-2)."""
     ledger_max_age_ms: int = 240 * 60_000
     """managedLedgerMaxLedgerRolloverTimeMinutes (ML-2)."""
+    ledger_inactive_ms: int = 0
+    """managedLedgerInactiveLedgerRolloverTimeSeconds (ML-3); 0 = off."""
+    retention_check_interval_ms: int = 120_000
+    """retentionCheckIntervalInSeconds (TRIM-1): how often all topics are looked at; 0 and below = nothing goes because
+    time has passed."""
+    quota_check_enabled: bool = True
+    """backlogQuotaCheckEnabled (BQ-3)."""
+    quota_check_interval_ms: int = 60_000
+    """backlogQuotaCheckIntervalInSeconds (BQ-3), beside the looks at each publish and age."""
     cache_bytes: int = 64 * 1024 * 1024
     """managedLedgerCacheSizeMB: entries kept in memory for consumers near the tail."""
+
+    @property
+    def retains_nothing_by_mistake(self) -> bool:
+        """Whether one limit of retention is 0 and the other is not: then nothing is retained, which is seldom what
+        was meant (RET-2)."""
+        return (self.default_retention_time_minutes == 0) != (self.default_retention_size_mb == 0)

@@ -6,7 +6,7 @@ an item of their own, their messages still unacked, because unacked limits count
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.ranges import RangeSet
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from .sessions import Session
     from .subscriptions import Subscription
+
+_BEYOND: Final = 1 << 62
+"""Past every entry id."""
 
 
 class Consumer:
@@ -38,6 +41,7 @@ class Consumer:
         "permits_granted",
         "priority",
         "properties",
+        "read_compacted",
         "ready",
         "session",
         "subscription",
@@ -54,6 +58,8 @@ class Consumer:
         epoch: int | None,
         properties: dict[str, str],
         connected_ms: int,
+        *,
+        read_compacted: bool = False,
     ) -> None:
         self.session = session
         self.subscription = subscription
@@ -64,6 +70,8 @@ class Consumer:
         """Echoed in MESSAGE once the client sent one; Exclusive and Failover only (wire-protocol 5.8)."""
         self.properties = properties
         self.connected_ms = connected_ms
+        self.read_compacted = read_compacted
+        """Whether it wants the compacted view (CMP-C4)."""
         self.ready = False
         """Whether SUCCESS went out; nothing may be sent before."""
         self.permits = 0
@@ -113,6 +121,13 @@ class Consumer:
                 del self.batch_messages[ledger_id]
         self.unacked -= messages
         return entries
+
+    def let_go_through(self, ledger_id: int, entry_id: int) -> None:
+        """Hold nothing any more at or before a position."""
+        for held in self.pending.ledgers():
+            if held < ledger_id:
+                self.let_go(held, 0, _BEYOND)
+        self.let_go(ledger_id, 0, entry_id + 1)
 
     def let_go_of_all(self) -> None:
         """Hold nothing."""

@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.wire import commands
 
+from .compaction import Compactions
+from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, SendCommand
+from .policies import PolicyBook
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.cache import EntryCache
@@ -25,12 +28,16 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state import DurableState
     from spark_pulsar.model.errors import PulsarError
+    from spark_pulsar.model.names import TopicName
+    from spark_pulsar.model.policies import EffectivePolicies
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from .config import BrokerConfig
+    from .idle_subscriptions import IdleSubscriptions
     from .sessions import Session
     from .subscriptions import Subscription
     from .topics import Topic
+    from .upkeep import Upkeep
 
 Due = Callable[[], None]
 ReadDone = Callable[["list[EntryRun] | None"], None]
@@ -58,11 +65,18 @@ class Core:
         self.state = state
         self.config = config
         self.cache = cache
+        self.policies = PolicyBook(state, config)
+        """Effective policies; `policies_of` asks it."""
+        self.silent_producers = SilentProducers()
+        self.compactions = Compactions()
         self.instance = instance
         """A number that no earlier start of this broker had; part of generated producer names."""
         self.now_ms = 0
         self.started_ms = 0
         self.sessions: dict[int, Session] = {}
+        self.upkeep: Upkeep
+        self.idle: IdleSubscriptions
+        """Timers of topics; `Broker` sets it."""
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
         self.effects: list[Effect] = []
@@ -72,12 +86,15 @@ class Core:
         """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0
         """Subscriptions that hold entries read from storage; they share one bound of memory."""
+        self.shortage = ""
+        """Why the disk takes no more; empty when it does."""
         self.paused_sessions: set[int] = set()
         """Sessions that are not read because of back-pressure (PR-15)."""
         self._records: list[Record] = []
         self._lazy_since_ms: int | None = None
         self._dues: list[Due] = []
         self._group = 0
+        self._durable_group = 0
         self._in_flight: deque[tuple[int, list[Due]]] = deque()
         self._reads: dict[int, ReadDone] = {}
         self._last_read = 0
@@ -106,6 +123,10 @@ class Core:
             session.open = False
             self.effects.append(CloseSession(session.session_id, reason))
 
+    def policies_of(self, name: TopicName) -> EffectivePolicies:
+        """What holds for a topic: its own policies over its namespace's over the configuration's. Cheap."""
+        return self.policies.of(name)
+
     # Durability
 
     def append(self, record: Record) -> None:
@@ -131,6 +152,19 @@ class Core:
         else:
             due()
 
+    @property
+    def group_of_now(self) -> int:
+        """The group that what this turn appended up to now is durable with; 0 when it appended nothing."""
+        return self._group + 1 if self._records else 0
+
+    def when_group_durable(self, group: int, due: Due) -> None:
+        """Call `due` when a group (see `group_of_now`) is on disk, perhaps later; at once when it is already. What does
+        not depend on later records so waits for none of them."""
+        if group > self._durable_group:
+            self.when_durable(due)
+        else:
+            due()
+
     def finish_group(self) -> None:
         """End of a turn: order the write of what was appended, unless it is all lazy and may wait."""
         if not self._records:
@@ -146,6 +180,7 @@ class Core:
 
     def on_durable(self, group: int) -> None:
         """The shell reports that groups up to this one are on disk."""
+        self._durable_group = max(self._durable_group, group)
         in_flight = self._in_flight
         while in_flight and in_flight[0][0] <= group:
             _, dues = in_flight.popleft()

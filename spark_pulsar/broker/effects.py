@@ -107,6 +107,35 @@ class ResumeReading:
     session_id: int
 
 
+@dataclass(slots=True)
+class CompactTopic:
+    """Find the last message of each key; report `EntriesCompacted` for every block of what is left, the next one after
+    `ContinueCompaction`, then `CompactionEnded`; or `CompactionFailed`.
+
+    What there is to compact: entries `first … end - 1` of the compacted ledger of the time before, then of ledgers of
+    the topic; all of them can be read.
+    """
+
+    token: int
+    compacted: tuple[tuple[int, int, int], ...]
+    ledgers: tuple[tuple[int, int, int], ...]
+    keep_null_keys: bool
+
+
+@dataclass(slots=True)
+class ContinueCompaction:
+    """Report the next block."""
+
+    token: int
+
+
+@dataclass(slots=True)
+class StopCompaction:
+    """Report nothing more."""
+
+    token: int
+
+
 Effect = (
     SendCommand
     | SendReceipts
@@ -117,4 +146,7 @@ Effect = (
     | CloseSession
     | PauseReading
     | ResumeReading
+    | CompactTopic
+    | ContinueCompaction
+    | StopCompaction
 )

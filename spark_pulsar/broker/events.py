@@ -6,7 +6,7 @@ those by their leading bytes. Everything else arrives as the parsed command.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.wire.messages import PlainAck
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-    from spark_pulsar.wire.sends import SendRun
+    from spark_pulsar.wire.send_runs import SendRun
     from spark_pulsar.wire.sweeps import SendSweep
 
     from .core import Core
@@ -121,10 +121,58 @@ class ReadFailed:
 
 
 @dataclass(slots=True)
+class StorageShort:
+    """The disk has no space (or no permission) for more of the journal; an empty reason: it has again. With
+    `is_stalled` not even what was submitted can be written before."""
+
+    reason: str
+    is_stalled: bool = False
+
+
+@dataclass(slots=True)
+class EntriesLost:
+    """Storage found that entries, as (ledger id, first, end), cannot be read any more, and where and why."""
+
+    spans: Sequence[tuple[int, int, int]]
+    place: str
+    text: str
+
+
+@dataclass(slots=True)
 class Requested:
     """The admin API asks for a change of state; `request` runs inside the core, at its place in the order."""
 
     request: Callable[[Core], None]
+
+
+@dataclass(slots=True)
+class EntriesCompacted:
+    """A block of what a compaction leaves: entries `buffer[starts[i]:ends[i]]` for the compacted ledger, each with its
+    source in front. `source` is that of the first; `last` is source and batch index of the last message."""
+
+    token: int
+    source: tuple[int, int]
+    buffer: bytes
+    starts: list[int]
+    ends: list[int]
+    message_counts: list[int]
+    last: tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class CompactionEnded:
+    """All blocks were reported; so many messages are not among them."""
+
+    token: int
+    removed: int
+
+
+@dataclass(slots=True)
+class CompactionFailed:
+    """The compaction could not be done; nothing more will be reported."""
+
+    token: int
+    reason: str
 
 
 Event = (
@@ -140,5 +188,10 @@ Event = (
     | RecordsDurable
     | EntriesRead
     | ReadFailed
+    | EntriesLost
+    | StorageShort
+    | EntriesCompacted
+    | CompactionEnded
+    | CompactionFailed
     | Requested
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import usage
+from .retention import NOTHING_HELD
+
 if TYPE_CHECKING:
     from .broker import Broker
     from .consumers import Consumer
@@ -42,6 +45,14 @@ def _check_topic(core: Core, topic: Topic) -> None:
         assert producer.name == name
         assert producer.session.session_id in core.sessions, f"producer {name} of a closed session (A6)"
     assert topic.confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
+    ledger_ids = topic.ledger.ledger_ids()
+    assert topic.held_ledger == NOTHING_HELD or topic.held_ledger in ledger_ids, "retention holds what exists (RET-1)"
+    assert topic.ledger.size_bytes == sum(info.size_bytes for info in topic.ledger.ledgers.values()), "storageSize"
+    if topic.expiry is not None or (topic.quota is not None and topic.quota.has_age):
+        assert topic.look_at_bytes == 0, "ages are looked at by every publish (TTL-1, BQ-2)"
+    elif topic.quota is not None and topic.quota.has_size and not topic.quota.is_looking:
+        backlog = usage.backlog_bytes(topic) + max(0, topic.look_at_bytes - topic.bytes_in)
+        assert backlog <= max(topic.quota.size.limit_bytes, usage.backlog_bytes(topic) + 1), "a quota is passed (BQ-1)"
     for subscription in topic.subscriptions.values():
         assert (subscription.type is None) == (not subscription.consumers), "consumers fix the type (SUB-1)"
         assert subscription.is_durable == (topic.state.cursors.get(subscription.name) is subscription.cursor)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.model.errors import CorruptMessage, MetadataError
+from spark_pulsar.model.errors import MetadataError
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.entries import metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageId
 
-from . import single_entries
+from . import compaction, single_entries
 
 if TYPE_CHECKING:
     from .core import Core
@@ -28,21 +27,16 @@ def on_last_message_id(core: Core, session: Session, command: CommandGetLastMess
         core.send(session, commands.last_message_id(command.request_id, last, cursor.mark_delete))
 
     last_position = topic.confirmed
+    last_left = compaction.last_left(topic) if consumer.read_compacted else None
+    if last_left is not None:
+        answer(MessageId(last_left[0], last_left[1], topic.partition, last_left[2]))
+        return
 
     def found(entry: bytes | None) -> None:
-        batch_index = -1 if entry is None else _last_index(entry)
+        batch_index = -1 if entry is None else single_entries.declared_batch_size(entry) - 1
         answer(MessageId(*last_position, topic.partition, batch_index))
 
     if topic.ledger.contains(last_position):
         single_entries.fetch(core, last_position, found)
     else:
         answer(MessageId(-1, -1, topic.partition))
-
-
-def _last_index(entry: bytes) -> int:
-    """Index of the last message of a batch, -1 for an entry that is none: presence decides (wire-protocol 4.1)."""
-    try:
-        metadata = metadata_of(entry, 0, len(entry))
-    except CorruptMessage:
-        return -1
-    return metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1

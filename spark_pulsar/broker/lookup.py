@@ -55,8 +55,10 @@ def on_partition_metadata(core: Core, session: Session, command: CommandPartitio
     what auto-creation makes (TN-7)."""
     name = TopicName.parse(command.topic)
     topics.check_namespace(core, name)
+    before = core.group_of_now
     count = _partitions(core, name, may_create=command.metadata_auto_creation_enabled)
-    core.when_durable(lambda: core.send(session, commands.partition_metadata(command.request_id, count)))
+    created = core.group_of_now if core.group_of_now != before else 0
+    core.when_group_durable(created, lambda: core.send(session, commands.partition_metadata(command.request_id, count)))
 
 
 def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:
@@ -73,11 +75,12 @@ def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:
         return 0
     if name.tenant == "pulsar":
         return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)
-    if not may_create or not core.config.allow_auto_topic_creation or name.is_system:
+    policies = core.policies_of(name)
+    if not may_create or not policies.allow_auto_topic_creation or name.is_system:
         raise TopicNotFound(f"Topic {name} not found")
-    if core.config.auto_topic_creation_partitioned and name.partition < 0:
-        topics.create_partitioned(core, name, core.config.default_num_partitions, {})
-        return core.config.default_num_partitions
+    if policies.auto_topic_partitions and name.partition < 0:
+        topics.create_partitioned(core, name, policies.auto_topic_partitions, {})
+        return policies.auto_topic_partitions
     return 0
 
 

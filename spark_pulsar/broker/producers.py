@@ -56,6 +56,14 @@ class Producer:
             del self.topic.producers[self.name]
 
 
+def disconnect_after_receipts(core: Core, producer: Producer) -> None:
+    """Take no more of a producer, and close it when what it sent before is answered: its client sends again only what
+    was not stored."""
+    producer.leave()
+    producer.session.dropped_producers.add(producer.producer_id)
+    core.when_durable(lambda: core.send(producer.session, commands.close_producer(producer.producer_id)))
+
+
 def disconnect(core: Core, producer: Producer) -> None:
     """Close a producer from our side; what it still sends is dropped until the client opens it again."""
     producer.leave()

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import EntriesAppended
-from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError
+from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
-from . import sessions, topics
+from . import backlog_quota, damage, deduplication, sessions, shortage, topics
+from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
 from .producers import Producer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_pulsar.wire.sends import SendRun
+    from spark_pulsar.wire.send_runs import SendRun
 
     from .core import Core
     from .events import Flaw, SendsReceived
@@ -44,7 +45,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     """PRODUCER: opens a producer, or says why not."""
     present = session.producers.get(command.producer_id)
     if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
-        _tell_ready(core, session, command.request_id, present)
+        _tell_when_ready(core, session, command.request_id, present)
         return
     if command.HasField("schema"):
         raise NotAllowed("Schemas are not built yet: create the producer without a schema (bytes)")
@@ -53,11 +54,26 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
         raise NotAllowed(f"Producer access mode {ProducerAccessMode.Name(mode)} is not built yet")
     if command.txn_enabled:
         raise NotAllowed("Transactions are not enabled.")
+    shortage.admit_producer(core)
     topic = topics.obtain(core, TopicName.parse(command.topic), may_create=True)
-    _open(core, session, command, topic, look_again=True)
+
+    def admitted(refusal: PulsarError | None) -> None:
+        if session.session_id not in core.sessions:
+            return
+        try:
+            if refusal is not None:
+                raise refusal
+            if core.topics.get(topic.full_name) is not topic:
+                raise ServiceNotReady(f"{topic.name} is being deleted")
+            _open(core, session, command, topic, look_again=True)
+        except PulsarError as error:
+            sessions.refuse(core, session, error, command.request_id)
+
+    backlog_quota.admit(core, topic, admitted)
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
+    damage.admit_producer(topic)
     name = command.producer_name or _fresh_name(core, topic)
     holder = topic.producers.get(name)
     if holder is not None:
@@ -66,7 +82,7 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
             raise busy
         _when_holder_is_checked(core, session, command, topic, holder, busy)
         return
-    limit = core.config.max_producers_per_topic
+    limit = core.policies_of(topic.name).max_producers
     if limit and len(topic.producers) >= limit:
         raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
     initial = command.initial_subscription_name
@@ -76,7 +92,8 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     producer = Producer(session, topic, command.producer_id, name, command.epoch, properties)
     producer.connected_ms = core.now_ms
     producer.join()
-    core.when_durable(lambda: _tell_ready(core, session, command.request_id, producer))
+    deduplication.on_joined(core, producer)
+    _tell_when_ready(core, session, command.request_id, producer)
 
 
 def _when_holder_is_checked(
@@ -107,8 +124,11 @@ def _fresh_name(core: Core, topic: Topic) -> str:
             return name
 
 
-def _tell_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
-    core.send(session, commands.producer_success(request_id, producer.name))
+def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
+    """PRODUCER_SUCCESS when all that it rests on is on disk, the last sequence id too."""
+    topic, name = producer.topic, producer.name
+    last = deduplication.last_sequence_id(topic, name) if topic.deduplicates else NOTHING_SENT
+    core.when_durable(lambda: core.send(session, commands.producer_success(request_id, name, last)))
 
 
 def on_close_producer(core: Core, session: Session, command: CommandCloseProducer) -> None:
@@ -160,6 +180,30 @@ class _Stored:
         settle_pending(core, session, entries, self.size_bytes)
 
 
+class _Repeated:
+    """What is due when the first copies of repeated entries are on disk: receipts without a position (DED-3)."""
+
+    __slots__ = ("core", "producer", "sends")
+
+    def __init__(self, core: Core, producer: Producer, sends: SendRun) -> None:
+        self.core = core
+        self.producer = producer
+        self.sends = sends
+
+    def __call__(self) -> None:
+        producer, sends = self.producer, self.sends
+        if producer.session.open:
+            receipts = SendReceipts(
+                producer.session.session_id,
+                producer.producer_id,
+                -1,
+                -1,
+                sends.sequence_ids,
+                sends.highest_sequence_ids,
+            )
+            self.core.effects.append(receipts)
+
+
 def on_sends(core: Core, event: SendsReceived) -> None:
     """Consecutive SENDs of one producer: one check, one record, one write of receipts."""
     session = core.sessions.get(event.session_id)
@@ -174,8 +218,35 @@ def on_sends(core: Core, event: SendsReceived) -> None:
         return
     if event.flaw is not None:
         _refuse_sends(core, producer, sends, FLAWS[event.flaw])
+    else:
+        take(core, producer, sends)
+
+
+def take(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Store what is new of a good run of SENDs, which is all of it unless the topic de-duplicates (DED-2)."""
+    if not producer.topic.deduplicates:
+        _store(core, producer, sends)
         return
-    topic = producer.topic
+    record = deduplication.record_if_new(core, producer, sends)
+    if record is not None:
+        _store(core, producer, sends)
+        core.append(record)
+        return
+    for verdict, part in deduplication.judge(producer.topic, producer.name, sends):
+        if verdict is Verdict.NEW:
+            _store(core, producer, part)
+            record = deduplication.record_of_judged(producer, part)
+            if record is not None:
+                core.append(record)
+        elif verdict is Verdict.DUPLICATE:
+            core.when_durable(_Repeated(core, producer, part))
+        else:
+            _refuse_sends(core, producer, part, deduplication.mixed_batch_error(producer))
+
+
+def _store(core: Core, producer: Producer, sends: SendRun) -> None:
+    """One record, and one write of receipts when it is on disk."""
+    session, topic = producer.session, producer.topic
     info = topic.ledger.open_ledger
     if info is None or topic.must_roll(core):
         info = topics.open_ledger(core, topic)
@@ -193,6 +264,8 @@ def on_sends(core: Core, event: SendsReceived) -> None:
     topic.bytes_in += size_bytes
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
     note_pending(core, session, entries, size_bytes)
+    if topic.bytes_in >= topic.look_at_bytes:
+        core.upkeep.appended(topic, run)
 
 
 def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:
@@ -202,7 +275,7 @@ def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarE
         for sequence_id in sends.sequence_ids:
             core.send(producer.session, commands.send_error(producer.producer_id, sequence_id, error))
 
-    if producer.entries_pending:
+    if producer.entries_pending or producer.topic.deduplicates:
         core.when_durable(tell)
     else:
         tell()

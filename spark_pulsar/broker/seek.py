@@ -6,19 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor_records import CursorAcked, CursorReset
-from spark_pulsar.model.errors import CorruptMessage, MetadataError, UnknownError
+from spark_pulsar.model.errors import MetadataError, UnknownError
 from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.wire import ack_sets
-from spark_pulsar.wire.entries import publish_time_of
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSeek
 
-from . import single_entries, subscriptions
+from . import compaction, retention, subscriptions, time_search
 
 if TYPE_CHECKING:
     from .core import Core
     from .sessions import Session
     from .subscriptions import Subscription
-    from .topics import Topic
 
 
 def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
@@ -57,16 +55,19 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
     """Make `wanted` the next entry; before the oldest that is the oldest, behind the last the end. `bits`: of its
     batch only these messages are still wanted."""
     ledger, cursor = subscription.topic.ledger, subscription.cursor
-    position = ledger.at_or_after(wanted)
+    in_compacted = subscription.reads_compacted and compaction.covers(subscription.topic, wanted)
+    position = wanted if in_compacted else ledger.at_or_after(wanted)
     mark_delete = ledger.previous_position(position)
     if cursor.is_durable:
         core.append(CursorReset(cursor.cursor_id, *mark_delete))
         if bits and position == wanted:
             core.append(CursorAcked(cursor.cursor_id, (), [(*position, bits)]))
+        retention.consumed(core, subscription.topic, cursor.mark_delete)
     else:
         cursor.reset(mark_delete)
         if bits and position == wanted:
             cursor.acknowledge_batch(*position, bits)
+    core.upkeep.joined(subscription.topic)
     subscription.dispatcher.rewind()
     core.wake(subscription)
 
@@ -75,49 +76,11 @@ def place_at_time(core: Core, subscription: Subscription, time_ms: int, done: Ca
     """Move a subscription, whose consumers are gone, to the first entry published at or after a time (CUR-12)."""
 
     def found(position: Position) -> None:
-        if subscription.topic.subscriptions.get(subscription.name) is subscription:
+        topic = subscription.topic
+        if topic.subscriptions.get(subscription.name) is subscription:
+            if subscription.reads_compacted and position == topic.ledger.first_position:
+                position = EARLIEST  # what was trimmed may be left in the compacted ledger
             move(core, subscription, position)
         done()
 
-    _TimeSearch(core, subscription.topic, time_ms, found).step()
-
-
-class _TimeSearch:
-    """Binary search for the first entry with publish time >= t among the entries that were on disk at its start."""
-
-    def __init__(self, core: Core, topic: Topic, time_ms: int, found: Callable[[Position], None]) -> None:
-        self._core = core
-        self._ledger = topic.ledger
-        self._time_ms = time_ms
-        self._found = found
-        self._end = self._ledger.next_position(topic.confirmed)
-        self._count = self._ledger.count_between(EARLIEST, topic.confirmed)
-        self._low = 0
-        self._high = self._count
-
-    def step(self) -> None:
-        """Halve what is left until the place is found, or an entry must be read from storage first."""
-        while self._low < self._high:
-            position = self._ledger.position_at((self._low + self._high) // 2)
-            entry = single_entries.cached(self._core, position)
-            if entry is None:
-                single_entries.read(self._core, position, self._go_on)
-                return
-            self._judge(entry)
-        self._found(self._end if self._low == self._count else self._ledger.position_at(self._low))
-
-    def _go_on(self, entry: bytes | None) -> None:
-        self._judge(entry)
-        self.step()
-
-    def _judge(self, entry: bytes | None) -> None:
-        """An entry that cannot be read counts as old, so that the search ends behind it."""
-        middle = (self._low + self._high) // 2
-        try:
-            is_old = entry is None or publish_time_of(entry, 0, len(entry)) < self._time_ms
-        except CorruptMessage:
-            is_old = True
-        if is_old:
-            self._low = middle + 1
-        else:
-            self._high = middle
+    time_search.first_at_or_after(core, subscription.topic, time_ms, found)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.wire.entries import metadata_of
+
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.ids import Position
@@ -41,3 +44,17 @@ def fetch(core: Core, position: Position, done: EntryRead) -> None:
         read(core, position, done)
     else:
         done(entry)
+
+
+def batch_size(entry: bytes) -> int:
+    """Messages in an entry; 1 when it is no batch or cannot be understood."""
+    return max(1, declared_batch_size(entry))
+
+
+def declared_batch_size(entry: bytes) -> int:
+    """Messages in an entry that says to be a batch: presence decides (wire-protocol 4.1); 0 for every other."""
+    try:
+        metadata = metadata_of(entry, 0, len(entry))
+    except CorruptMessage:
+        return 0
+    return max(1, metadata.num_messages_in_batch) if metadata.HasField("num_messages_in_batch") else 0

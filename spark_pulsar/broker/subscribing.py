@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor import Cursor
 from spark_pulsar.model.errors import ConsumerBusy, MetadataError, NotAllowed, PulsarError, SubscriptionNotFound
-from spark_pulsar.model.ids import Position, signed
+from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, CommandSubscribe, CommandUnsubscribe
 
-from . import seek, sessions, topics
+from . import compaction, damage, seek, sessions, topics
 from .consumers import Consumer
 from .subscriptions import Subscription, check_subscription_name, delete, type_name
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
     """SUBSCRIBE: joins a subscription, which is created if need be; or says why not."""
     if command.consumer_id in session.consumers:  # already there, whatever the request says (wire-protocol 5.6)
-        core.when_durable(lambda: core.succeed(session, command.request_id))
+        present = session.consumers[command.consumer_id].subscription
+        core.when_group_durable(present.born_group, lambda: core.succeed(session, command.request_id))
         return
     check_subscription_name(command.subscription)
-    _check_built(core, command)
-    topic = topics.obtain(core, TopicName.parse(command.topic), may_create=command.force_topic_creation)
+    name = TopicName.parse(command.topic)
+    _check_built(core, name, command)
+    topic = topics.obtain(core, name, may_create=command.force_topic_creation)
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:
         subscription = _create(core, topic, command)
@@ -53,16 +55,14 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
         join()
 
 
-def _check_built(core: Core, command: CommandSubscribe) -> None:
+def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -> None:
     name = type_name(command.subType)
-    if name not in core.config.subscription_types:
+    if name not in core.policies_of(topic_name).subscription_types:
         raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
     if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Shared):
         raise NotAllowed(f"Subscription type {name} is not built yet")
-    if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5; nothing is ever compacted yet,
-        raise NotAllowed(
-            "readCompacted only allowed on failover or exclusive subscriptions"
-        )  # so the view is the topic
+    if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5
+        raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
     if command.HasField("schema"):
         raise NotAllowed("Schemas are not built yet: subscribe without a schema (bytes)")
 
@@ -72,14 +72,17 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
     properties = {pair.key: pair.value for pair in command.subscription_properties}
     latest = command.initialPosition == CommandSubscribe.Latest
     initial = topics.at_end(topic) if latest else topics.before_first(topic)
+    if command.read_compacted and not latest and topic.state.compaction is not None:
+        initial = EARLIEST  # what was trimmed may be left in the compacted ledger
     if command.durable:
-        if not core.config.allow_auto_subscription_creation:
+        if not core.policies_of(topic.name).allow_auto_subscription_creation:
             raise SubscriptionNotFound("Subscription does not exist")
         subscription = topics.create_subscription(core, topic, command.subscription, initial, properties)
     else:
         mark_delete = _reader_start(topic, command, initial)
         cursor = Cursor(topic.ledger, command.subscription, mark_delete, properties=properties)
         subscription = Subscription(core, topic, cursor)
+        subscription.born_group = 0  # nothing of it is ever on disk
         topic.subscriptions[command.subscription] = subscription
     if command.start_message_rollback_duration_sec:
         since_ms = core.now_ms - 1000 * command.start_message_rollback_duration_sec
@@ -96,6 +99,8 @@ def _reader_start(topic: Topic, command: CommandSubscribe, initial: Position) ->
     wanted = Position(signed(command.start_message_id.ledgerId), signed(command.start_message_id.entryId))
     if wanted > topic.ledger.last_position and wanted.entry_id >= 0:
         return initial
+    if command.read_compacted and compaction.covers(topic, wanted):
+        return EARLIEST if wanted <= EARLIEST else topic.ledger.previous_position(wanted)
     return topic.ledger.previous_position(topic.ledger.at_or_after(wanted))
 
 
@@ -104,7 +109,8 @@ def _join(
 ) -> None:
     if subscription.topic.subscriptions.get(command.subscription) is not subscription:
         raise MetadataError("The subscription was removed meanwhile")
-    config, topic = core.config, subscription.topic
+    topic = subscription.topic
+    limits = core.policies_of(topic.name)
     if subscription.consumers:
         if subscription.type != command.subType:
             raise ConsumerBusy(
@@ -114,10 +120,11 @@ def _join(
         if command.subType == CommandSubscribe.Exclusive:
             _when_owner_is_checked(core, session, command, subscription, look_again=look_again)
             return
-    if config.max_consumers_per_topic and topic.consumer_count >= config.max_consumers_per_topic:
+    if limits.max_consumers and topic.consumer_count >= limits.max_consumers:
         raise ConsumerBusy("Topic reached max consumers limit")
-    if config.max_consumers_per_subscription and len(subscription.consumers) >= config.max_consumers_per_subscription:
+    if limits.max_consumers_per_subscription and len(subscription.consumers) >= limits.max_consumers_per_subscription:
         raise ConsumerBusy("Subscription reached max consumers limit")
+    damage.admit_consumer(subscription, read_compacted=command.read_compacted)
     consumer = Consumer(
         session,
         subscription,
@@ -127,6 +134,7 @@ def _join(
         command.consumer_epoch if command.HasField("consumer_epoch") else None,
         {pair.key: pair.value for pair in command.metadata},
         core.now_ms,
+        read_compacted=command.read_compacted,
     )
     subscription.add(consumer, command.subType)
 
@@ -135,7 +143,7 @@ def _join(
         consumer.ready = True
         core.wake(subscription)
 
-    core.when_durable(ready)
+    core.when_group_durable(subscription.born_group, ready)
 
 
 def _when_owner_is_checked(

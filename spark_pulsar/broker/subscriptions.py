@@ -10,6 +10,8 @@ from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
+from . import retention
+from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.shared import SharedDispatcher
 
@@ -31,15 +33,19 @@ class Subscription:
     """A subscription of a topic: its cursor, and the consumers connected to it."""
 
     __slots__ = (
+        "born_group",
         "bytes_out",
         "consumers",
         "core",
         "cursor",
         "dispatcher",
+        "entries_expired",
         "fenced",
         "kept_for_seek",
+        "last_expired_ms",
         "messages_out",
         "name",
+        "reads_compacted",
         "topic",
         "type",
         "waiting",
@@ -54,11 +60,18 @@ class Subscription:
         self.type: int | None = None
         """Subscription type, fixed by the first consumer and open again when the last one leaves (SUB-1)."""
         self.dispatcher: Dispatcher = ExclusiveDispatcher(core, self)
+        self.born_group = core.group_of_now
+        """The group that its creation is durable with; nobody is told of it before."""
         self.fenced = False
         """Whether a seek is looking for its place; requests to join wait in `waiting` (CUR-11)."""
         self.waiting: list[Callable[[], None]] = []
         self.messages_out = 0
         self.bytes_out = 0
+        self.entries_expired = 0
+        self.last_expired_ms = 0
+        """When entries expired last; 0 = never."""
+        self.reads_compacted = False
+        """Whether its last consumer wanted the compacted view (CMP-C4)."""
         self.kept_for_seek = False
         """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 
@@ -81,8 +94,14 @@ class Subscription:
         """Let a consumer in."""
         if not self.consumers:
             self.type = wanted_type
-            kind = SharedDispatcher if wanted_type == CommandSubscribe.Shared else ExclusiveDispatcher
+            self.reads_compacted = consumer.read_compacted
+            kind: type[Dispatcher] = ExclusiveDispatcher
+            if wanted_type == CommandSubscribe.Shared:
+                kind = SharedDispatcher
+            elif consumer.read_compacted:
+                kind = CompactedDispatcher
             self.dispatcher = kind(self.core, self)
+            self.core.idle.joined(self)
         self.kept_for_seek = False
         self.consumers.append(consumer)
         consumer.session.consumers[consumer.consumer_id] = consumer
@@ -100,6 +119,7 @@ class Subscription:
             self.core.wake(self)
             return
         self.type = None
+        self.core.idle.left(self)
         if not self.is_durable and not self.kept_for_seek:
             self.drop()
 
@@ -146,6 +166,8 @@ def delete(core: Core, subscription: Subscription) -> None:
     disconnect(core, subscription)
     if subscription.is_durable and subscription.topic.subscriptions.get(subscription.name) is subscription:
         core.append(CursorDeleted(subscription.cursor.cursor_id))
+        core.idle.forget(subscription.cursor.cursor_id)
+        retention.trim(core, subscription.topic)
     subscription.drop()
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.model.ids import Position
+from spark_pulsar.wire.send_runs import SendRun
 
-from . import publishing, sessions, topics
+from . import deduplication, publishing, sessions, topics
 from .effects import SendScatteredReceipts
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         found = list(compress(found, keep))
     producers = [producer for producer in found if producer is not None]
     if producers:
-        _store(core, session, producers, sweep.buffer, *columns)
+        if core.silent_producers.is_watching:
+            _take(core, session, producers, sweep.buffer, *columns)
+        else:
+            _store(core, session, producers, sweep.buffer, *columns)
     if stray is not None:
         sessions.end(core, session, f"SEND for producer {stray}, which is not open")
 
@@ -58,6 +62,28 @@ def _without_strays(
     return None, keep
 
 
+def _take(
+    core: Core,
+    session: Session,
+    producers: list[Producer],
+    buffer: bytes,
+    sequence_ids: Sequence[int],
+    message_counts: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+) -> None:
+    """Store what is new where some topics de-duplicate: all at once, or one by one when something is repeated."""
+    all_new, record = deduplication.reached_in_sweep(core, producers, sequence_ids, message_counts)
+    if all_new:
+        _store(core, session, producers, buffer, sequence_ids, message_counts, starts, ends)
+        if record is not None:
+            core.append(record)
+        return
+    columns = zip(producers, sequence_ids, message_counts, starts, ends, strict=True)
+    for producer, sequence_id, messages, start, end in columns:
+        publishing.take(core, producer, SendRun(producer.producer_id, buffer, sequence_id, messages, start, end))
+
+
 def _store(
     core: Core,
     session: Session,
@@ -70,6 +96,7 @@ def _store(
 ) -> None:
     """Append each entry to its topic's ledger: one record for all."""
     ledger_ids: list[int] = []
+    to_look: list[int] = []
     may_roll_from_ms = core.now_ms - core.config.ledger_min_age_ms
     for producer, messages, start, end in zip(producers, message_counts, starts, ends, strict=True):
         topic = producer.topic
@@ -83,6 +110,8 @@ def _store(
         producer.bytes_in += size_bytes
         topic.messages_in += messages
         topic.bytes_in += size_bytes
+        if topic.bytes_in >= topic.look_at_bytes:
+            to_look.append(len(ledger_ids) - 1)
     counts = None if sum(message_counts) == len(starts) else message_counts
     record = EntriesScattered(buffer, ledger_ids, core.state.next_entry_ids(ledger_ids), starts, ends, counts)
     core.append(record)
@@ -90,6 +119,8 @@ def _store(
     size_bytes = sum(ends) - sum(starts)
     core.when_durable(_SweepStored(core, session, producers, record, sequence_ids, size_bytes))
     publishing.note_pending(core, session, len(starts), size_bytes)
+    for index in to_look:
+        core.upkeep.appended(producers[index].topic, record.run(index))
 
 
 class _SweepStored:

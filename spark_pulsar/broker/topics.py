@@ -10,23 +10,31 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor_records import CursorCreated
 from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
-from spark_pulsar.ledger.records import LedgersTrimmed, PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
+from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
-from . import producers
+from . import compaction, deduplication, policies, producers, retention
+from .retention import NOTHING_HELD
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state import TopicState
 
-    from .core import Core
+    from .backlog_quota import QuotaWatch
+    from .core import Core, Timer
+    from .expiry import Expiry
     from .producers import Producer
+    from .usage import OldestEntry
 
 SYSTEM_NAMESPACE = "pulsar/system"
 """Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
+
+
+NEVER_BYTES = 1 << 62
+"""`Topic.look_at_bytes` when nobody needs to look."""
 
 
 class Topic:
@@ -35,15 +43,22 @@ class Topic:
     __slots__ = (
         "bytes_in",
         "confirmed",
+        "deduplicates",
+        "expiry",
         "full_name",
+        "held_ledger",
         "ledger",
+        "look_at_bytes",
         "messages_in",
         "name",
+        "oldest",
         "partition",
         "producers",
+        "quota",
         "roll_limits",
         "state",
         "subscriptions",
+        "trim_timer",
     )
 
     def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
@@ -63,8 +78,22 @@ class Topic:
         """By name."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
+        self.deduplicates = False
+        """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0
         self.bytes_in = 0
+        self.look_at_bytes = NEVER_BYTES
+        """Upkeep looks at what is appended when `bytes_in` has reached this."""
+        self.expiry: Expiry | None = None
+        """What lets entries expire, when the topic has a time to live (TTL-1)."""
+        self.quota: QuotaWatch | None = None
+        """What watches its backlog, when it has a quota (BQ-1, BQ-2)."""
+        self.oldest: OldestEntry | None = None
+        """The last answer to `usage.with_oldest`."""
+        self.held_ledger = NOTHING_HELD
+        """The oldest ledger, when nothing but retention keeps it."""
+        self.trim_timer: Timer | None = None
+        """When that is over."""
 
     @property
     def consumer_count(self) -> int:
@@ -122,6 +151,17 @@ def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicN
     return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefix)]
 
 
+def names_under(core: Core, namespace: str, topic: str | None) -> list[str]:
+    """Full names of the topics and partitions that a policy of the namespace is about; when it is one of a single topic
+    (full name without partition), of that one and its partitions."""
+    if topic is None:
+        prefix = f"persistent://{namespace}/"
+        return [full for full in core.state.topics_by_name if full.startswith(prefix)]
+    known = core.state.partitioned.get(topic)
+    names = [topic] if known is None else [f"{topic}-partition-{index}" for index in range(known.partitions)]
+    return [full for full in names if full in core.state.topics_by_name]
+
+
 def find(core: Core, name: TopicName) -> Topic | None:
     """The topic if it exists; brings it into use."""
     full = name.full
@@ -150,7 +190,7 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
     siblings = partition_count(core, name.base) if name.partition >= 0 else None
     if siblings is not None and name.partition >= siblings:
         raise TopicNotFound(f"{name} has only {siblings} partitions")
-    if siblings is None and not (may_create and core.config.allow_auto_topic_creation):
+    if siblings is None and not (may_create and core.policies_of(name).allow_auto_topic_creation):
         raise TopicNotFound(f"Topic {name} not found")
     return create(core, name)
 
@@ -160,7 +200,7 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
 
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10)."""
-    limit = core.config.max_topics_per_namespace
+    limit = core.policies_of(name).max_topics
     if limit and len(names_in(core, name.tenant, name.namespace)) >= limit:
         raise NotAllowed("Exceed maximum number of topics in namespace.")
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
@@ -187,36 +227,33 @@ def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
     for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
         core.append(record)
-    trim(core, topic)
+    retention.trim(core, topic)
     info = topic.ledger.current
     assert info is not None, "just opened"
+    core.upkeep.rolls.opened(info, topic.name)
     return info
 
 
-def trim(core: Core, topic: Topic) -> None:
-    """Let go of closed ledgers that every durable subscription has consumed. Without one, nothing goes: there is no
-    retention policy yet that would say how long readers may count on the data."""
-    slowest = topic.state.slowest_mark_delete()
-    if slowest is None:
-        return
-    gone = topic.ledger.trimmable(slowest)
-    if gone:
-        core.append(LedgersTrimmed(topic.state.topic_id, gone))
-        for ledger_id in gone:
-            core.cache.drop_ledger(ledger_id)
-
-
-def delete(core: Core, topic: Topic) -> None:
-    """Delete a topic with its subscriptions; connected clients are closed first."""
+def disconnect_all(core: Core, topic: Topic) -> None:
+    """Close all producers and consumers of a topic; their clients come back if the topic stays (unload)."""
     for producer in list(topic.producers.values()):
         producers.disconnect(core, producer)
     for subscription in list(topic.subscriptions.values()):
         disconnect(core, subscription)
+
+
+def delete(core: Core, topic: Topic) -> None:
+    """Delete a topic with its subscriptions; connected clients are closed first."""
+    disconnect_all(core, topic)
     for ledger_id in topic.ledger.ledger_ids():
         core.cache.drop_ledger(ledger_id)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.topics.pop(topic.full_name, None)
+    compaction.forget(core, topic)
+    core.upkeep.let_go(topic)
+    if topic.partition < 0:
+        policies.forget_topic(core, topic.name)
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
@@ -226,6 +263,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
         if topic is not None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
+    policies.forget_topic(core, name)
 
 
 # ---- subscriptions of a topic -----------------------------------------------------------------------------------
@@ -245,7 +283,7 @@ def create_subscription(
     core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
 ) -> Subscription:
     """Create a durable subscription that does not exist. NotAllowed above the limit (CUR-18)."""
-    limit = core.config.max_subscriptions_per_topic
+    limit = core.policies_of(topic.name).max_subscriptions
     if limit and len(topic.subscriptions) >= limit:
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
     core.append(
@@ -255,6 +293,8 @@ def create_subscription(
     )
     subscription = Subscription(core, topic, topic.state.cursors[name])
     topic.subscriptions[name] = subscription
+    core.idle.made(subscription)
+    core.upkeep.joined(topic)
     return subscription
 
 
@@ -262,7 +302,7 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
     """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
     if name in topic.subscriptions:
         return
-    if not core.config.allow_auto_subscription_creation:
+    if not core.policies_of(topic.name).allow_auto_subscription_creation:
         raise NotAllowed(
             "Could not create the initial subscription due to the auto subscription creation is not allowed."
         )
@@ -273,6 +313,10 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
 def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     topic = Topic(core, name, state, confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
-        topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
+        subscription = topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
+        subscription.born_group = 0  # it was there when the broker started
     core.topics[topic.full_name] = topic
+    core.upkeep.adopt(topic)
+    deduplication.apply_policy(core, topic)
+    compaction.prepare(core, topic)
     return topic

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.check import Finding, Severity, check
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
@@ -14,7 +14,27 @@ STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO:
 def print_findings(directory: Path) -> bool:
     """Verify a data directory and print what was found; whether all durable data is in order."""
     console = Console(highlight=False)
-    findings = check(directory)
+    return _print(console, directory, check(directory))
+
+
+def repair_and_print(directory: Path) -> bool:
+    """Repair a data directory, and print what was found and what was done; whether all is in order now."""
+    from spark_pulsar.ledger.storage import StorageError
+    from spark_pulsar.storage.repair import repair
+
+    console = Console(highlight=False)
+    try:
+        findings, done = repair(directory)
+    except StorageError as error:
+        console.print(str(error), soft_wrap=True)
+        return False
+    _print(console, directory, findings, "before")
+    for line in done:
+        console.print(f"repaired: {line}", soft_wrap=True, markup=False)
+    return _print(console, directory, check(directory), "now")
+
+
+def _print(console: Console, directory: Path, findings: list[Finding], when: str = "") -> bool:
     if findings:
         table = Table("severity", "file", "offset", "finding")
         for finding in findings:
@@ -22,5 +42,6 @@ def print_findings(directory: Path) -> bool:
             table.add_row(severity, Text(finding.file), f"{finding.offset:,}", Text(finding.text))
         console.print(table)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    console.print(f"{directory}: {f'errors: {errors}' if errors else 'in order'}", soft_wrap=True)
+    verdict = f"errors: {errors}" if errors else "in order"
+    console.print(f"{directory}: {f'{when}: ' if when else ''}{verdict}", soft_wrap=True)
     return errors == 0

@@ -88,11 +88,30 @@ def consume(
 
 
 @app.command()
-def check(directory: Annotated[Path, typer.Argument(exists=True, file_okay=False)]) -> None:
-    """Verify the data directory of a stopped broker: journal, ledger files, checkpoint. Status 1 when it is damaged."""
-    from spark_pulsar.cli.checking import print_findings
+def check(
+    directory: Annotated[Path, typer.Argument(exists=True, file_okay=False)],
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Go on without what is lost: damaged topics are read-only until then.")
+    ] = False,
+) -> None:
+    """Verify the data directory of a stopped broker: journal, ledger files, checkpoint. Status 1 when it is damaged.
 
-    sys.exit(0 if print_findings(directory) else 1)
+    --repair says exactly what is lost, keeps damaged files in DIR/damaged, and touches nothing that is intact.
+    """
+    from spark_pulsar.cli.checking import print_findings, repair_and_print
+
+    sys.exit(0 if (repair_and_print if repair else print_findings)(directory) else 1)
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def admin(ctx: typer.Context) -> None:
+    """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them: see `admin --help`."""
+    from spark_pulsar.cli.admin import app as admin_app  # a hundred commands that the others need not load
+
+    admin_app(args=ctx.args, prog_name="spark-pulsar admin")
 
 
 @app.command()

@@ -28,6 +28,8 @@ class BrokerProcess:
     and call `close` at the end.
     """
 
+    _module = "spark_pulsar.cli.main"
+
     def __init__(
         self,
         data_dir: str | Path | None = None,
@@ -81,7 +83,7 @@ class BrokerProcess:
         if self.is_running:
             raise RuntimeError("the broker is running")
         self.kill()  # one that ended by itself still has its pipe open
-        command = [sys.executable, "-m", "spark_pulsar.cli.main", "broker", "--with-parent"]
+        command = [sys.executable, "-m", self._module, "broker", "--with-parent"]
         command += ["--data-dir", str(self.data_dir), "--host", self._host]
         command += ["--port", str(self._port), "--http-port", str(self._http_port)]
         if self._conf is not None:

@@ -22,6 +22,11 @@ def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: 
         _say(f"{conf}: unknown key {key}, ignored")
     for key in config.unsupported_keys:
         _say(f"{conf}: {key} has no effect in this broker")
+    if config.broker.retains_nothing_by_mistake:
+        _say(
+            f"{conf}: of defaultRetentionTimeInMinutes and defaultRetentionSizeInMB only one is 0, so that nothing is "
+            "retained; -1 would leave that limit out"
+        )
     try:
         return serve(replace(config, with_parent=with_parent))
     except OSError as error:  # port taken, directory not writable or in use

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from spark_pulsar.client.errors import InvalidServiceUrl, NotSupportedByClient
 
 PLAIN_PORT = 6650
+LONGEST_ANSWER_MS = 30_000
 _HOST = re.compile(r"^(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:/?#\[\]@\s]+))(?::(?P<port>\d{1,5}))?$")
 
 
@@ -75,6 +76,14 @@ class ClientConfig:
         for name in ("connect_timeout_ms", "operation_timeout_ms", "keep_alive_interval_ms"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+
+    @property
+    def answer_timeout_ms(self) -> int:
+        """For the answer to one request, then it is made again.
+
+        Half of the operation at most: a single lost request must not cost the whole of it.
+        """
+        return max(1, min(LONGEST_ANSWER_MS, self.operation_timeout_ms // 2))
 
     @property
     def addresses(self) -> tuple[Address, ...]:

@@ -129,14 +129,16 @@ class Connection:
 
     def start(self, command: BaseCommand, request_id: int, consumer_id: int | None = None) -> PendingReply:
         """Send a request and return at once; `consumer_id` names the consumer without which no answer can come."""
-        reply = self._router.expect(request_id, consumer_id)
+        what = f"waiting for the answer to {BaseCommand.Type.Name(command.type)}"
+        patience = Deadline(self._config.answer_timeout_ms, what, str(self.address))
+        reply = self._router.expect(request_id, consumer_id, patience)
         self.send([command_frame(command)])
         return reply
 
     def request(self, command: BaseCommand, request_id: int, deadline: Deadline) -> BaseCommand:
         """Send a request and wait for its reply.
 
-        Raises what the broker answered with ERROR, ConnectionLost, or OperationTimeout at the deadline.
+        Raises as `PendingReply.result`.
         """
         return self.start(command, request_id).result(deadline)
 

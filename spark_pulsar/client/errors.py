@@ -55,6 +55,12 @@ class OperationTimeout(PulsarError, TimeoutError):
         return f"{text}: {self.cause}" if self.cause else text
 
 
+class AnswerOverdue(OperationTimeout):
+    """One request got no answer in time, while its operation may go on: it is made again."""
+
+    retriable = True
+
+
 class MessageTooLarge(PulsarError):
     """An entry is larger than the broker takes: `size_bytes` of metadata and payload against `limit_bytes`."""
 

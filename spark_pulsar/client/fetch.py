@@ -10,7 +10,7 @@ from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ClientClosed, ConnectionLost, EndNotReached
+from spark_pulsar.client.errors import AnswerOverdue, ClientClosed, ConnectionLost, EndNotReached
 from spark_pulsar.client.inbox import Inbox
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.permits import Permits
@@ -119,7 +119,7 @@ class Fetch:
             reading = self._reading or self._open()
             runs = reading.inbox.take(0)
             if not runs:
-                if self._ask_for_last:
+                if self._ask_for_last and reading.inbox.lost is None:
                     self._refresh_last(reading)
                 runs = reading.inbox.take(min(deadline.left_ms(), self._stall_check_ms))
             if runs:
@@ -186,6 +186,9 @@ class Fetch:
             self._last = _last_message_id(reading, deadline)
         except ConnectionLost:
             return False  # the inbox knows too; the next look into it leads to a new reader
+        except AnswerOverdue as error:
+            reading.inbox.detached(error)  # as good as lost
+            return False
         self._ask_for_last = False
         something_left = self._last is not None and self._last.position >= self.position.position
         if not something_left and self.end is not None and reading.inbox.lost is None and reading.inbox.empty:
@@ -239,6 +242,8 @@ class Fetch:
         self._quiet_since_ms = monotonic_ms()
         if self.end is not None:
             self._refresh_last(reading)
+            if reading.inbox.lost is not None:
+                raise reading.inbox.lost
         self._grant(reading)
         return reading
 

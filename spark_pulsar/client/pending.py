@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import AnswerOverdue
 from spark_pulsar.model.errors import PulsarError
 
 if TYPE_CHECKING:
@@ -14,10 +15,16 @@ if TYPE_CHECKING:
 class PendingReply:
     """One request on its way: the reader thread resolves it once, the caller waits for it."""
 
-    __slots__ = ("_abandon", "_done", "_error", "_reply", "consumer_id")
+    __slots__ = ("_abandon", "_done", "_error", "_patience", "_reply", "consumer_id")
 
-    def __init__(self, consumer_id: int | None = None, abandon: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        consumer_id: int | None = None,
+        abandon: Callable[[], None] | None = None,
+        patience: Deadline | None = None,
+    ) -> None:
         self._abandon = abandon
+        self._patience = patience
         self._done = threading.Event()
         self._reply: BaseCommand | None = None
         self._error: PulsarError | None = None
@@ -35,10 +42,19 @@ class PendingReply:
         self._done.set()
 
     def result(self, deadline: Deadline) -> "BaseCommand":
-        """The reply. Raises what the broker answered, ConnectionLost, or OperationTimeout at the deadline."""
-        if not self._done.wait(deadline.left_ms() / 1000):
+        """The reply.
+
+        Raises what the broker answered, ConnectionLost, AnswerOverdue when the patience with this one request is over,
+        or OperationTimeout at the deadline of the whole operation.
+        """
+        patience = self._patience
+        if patience is not None and patience.left_ms() >= deadline.left_ms():
+            patience = None
+        if not self._done.wait((patience or deadline).left_ms() / 1000):
             if self._abandon is not None:
                 self._abandon()
+            if patience is not None:
+                raise AnswerOverdue(patience.what, patience.where, patience.timeout_ms)
             raise deadline.error()
         if self._error is not None:
             raise self._error

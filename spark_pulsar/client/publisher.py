@@ -78,6 +78,7 @@ class Publisher:
         self._trouble: Deadline | None = None
         self._backoff = Backoff()
         self._epoch = -1
+        self._was_attached = False
         self._last_progress_ms = 0
 
     @classmethod
@@ -307,10 +308,11 @@ class Publisher:
     def _resume(self, line: ProducerLine, success: CommandProducerSuccess) -> None:
         """Use a new line; send what has no receipt."""
         with self._changed:
-            if self._epoch == 0 or not self.producer_name:
+            if not self._was_attached:
                 self.next_sequence_id = max(self.next_sequence_id, success.last_sequence_id + 1)
             self.producer_name = success.producer_name
             self.max_message_size_bytes = line.connection.max_message_size_bytes
+            self._was_attached = True
             self._broken = None
             self._line = line
             if not self._pending:

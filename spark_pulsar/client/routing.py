@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from spark_pulsar.client.config import Address
+from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost, UnexpectedReply
 from spark_pulsar.client.pending import PendingReply
 from spark_pulsar.model.errors import PulsarError, UnknownCommand
@@ -77,9 +78,9 @@ class Router:
         if self.lost is not None:
             raise self.lost
 
-    def expect(self, request_id: int, consumer_id: int | None) -> PendingReply:
-        """Wait for the reply to a request that is about to be sent."""
-        reply = PendingReply(consumer_id, lambda: self.forget(request_id))
+    def expect(self, request_id: int, consumer_id: int | None, patience: Deadline) -> PendingReply:
+        """Wait for the reply to a request that is about to be sent, with `patience` at most."""
+        reply = PendingReply(consumer_id, lambda: self.forget(request_id), patience)
         with self._lock:
             self.raise_if_lost()
             self._replies[request_id] = reply

@@ -22,9 +22,10 @@ class EntryRun:
     | `buffer` | immutable bytes that hold all entries in rising order, without overlap |
     | `starts`, `ends` | offsets into `buffer`, one each per entry (list of ints or `array('I')`) |
     | `message_counts` | messages in each entry (more than 1 in a batch), same length; None when each holds one |
+    | `oldest_publish_ms` | lowest publish time of its entries, -1 while nobody looked (expiry does) |
     """
 
-    __slots__ = ("buffer", "ends", "first_entry_id", "ledger_id", "message_counts", "starts")
+    __slots__ = ("buffer", "ends", "first_entry_id", "ledger_id", "message_counts", "oldest_publish_ms", "starts")
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class EntryRun:
         self.starts = starts
         self.ends = ends
         self.message_counts = message_counts
+        self.oldest_publish_ms = -1
 
     def __len__(self) -> int:
         return len(self.starts)

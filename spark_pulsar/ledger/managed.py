@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
@@ -37,6 +37,7 @@ class LedgerInfo:
     | `first_entry_id` | lowest id that can still be read (what lies before was consumed and dropped) |
     | `size_bytes`, `messages` | of all entries it took |
     | `opened_ms`, `sealed_ms` | wall clock; `sealed_ms` is None while it is open |
+    | `base_bytes` | of the ledgers before it in the chain; only differences mean something, and it is not stored |
     """
 
     ledger_id: int
@@ -48,6 +49,7 @@ class LedgerInfo:
     size_bytes: int = 0
     messages: int = 0
     sealed_ms: int | None = None
+    base_bytes: int = field(default=0, compare=False)
 
     @property
     def readable_entries(self) -> int:
@@ -77,6 +79,7 @@ class ManagedLedger:
         "_last",
         "_partly_dropped",
         "ledgers",
+        "lost",
         "open_ledger",
         "topic_id",
     )
@@ -90,6 +93,8 @@ class ManagedLedger:
         # What is known of the topic when no ledger tells: entries taken, and the last one before `_last`.
         self._gone_entries = 0
         self._gone_position = EARLIEST
+        self.lost: list[tuple[int, int, int]] = []
+        """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
         self.open_ledger: LedgerInfo | None = None
         """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
 
@@ -117,6 +122,11 @@ class ManagedLedger:
         """The ledger that is not sealed, also when it was recovered and takes no more."""
         info = self._last
         return info if info is not None and info.sealed_ms is None else None
+
+    @property
+    def front(self) -> LedgerInfo | None:
+        """The oldest ledger."""
+        return self.ledgers[self._ids[0]] if self._ids else None
 
     def must_roll(self, now_ms: int, limits: RollLimits) -> bool:
         """Whether a new ledger must be opened before the next append: none is open, or it is full (ML-1, ML-2)."""
@@ -216,10 +226,40 @@ class ManagedLedger:
     @property
     def size_bytes(self) -> int:
         """Bytes of all entries in existing ledgers, acked or not (storageSize)."""
-        return sum(info.size_bytes for info in self.ledgers.values())
+        last = self._last
+        return 0 if last is None else last.base_bytes + last.size_bytes - self.ledgers[self._ids[0]].base_bytes
+
+    def bytes_after(self, position: Position) -> int:
+        """Bytes of the entries after a position (backlogSize). Inside a ledger every entry counts as its
+        average one."""
+        last = self._last
+        if last is None:
+            return 0
+        end = last.base_bytes + last.size_bytes
+        ids = self._ids
+        index = bisect_left(ids, position.ledger_id)
+        if index == len(ids):
+            return 0
+        info = self.ledgers[ids[index]]
+        if info.ledger_id != position.ledger_id:
+            return end - info.base_bytes
+        left = info.entries - min(max(0, position.entry_id + 1), info.entries)
+        after_it = end - info.base_bytes - info.size_bytes
+        return after_it + (info.size_bytes * left // info.entries if left else 0)
+
+    def keeping_bytes(self, max_bytes: int) -> Position:
+        """The first position after which at most that many bytes lie, by the measure of `bytes_after`: the mark-delete
+        of a cursor that may keep no more."""
+        for ledger_id in reversed(self._ids):
+            info = self.ledgers[ledger_id]
+            if info.size_bytes > max_bytes:
+                kept = max_bytes * info.entries // info.size_bytes
+                return Position(ledger_id, info.entries - kept - 1)
+            max_bytes -= info.size_bytes
+        return EARLIEST
 
     def trimmable(self, slowest: Position | None) -> tuple[int, ...]:
-        """Closed ledgers from the front that nothing protects, without retention (section 5.2).
+        """Closed ledgers from the front that no cursor needs (section 5.2); `trimming` asks retention about them.
 
         `slowest` is the lowest mark-delete of the durable cursors, None when there is none: then every closed ledger
         may go.
@@ -248,6 +288,8 @@ class ManagedLedger:
         """Append a ledger to the chain."""
         assert not self._ids or info.ledger_id > self._ids[-1], "ledger ids rise (ML-1)"
         self._gone_position = self.last_position
+        if self._last is not None:
+            info.base_bytes = self._last.base_bytes + self._last.size_bytes
         self.ledgers[info.ledger_id] = info
         self._ids.append(info.ledger_id)
         self._last = info

@@ -135,7 +135,7 @@ def i64s_from(data: bytes) -> array[int]:
 
 def i64s_packed(values: Sequence[int]) -> bytes:
     """Counterpart of `i64s_from`."""
-    packed = array("q", values)
+    packed = values if type(values) is array and values.typecode == "q" and not _SWAP else array("q", values)
     if _SWAP:
         packed.byteswap()
     return packed.tobytes()

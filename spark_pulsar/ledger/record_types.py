@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import cursor_records, records, scattered
+from . import (
+    activity_records,
+    compaction_records,
+    cursor_records,
+    damage_records,
+    document_records,
+    records,
+    scattered,
+    sequence_records,
+)
 from .records import Record, UnknownRecord
 
 RECORD_TYPES: Final[dict[int, type[Record]]] = {
@@ -31,6 +40,18 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         cursor_records.CursorReset,
         cursor_records.CursorRedelivered,
         cursor_records.CursorPropertiesSet,
+        activity_records.CursorIdle,
+        document_records.DocumentSet,
+        document_records.DocumentDeleted,
+        sequence_records.SequencesReached,
+        sequence_records.SequencesForgotten,
+        compaction_records.CompactionPrepared,
+        compaction_records.CompactionBegun,
+        compaction_records.CompactionFinished,
+        compaction_records.CompactionAbandoned,
+        compaction_records.CompactionForgotten,
+        damage_records.TopicDamaged,
+        damage_records.DamageAccepted,
     )
 }
 """Every record this program writes and reads, by its `TYPE`."""

@@ -10,6 +10,10 @@ immutable and carry everything their effect needs: no clock is read and no id is
 | 10 … 19 | topics, partitioned topics, namespaces |
 | 20 … 29 | ledgers |
 | 30 … 39 | cursors |
+| 40 … 49 | documents: topic policies, tenants, clusters |
+| 70 … 79 | de-duplication |
+| 80 … 89 | compaction |
+| 90 … 99 | damage |
 
 Times are wall-clock milliseconds. Ranges of entries are `(ledger_id, first, end)`, end exclusive.
 """
@@ -24,6 +28,10 @@ from typing import Any, ClassVar, Final, Self
 
 from .entries import EntryRun
 from .record_codec import I64, I64S, TEXT, TEXT_MAP, BodyReader, Field, RecordDamaged, u32s, u32s_from
+
+
+class InvalidRecord(ValueError):
+    """The record does not fit the state: it names something unknown, or is out of order. A mistake of its maker."""
 
 
 class UnknownRecord(RecordDamaged):

@@ -2,22 +2,23 @@
 
 A row is `(table, key, values)`: the key is a tuple of the table's leading key columns, the values a tuple of the rest,
 or None when the row is to be deleted. Only what changed since the last call is handed out, so that a checkpoint costs
-what was touched, not what exists. Acked ranges have a row per cursor and ledger for the same reason.
+what was touched, not what exists. What cursors keep of single entries has a row
+per 4,096 entries for the same reason (`cursor_rows`).
 """
 
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.ids import Position
 
-from .cursor import Cursor
+from .compaction_rows import add_compacted_ledger, compaction_values, load_compactions
+from .cursor_rows import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
+from .damage_records import Damage, note_lost
 from .managed import LedgerInfo, ManagedLedger
-from .record_codec import BodyReader, RecordDamaged, i64s_from, i64s_packed
+from .record_codec import RecordDamaged
 from .state import DurableState, PartitionedTopic, TopicState
 
 
@@ -40,6 +41,7 @@ class Row(NamedTuple):
 TABLES: Final = (
     Table("counters", 1, ("name TEXT", "value INTEGER")),
     Table("namespaces", 1, ("name TEXT", "policies TEXT")),
+    Table("documents", 2, ("kind TEXT", "name TEXT", "text TEXT")),
     Table("partitioned_topics", 1, ("name TEXT", "partitions INTEGER", "properties TEXT")),
     Table(
         "topics",
@@ -69,22 +71,28 @@ TABLES: Final = (
             "sealed_ms INTEGER",
         ),
     ),
+    Table("cursors", 1, CURSOR_COLUMNS),
+    Table("cursor_blocks", 3, BLOCK_COLUMNS),
     Table(
-        "cursors",
+        "compactions",
         1,
         (
-            "cursor_id INTEGER",
             "topic_id INTEGER",
-            "name TEXT",
             "ledger_id INTEGER",
-            "entry_id INTEGER",
-            "created_ms INTEGER",
-            "properties TEXT",
-            "batch_sets BLOB",
-            "redelivered BLOB",
+            "writing_ledger_id INTEGER",
+            "horizon_ledger_id INTEGER",
+            "horizon_entry_id INTEGER",
+            "last_ledger_id INTEGER",
+            "last_entry_id INTEGER",
+            "last_index INTEGER",
+            "begun_ms INTEGER",
+            "finished_ms INTEGER",
+            "removed INTEGER",
+            "block_index BLOB",
         ),
     ),
-    Table("cursor_ranges", 2, ("cursor_id INTEGER", "ledger_id INTEGER", "ranges BLOB")),
+    Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
+    Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
 )
 """All tables, in the order in which `load_rows` needs them."""
 
@@ -92,10 +100,10 @@ TABLES: Final = (
 def take_dirty_rows(state: DurableState) -> list[Row]:
     """The rows that changed since the last call (all, after `DurableState()`); the state is clean afterwards."""
     rows: list[Row] = []
-    cursor_rows = _cursor_range_rows(state)
+    cursor_rows = [Row("cursor_blocks", *block) for block in take_blocks(state, state.dirty["cursors"])]
     for table, row_values in _ROW_VALUES.items():
         keys = state.dirty[table]
-        rows += [Row(table, (key,), row_values(state, key)) for key in keys]
+        rows += [Row(table, key if type(key) is tuple else (key,), row_values(state, key)) for key in keys]
         keys.clear()
     return rows + cursor_rows
 
@@ -109,42 +117,37 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
     try:
         state.counters.update({name: value for name, value in tables.get("counters", ())})
         state.namespaces = dict(tables.get("namespaces", ()))
+        for kind, name, text in tables.get("documents", ()):
+            state.documents.setdefault(kind, {})[name] = text
         for name, partitions, properties in tables.get("partitioned_topics", ()):
             state.partitioned[name] = PartitionedTopic(name, partitions, json.loads(properties))
         for topic_id, name, created_ms, properties, total, last_ledger, last_entry in tables.get("topics", ()):
             ledger = ManagedLedger(topic_id)
             ledger.restore(total, Position(last_ledger, last_entry))
             state.add_topic(TopicState(topic_id, name, created_ms, json.loads(properties), ledger))
+        for topic_id, producer, sequence_id in tables.get("sequences", ()):
+            state.topics[topic_id].sequences[producer] = sequence_id
+        compacted = load_compactions(state, tables.get("compactions", ()))
         for row in sorted(tables.get("ledgers", ())):
             info = LedgerInfo(*row)
+            if info.ledger_id in compacted:
+                add_compacted_ledger(state, info, done=compacted[info.ledger_id])
+                continue
             state.add_ledger(info)
             state.topics[info.topic_id].ledger.drop_before(info.ledger_id, info.first_entry_id)
         for row in tables.get("cursors", ()):
-            _load_cursor(state, *row)
-        for cursor_id, ledger_id, ranges in tables.get("cursor_ranges", ()):
-            acked = state.cursors[cursor_id].acked
-            numbers = i64s_from(ranges)
-            for first, end in zip(numbers[0::2], numbers[1::2], strict=True):
-                acked.add(ledger_id, first, end)
+            load_cursor(state, *row)
+        for row in sorted(tables.get("cursor_blocks", ())):
+            load_block(state, *row)
+        for topic_id, damages in tables.get("damages", ()):
+            topic = state.topics[topic_id]
+            topic.damages = [Damage(*each) for each in json.loads(damages)]
+            note_lost(topic)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
         raise RecordDamaged(f"a row of the checkpoint does not fit: {error!r}") from error
     for keys in state.dirty.values():
         keys.clear()
     return state
-
-
-def _cursor_range_rows(state: DurableState) -> list[Row]:
-    rows = [Row("cursor_ranges", key, None) for key in state.gone_cursor_ledgers]
-    state.gone_cursor_ledgers.clear()
-    for cursor_id in state.dirty["cursors"]:
-        cursor = state.cursors.get(cursor_id)
-        if cursor is None or not cursor.changed_ledgers:
-            continue
-        for ledger_id in cursor.changed_ledgers:
-            flat = list(chain.from_iterable(cursor.acked.ranges_of(ledger_id)))
-            rows.append(Row("cursor_ranges", (cursor_id, ledger_id), (i64s_packed(flat),) if flat else None))
-        cursor.changed_ledgers.clear()
-    return rows
 
 
 def _counter_values(state: DurableState, name: str) -> tuple[Any, ...]:
@@ -154,6 +157,22 @@ def _counter_values(state: DurableState, name: str) -> tuple[Any, ...]:
 def _namespace_values(state: DurableState, name: str) -> tuple[Any, ...] | None:
     policies = state.namespaces.get(name)
     return None if policies is None else (policies,)
+
+
+def _document_values(state: DurableState, key: tuple[str, str]) -> tuple[Any, ...] | None:
+    text = state.documents[key[0]].get(key[1])
+    return None if text is None else (text,)
+
+
+def _sequence_values(state: DurableState, key: tuple[int, str]) -> tuple[Any, ...] | None:
+    topic = state.topics.get(key[0])
+    sequence_id = None if topic is None else topic.sequences.get(key[1])
+    return None if sequence_id is None else (sequence_id,)
+
+
+def _damage_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | None:
+    topic = state.topics.get(topic_id)
+    return (json.dumps(topic.damages),) if topic is not None and topic.damages else None
 
 
 def _partitioned_values(state: DurableState, name: str) -> tuple[Any, ...] | None:
@@ -186,74 +205,15 @@ def _ledger_values(state: DurableState, ledger_id: int) -> tuple[Any, ...] | Non
     )
 
 
-def _cursor_values(state: DurableState, cursor_id: int) -> tuple[Any, ...] | None:
-    cursor = state.cursors.get(cursor_id)
-    if cursor is None:
-        return None
-    return (
-        state.cursor_topics[cursor_id],
-        cursor.name,
-        *cursor.mark_delete,
-        cursor.created_ms,
-        json.dumps(cursor.properties) if cursor.properties else "{}",
-        _batch_sets_blob(cursor.batch_sets),
-        _counts_blob(cursor.redelivered),
-    )
-
-
 _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | None]]] = {
     "counters": _counter_values,
     "namespaces": _namespace_values,
+    "documents": _document_values,
     "partitioned_topics": _partitioned_values,
     "topics": _topic_values,
+    "sequences": _sequence_values,
+    "compactions": compaction_values,
+    "damages": _damage_values,
     "ledgers": _ledger_values,
-    "cursors": _cursor_values,
+    "cursors": cursor_values,
 }
-
-
-def _load_cursor(
-    state: DurableState,
-    cursor_id: int,
-    topic_id: int,
-    name: str,
-    ledger_id: int,
-    entry_id: int,
-    created_ms: int,
-    properties: str,
-    batch_sets: bytes,
-    redelivered: bytes,
-) -> None:
-    topic = state.topics[topic_id]
-    cursor = Cursor(
-        topic.ledger,
-        name,
-        Position(ledger_id, entry_id),
-        cursor_id=cursor_id,
-        created_ms=created_ms,
-        properties=json.loads(properties),
-    )
-    reader = BodyReader(batch_sets)
-    while reader.at < reader.end:
-        bits_ledger, bits_entry, size = reader.i64(), reader.i64(), reader.u32()
-        cursor.batch_sets.setdefault(bits_ledger, {})[bits_entry] = int.from_bytes(reader.take(size), "little")
-    numbers = i64s_from(redelivered)
-    for count_ledger, count_entry, count in zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True):
-        cursor.redelivered.setdefault(count_ledger, {})[count_entry] = count
-    state.add_cursor(topic, cursor)
-
-
-def _batch_sets_blob(batch_sets: dict[int, dict[int, int]]) -> bytes:
-    parts: list[bytes] = []
-    for ledger_id, sets in batch_sets.items():
-        for entry_id, bits in sets.items():
-            data = bits.to_bytes((bits.bit_length() + 7) >> 3, "little")
-            parts += (i64s_packed((ledger_id, entry_id)), len(data).to_bytes(4, "little"), data)
-    return b"".join(parts)
-
-
-def _counts_blob(redelivered: dict[int, dict[int, int]]) -> bytes:
-    numbers = array("q")
-    for ledger_id, counts in redelivered.items():
-        for entry_id, count in counts.items():
-            numbers.extend((ledger_id, entry_id, count))
-    return i64s_packed(numbers)

@@ -8,15 +8,18 @@ after that moment are applied, equals the live one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from . import compaction_records as kr
 from . import cursor_records as cr
+from . import document_records as dr
 from . import records as r
 from .cursor import Cursor
 from .managed import LedgerInfo, ManagedLedger
+from .records import InvalidRecord
 from .topics import PartitionedTopic, TopicState
-from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS, InvalidRecord
+from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS
 
 __all__ = ["DurableState", "InvalidRecord", "PartitionedTopic", "TopicState"]
 
@@ -34,6 +37,8 @@ class DurableState:
         self.partitioned: dict[str, PartitionedTopic] = {}
         self.namespaces: dict[str, str] = {_DEFAULT_NAMESPACE: "{}"}
         """Policies as JSON text, by "tenant/name"."""
+        self.documents: dict[str, dict[str, str]] = {kind: {} for kind in dr.KINDS}
+        """JSON texts by kind (`document_records.KINDS`) and name."""
         self.counters: dict[str, int] = {NEXT_TOPIC: 1, NEXT_LEDGER: 1, NEXT_CURSOR: 1}
         self.dirty: dict[str, set[Any]] = {
             "topics": set(),
@@ -41,15 +46,22 @@ class DurableState:
             "cursors": set(),
             "partitioned_topics": set(),
             "namespaces": {_DEFAULT_NAMESPACE},
+            "documents": set(),
+            "sequences": set(),
+            "damages": set(),
+            "compactions": set(),
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""
         self.dirty_ledgers: set[int] = self.dirty["ledgers"]
-        self.gone_cursor_ledgers: set[tuple[int, int]] = set()
-        """(cursor id, ledger id) of acked ranges that went with their cursor since the last checkpoint."""
+        self.gone_cursor_blocks: set[tuple[int, int, int]] = set()
+        """(cursor id, ledger id, block) of what went with its cursor since the last checkpoint."""
         self.cursor_topics: dict[int, int] = {}
         self.ledgers: dict[int, LedgerInfo] = {}
         """Every existing ledger by its id."""
+        self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
+        """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets
+        it. It is no part of the state."""
 
     def apply(self, record: r.Record) -> None:
         """Give a record its effect. InvalidRecord when it does not fit."""
@@ -75,9 +87,17 @@ class DurableState:
     # Questions
 
     def managed_ledger_of(self, ledger_id: int) -> ManagedLedger | None:
-        """The chain that the ledger belongs to, None when the ledger does not exist (any more)."""
+        """The chain of the ledger's topic, None when the ledger does not exist (any more). A compacted ledger is not
+        in the chain."""
         info = self.ledgers.get(ledger_id)
         return None if info is None else self.topics[info.topic_id].ledger
+
+    def use_ledger_id(self, used: int) -> None:
+        """A record took this id. InvalidRecord when it was used before."""
+        if used < self.counters[NEXT_LEDGER]:
+            raise InvalidRecord(f"ledger id {used} was used before")
+        self.counters[NEXT_LEDGER] = used + 1
+        self.dirty["counters"].add(NEXT_LEDGER)
 
     def ledger_ids(self) -> set[int]:
         """Ids of all existing ledgers."""
@@ -99,12 +119,16 @@ class DurableState:
 
     def first_needed_entry(self, ledger_id: int) -> int | None:
         """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable
-        cursor's mark-delete, or the first readable one when no durable cursor exists. None when the ledger is gone."""
+        cursor's mark-delete, or the first readable one when no durable cursor exists, retention keeps what they
+        consumed, or the ledger is a compacted one. None when the ledger is gone."""
         info = self.ledgers.get(ledger_id)
         if info is None:
             return None
-        slowest = self.topics[info.topic_id].slowest_mark_delete()
-        if slowest is None or slowest.ledger_id < ledger_id:
+        topic = self.topics[info.topic_id]
+        slowest = topic.slowest_mark_delete()
+        if ledger_id not in topic.ledger.ledgers:
+            return info.first_entry_id
+        if slowest is None or slowest.ledger_id < ledger_id or self.keeps_consumed(topic):
             return info.first_entry_id
         if slowest.ledger_id > ledger_id:
             return info.entries
@@ -122,6 +146,8 @@ class DurableState:
         records: list[r.Record] = [cr.CursorDeleted(cursor.cursor_id) for cursor in topic.cursors.values()]
         if topic.ledger.ledgers:
             records.append(r.LedgersTrimmed(topic_id, tuple(topic.ledger.ledgers)))
+        if topic.compaction is not None:
+            records.append(kr.CompactionForgotten(topic_id))
         return [*records, r.TopicDeleted(topic_id)]
 
     def finish_recovery(self) -> None:
@@ -146,3 +172,7 @@ class DurableState:
         topic.cursors[cursor.name] = cursor
         self.cursors[cursor.cursor_id] = cursor
         self.cursor_topics[cursor.cursor_id] = topic.topic_id
+
+
+def _keeps_nothing(_topic: TopicState) -> bool:
+    return False

@@ -45,15 +45,17 @@ class StorageFailed(StorageError):
 
 
 class StorageDamaged(StorageError):
-    """Stored bytes do not match their checksum or form."""
+    """Stored bytes do not match their checksum or form. `lost`: the entries that cannot be read therefore, as
+    (ledger id, first, end), as far as that is known."""
 
-    def __init__(self, file: str, offset: int, text: str) -> None:
+    def __init__(self, file: str, offset: int, text: str, lost: Sequence[tuple[int, int, int]] = ()) -> None:
         super().__init__(
             f"{file}: damaged at offset {offset}: {text}. `spark-pulsar check` on the data directory explains"
         )
         self.file = file
         self.offset = offset
         self.text = text
+        self.lost = lost
 
 
 @dataclass(slots=True)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from spark_pulsar.model.ids import Position
 
+from .compaction_records import Compaction
 from .cursor import Cursor
+from .damage_records import Damage
 from .managed import ManagedLedger
 
 
@@ -21,10 +23,26 @@ class TopicState:
     properties: dict[str, str]
     ledger: ManagedLedger
     cursors: dict[str, Cursor] = field(default_factory=dict)
+    sequences: dict[str, int] = field(default_factory=dict)
+    """Highest sequence id taken of each producer name, with de-duplication (DED-2)."""
+    damages: list[Damage] = field(default_factory=list)
+    """What storage lost of it, accepted or not."""
+
+    compaction: Compaction | None = None
+    """What was compacted of it; None until it is to be."""
+
+    @property
+    def damage(self) -> Damage | None:
+        """The first damage that nobody has accepted: while there is one, the topic is read-only."""
+        return next((damage for damage in self.damages if not damage.accepted), None)
 
     def slowest_mark_delete(self) -> Position | None:
-        """The lowest mark-delete of the durable cursors, None when there is none."""
-        return min((cursor.mark_delete for cursor in self.cursors.values()), default=None)
+        """The lowest mark-delete of the durable cursors, None when there is none. Compaction counts as one that stands
+        at its horizon (CMP-C4)."""
+        slowest = min((cursor.mark_delete for cursor in self.cursors.values()), default=None)
+        if self.compaction is not None and (slowest is None or self.compaction.horizon < slowest):
+            return self.compaction.horizon
+        return slowest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.model.ids import Position
 
+from . import activity_records as ar
+from . import compaction_records as kr
 from . import cursor_records as cr
+from . import damage_records as damage
+from . import document_records as dr
 from . import records as r
+from . import sequence_records as sr
 from .cursor import Cursor
 from .managed import LedgerInfo, ManagedLedger
+from .records import InvalidRecord
 from .scattered import EntriesScattered
 from .topics import PartitionedTopic, TopicState
 
@@ -20,10 +26,6 @@ if TYPE_CHECKING:
 NEXT_TOPIC: Final = "next.topic"
 NEXT_LEDGER: Final = "next.ledger"
 NEXT_CURSOR: Final = "next.cursor"
-
-
-class InvalidRecord(ValueError):
-    """The record does not fit the state: it names something unknown, or is out of order. A mistake of its maker."""
 
 
 # Entries and counters
@@ -115,10 +117,13 @@ def _topic_created(state: DurableState, record: r.TopicCreated) -> None:
 
 def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
     topic = _topic(state, record.topic_id)
-    if topic.cursors or topic.ledger.ledgers:
+    if topic.cursors or topic.ledger.ledgers or topic.compaction is not None:
         raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
+    state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
+    if topic.damages:
+        state.dirty["damages"].add(topic.topic_id)
     state.dirty["topics"].add(topic.topic_id)
 
 
@@ -190,8 +195,13 @@ def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
             cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
             state.dirty["cursors"].add(cursor.cursor_id)
     _remove_ledgers(state, ledger, front)
+    if topic.damages:
+        damage.forget_ledgers(state, topic, set(front))
     for cursor in topic.cursors.values():
+        mark_delete = cursor.mark_delete
         cursor.absorb()
+        if cursor.mark_delete != mark_delete:
+            state.dirty["cursors"].add(cursor.cursor_id)
 
 
 def _remove_ledgers(state: DurableState, ledger: ManagedLedger, ledger_ids: Iterable[int]) -> None:
@@ -243,8 +253,8 @@ def _cursor_deleted(state: DurableState, record: cr.CursorDeleted) -> None:
     cursor = _cursor(state, record.cursor_id)
     del state.cursors[record.cursor_id]
     del state.topics[state.cursor_topics.pop(record.cursor_id)].cursors[cursor.name]
-    for ledger_id in (*cursor.acked.ledgers(), *cursor.changed_ledgers):
-        state.gone_cursor_ledgers.add((record.cursor_id, ledger_id))
+    blocks = cursor.blocks() | cursor.changed_blocks
+    state.gone_cursor_blocks.update((record.cursor_id, *block) for block in blocks)
 
 
 def _cursor_acked(state: DurableState, record: cr.CursorAcked) -> None:
@@ -293,5 +303,10 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorReset: _cursor_reset,
     cr.CursorRedelivered: _cursor_redelivered,
     cr.CursorPropertiesSet: _cursor_properties_set,
+    **ar.TRANSITIONS,
+    **damage.TRANSITIONS,
+    **dr.TRANSITIONS,
+    **sr.TRANSITIONS,
+    **kr.TRANSITIONS,
 }
 """The effect of every record type."""

@@ -1,120 +1,22 @@
 """Sets of positions as sorted disjoint intervals: what is acked, pending, or waiting for replay.
 
 Entries of one ledger that are next to each other form one interval, however they were added, so equal sets have equal
-intervals. Two parallel arrays per ledger hold them (16 bytes an interval); a place is found by bisection, intervals at
-the end are appended, intervals at the front are dropped by moving a start index, so that both ends cost the same
-however many intervals there are. Adding or removing in the middle moves the later intervals in memory.
+intervals. Every change and question costs O(log n) however many intervals there are (see `intervals`).
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import ge
 from typing import Final
 
-_COMPACT_FROM: Final = 64
+from .intervals import MAX_CHUNK, Intervals
 
-
-class _Intervals:
-    """The intervals of one ledger: `starts[i] <= x < ends[i]` for `i >= head`; those before `head` are gone."""
-
-    __slots__ = ("count", "ends", "head", "starts")
-
-    def __init__(self) -> None:
-        self.starts = array("q")
-        self.ends = array("q")
-        self.head = 0
-        self.count = 0
-
-    def copy(self) -> _Intervals:
-        other = _Intervals()
-        other.starts = self.starts[self.head :]
-        other.ends = self.ends[self.head :]
-        other.count = self.count
-        return other
-
-    def add(self, first: int, end: int) -> int:
-        starts, ends = self.starts, self.ends
-        if len(ends) > self.head:
-            last = ends[-1]
-            if first == last:
-                ends[-1] = end
-                self.count += end - first
-                return end - first
-            if first < last:
-                return self._merge(first, end)
-        starts.append(first)
-        ends.append(end)
-        self.count += end - first
-        return end - first
-
-    def _merge(self, first: int, end: int) -> int:
-        """Add [first, end), which begins before the last interval ends."""
-        starts, ends = self.starts, self.ends
-        # Intervals low ... high-1 touch or overlap the new one and become one with it.
-        low = bisect_left(ends, first, self.head)
-        high = bisect_right(starts, end, low)
-        if low == high:
-            starts.insert(low, first)
-            ends.insert(low, end)
-            self.count += end - first
-            return end - first
-        merged_first, merged_end = min(first, starts[low]), max(end, ends[high - 1])
-        held = sum(ends[low:high]) - sum(starts[low:high]) if high - low > 1 else ends[low] - starts[low]
-        starts[low], ends[low] = merged_first, merged_end
-        if high - low > 1:
-            del starts[low + 1 : high]
-            del ends[low + 1 : high]
-        added = merged_end - merged_first - held
-        self.count += added
-        return added
-
-    def remove(self, first: int, end: int) -> int:
-        starts, ends = self.starts, self.ends
-        low = bisect_right(ends, first, self.head)
-        high = bisect_left(starts, end, low)
-        if low >= high:
-            return 0
-        held = sum(ends[low:high]) - sum(starts[low:high])
-        left, right = starts[low], ends[high - 1]
-        kept = 0
-        if right > end:
-            high -= 1
-            starts[high] = end
-            kept += right - end
-            if left < first:
-                if low == high:
-                    starts.insert(low, left)
-                    ends.insert(low, first)
-                else:
-                    ends[low] = first
-                low += 1
-                kept += first - left
-        elif left < first:
-            ends[low] = first
-            low += 1
-            kept += first - left
-        self._delete(low, high)
-        self.count -= held - kept
-        return held - kept
-
-    def _delete(self, low: int, high: int) -> None:
-        if low >= high:
-            return
-        if low == self.head:
-            self.head = high
-            if high > _COMPACT_FROM and high * 2 > len(self.starts):
-                del self.starts[:high]
-                del self.ends[:high]
-                self.head = 0
-        else:
-            del self.starts[low:high]
-            del self.ends[low:high]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        for index in range(self.head, len(self.starts)):
-            yield self.starts[index], self.ends[index]
+_BEYOND: Final = 1 << 62
+"""Past every entry id."""
 
 
 class RangeSet:
@@ -126,7 +28,7 @@ class RangeSet:
     __slots__ = ("_count", "_ledger_ids", "_ledgers")
 
     def __init__(self, ranges: Iterable[tuple[int, int, int]] = ()) -> None:
-        self._ledgers: dict[int, _Intervals] = {}
+        self._ledgers: dict[int, Intervals] = {}
         self._ledger_ids: list[int] = []
         self._count = 0
         for ledger_id, first, end in ranges:
@@ -138,13 +40,55 @@ class RangeSet:
         """Put a range in; returns how many of its entries were not in yet."""
         if end <= first:
             return 0
-        intervals = self._ledgers.get(ledger_id)
-        if intervals is None:
-            intervals = self._ledgers[ledger_id] = _Intervals()
-            insort(self._ledger_ids, ledger_id)
-        added = intervals.add(first, end)
+        intervals = self._of(ledger_id)
+        before = intervals.count
+        intervals.add(first, end)
+        added = intervals.count - before
         self._count += added
         return added
+
+    def join(self, ranges: Iterable[tuple[int, int, int]], shift: int, changed: set[tuple[int, int]]) -> None:
+        """Put ranges in that are not empty, and note in `changed`, as `(ledger id, start >> shift)`, the starts of the
+        intervals that are other ones now."""
+        intervals, known, before = Intervals(), -1, 0
+        note, blocks = changed.add, self.blocks
+        for ledger_id, first, end in ranges:
+            if ledger_id != known:
+                self._count += intervals.count - before
+                intervals, known = self._of(ledger_id), ledger_id
+                before = intervals.count
+            low, high = first >> shift, end >> shift
+            note((ledger_id, low))
+            if high != low:
+                if high - low > 1:
+                    changed.update((ledger_id, block) for block in blocks(ledger_id, first, end + 1, shift))
+                else:
+                    note((ledger_id, high))
+            begin = intervals.add(first, end)
+            if begin != first:
+                note((ledger_id, begin >> shift))
+        self._count += intervals.count - before
+
+    def append(self, ledger_id: int, starts: Sequence[int], ends: Sequence[int]) -> None:
+        """Put intervals in, ascending and apart from each other, that lie behind all of the ledger. ValueError when
+        they do not."""
+        if not starts:
+            return
+        intervals = self._of(ledger_id)
+        last = intervals.lasts[-1] if intervals.lasts else -1
+        if (
+            len(starts) != len(ends)
+            or starts[0] <= last
+            or any(map(ge, starts, ends))
+            or any(map(ge, ends, islice(starts, 1, None)))
+        ):
+            raise ValueError(f"intervals of ledger {ledger_id} are out of order")
+        for at in range(0, len(starts), MAX_CHUNK):
+            some_starts, some_ends = starts[at : at + MAX_CHUNK], ends[at : at + MAX_CHUNK]
+            intervals.append_chunk(array("q", some_starts), array("q", some_ends))
+        added = sum(ends) - sum(starts)
+        intervals.count += added
+        self._count += added
 
     def remove(self, ledger_id: int, first: int, end: int) -> int:
         """Take a range out, holes and all; returns how many entries were in."""
@@ -179,7 +123,7 @@ class RangeSet:
         while limit > 0 and self._ledger_ids:
             ledger_id = self._ledger_ids[0]
             intervals = self._ledgers[ledger_id]
-            first, end = intervals.starts[intervals.head], intervals.ends[intervals.head]
+            first, end = intervals.starts[0][0], intervals.ends[0][0]
             end = min(end, first + limit)
             self.remove(ledger_id, first, end)
             taken.append((ledger_id, first, end))
@@ -199,8 +143,8 @@ class RangeSet:
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             return False
-        index = bisect_right(intervals.ends, entry_id, intervals.head)
-        return index < len(intervals.starts) and intervals.starts[index] <= entry_id
+        place = intervals.place(entry_id)
+        return place is not None and intervals.starts[place[0]][place[1]] <= entry_id
 
     def covers(self, ledger_id: int, first: int, end: int) -> bool:
         """Whether every entry of a range is in."""
@@ -224,9 +168,15 @@ class RangeSet:
         """How many entries of a range are in."""
         return sum(piece_end - piece_first for piece_first, piece_end in self.pieces_in(ledger_id, first, end))
 
+    def count_after(self, ledger_id: int, entry_id: int) -> int:
+        """How many entries behind a position are in."""
+        later = self._ledger_ids[bisect_right(self._ledger_ids, ledger_id) :]
+        behind = sum(end - start for start, end in self.pieces_in(ledger_id, entry_id + 1, _BEYOND))
+        return behind + sum(self._ledgers[each].count for each in later)
+
     def range_count(self) -> int:
         """How many intervals are held; what memory and a snapshot cost."""
-        return sum(len(intervals.starts) - intervals.head for intervals in self._ledgers.values())
+        return sum(map(len, self._ledgers.values()))
 
     def first(self) -> tuple[int, int] | None:
         """The lowest position, None when empty."""
@@ -234,14 +184,14 @@ class RangeSet:
             return None
         ledger_id = self._ledger_ids[0]
         intervals = self._ledgers[ledger_id]
-        return ledger_id, intervals.starts[intervals.head]
+        return ledger_id, intervals.starts[0][0]
 
     def last(self) -> tuple[int, int] | None:
         """The highest position, None when empty."""
         if not self._ledger_ids:
             return None
         ledger_id = self._ledger_ids[-1]
-        return ledger_id, self._ledgers[ledger_id].ends[-1] - 1
+        return ledger_id, self._ledgers[ledger_id].lasts[-1] - 1
 
     def next_gap(self, ledger_id: int, entry_id: int) -> int:
         """The first entry id at or after `entry_id` in this ledger that is not in."""
@@ -253,19 +203,18 @@ class RangeSet:
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             return None
-        index = bisect_right(intervals.ends, entry_id, intervals.head)
-        if index == len(intervals.starts):
+        place = intervals.place(entry_id)
+        if place is None:
             return None
-        return intervals.starts[index], intervals.ends[index]
+        chunk, index = place
+        return intervals.starts[chunk][index], intervals.ends[chunk][index]
 
     def pieces_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
         """The parts of a range that are in."""
         intervals = self._ledgers.get(ledger_id)
         if intervals is None or end <= first:
             return []
-        low = bisect_right(intervals.ends, first, intervals.head)
-        high = bisect_left(intervals.starts, end, low)
-        return [(max(intervals.starts[i], first), min(intervals.ends[i], end)) for i in range(low, high)]
+        return [(max(start, first), min(stop, end)) for start, stop in intervals.between(first, end)]
 
     def pieces_not_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
         """The parts of a range that are not in."""
@@ -282,10 +231,29 @@ class RangeSet:
         """The ids of the ledgers that have entries in, ascending."""
         return list(self._ledger_ids)
 
+    def ledgers_through(self, ledger_id: int) -> list[int]:
+        """The ids of the ledgers up to this one that have entries in, ascending."""
+        return self._ledger_ids[: bisect_right(self._ledger_ids, ledger_id)]
+
     def ranges_of(self, ledger_id: int) -> Iterator[tuple[int, int]]:
         """The intervals of one ledger, ascending."""
         intervals = self._ledgers.get(ledger_id)
         return iter(()) if intervals is None else iter(intervals)
+
+    def starting_in(self, ledger_id: int, first: int, end: int) -> tuple[array[int], array[int]]:
+        """Starts and ends of the intervals of one ledger that begin in `[first, end)`."""
+        intervals = self._ledgers.get(ledger_id)
+        return (array("q"), array("q")) if intervals is None else intervals.starting_in(first, end)
+
+    def blocks(self, ledger_id: int, first: int, end: int, shift: int) -> Iterator[int]:
+        """The numbers `start >> shift`, each once, of the intervals of one ledger that begin in `[first, end)`."""
+        intervals = self._ledgers.get(ledger_id)
+        while intervals is not None:
+            begin = intervals.first_start(first)
+            if begin is None or begin >= end:
+                return
+            yield begin >> shift
+            first = ((begin >> shift) + 1) << shift
 
     def copy(self) -> RangeSet:
         """An independent set with the same entries."""
@@ -313,6 +281,13 @@ class RangeSet:
     def __repr__(self) -> str:
         shown = ", ".join(f"{ledger_id}:[{first}, {end})" for ledger_id, first, end in self)
         return f"RangeSet({shown})"
+
+    def _of(self, ledger_id: int) -> Intervals:
+        intervals = self._ledgers.get(ledger_id)
+        if intervals is None:
+            intervals = self._ledgers[ledger_id] = Intervals()
+            insort(self._ledger_ids, ledger_id)
+        return intervals
 
     def _forget(self, ledger_id: int) -> None:
         del self._ledgers[ledger_id]

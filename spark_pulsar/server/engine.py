@@ -19,6 +19,8 @@ from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.effects import (
     AppendRecords,
     CloseSession,
+    CompactTopic,
+    ContinueCompaction,
     Effect,
     PauseReading,
     ReadEntries,
@@ -27,8 +29,10 @@ from spark_pulsar.broker.effects import (
     SendMessages,
     SendReceipts,
     SendScatteredReceipts,
+    StopCompaction,
 )
 from spark_pulsar.broker.events import (
+    EntriesLost,
     EntriesRead,
     Event,
     ReadFailed,
@@ -36,9 +40,10 @@ from spark_pulsar.broker.events import (
     Requested,
     SessionClosed,
     SessionOpened,
+    StorageShort,
 )
 from spark_pulsar.broker.invariants import check
-from spark_pulsar.ledger.storage import StorageError
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.errors import PulsarError, ServiceNotReady
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
@@ -46,6 +51,7 @@ from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
 from .addresses import local_text, peer_text
+from .compactions import Compactions
 from .session import Connection
 
 if TYPE_CHECKING:
@@ -90,6 +96,7 @@ class Engine:
         self._timer_ms = 0
         self._stopped = False
         self._readers = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="read")
+        self._compactions = Compactions(storage.read, self._tell)
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
         self._do: dict[type, Callable[..., None]] = {
             SendReceipts: self._send_receipts,
@@ -101,6 +108,9 @@ class Engine:
             CloseSession: self._close_session,
             PauseReading: self._pause_reading,
             ResumeReading: self._resume_reading,
+            CompactTopic: self._compactions.start,
+            ContinueCompaction: lambda effect: self._compactions.go_on(effect.token),
+            StopCompaction: lambda effect: self._compactions.stop(effect.token),
         }
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []
@@ -305,10 +315,29 @@ class Engine:
                 _LOG.warning("reading entries: storage has none where the core expects some; it asks again")
             self.happen([EntriesRead(token, runs)])
         elif isinstance(error, StorageError | OSError):
-            _LOG.error("reading entries: %s", error)
+            self.on_trouble("reading entries", error)
             self.happen([ReadFailed(token, str(error))])
         else:
             self.stop(error)
+
+    def _tell(self, event: Event) -> None:
+        """Called by the thread that compacts."""
+        if not self._stopped:
+            self.loop.call_soon_threadsafe(self.happen, [event])
+
+    def on_short(self, reason: str, is_stalled: bool) -> None:
+        """The disk takes no more, or does again (then the reason is empty)."""
+        if reason:
+            _LOG.error("no space for the journal, producers must wait: %s", reason)
+        else:
+            _LOG.info("there is space for the journal again")
+        self.happen([StorageShort(reason, is_stalled)])
+
+    def on_trouble(self, what: str, error: Exception) -> None:
+        """Something failed that is not the end: storage tries again. The core hears of entries that are lost."""
+        _LOG.error("%s: %s", what, error)
+        if isinstance(error, StorageDamaged) and error.lost:
+            self.happen([EntriesLost(error.lost, f"{error.file}:{error.offset}", error.text)])
 
     def _close_session(self, effect: CloseSession) -> None:
         connection = self.connections.get(effect.session_id)
@@ -354,3 +383,4 @@ class Engine:
         for connection in connections.values():
             connection.abort()
         self._readers.shutdown(wait=False)
+        self._compactions.close()

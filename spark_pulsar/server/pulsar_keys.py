@@ -11,11 +11,8 @@ PULSAR_KEYS: Final = frozenset(
         """
         advertisedListeners internalListenerName brokerServicePortTls webServicePortTls metadataStoreUrl
         configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
-        backlogQuotaCheckEnabled backlogQuotaCheckIntervalInSeconds backlogQuotaDefaultLimitBytes
-        backlogQuotaDefaultLimitGB backlogQuotaDefaultLimitSecond backlogQuotaDefaultRetentionPolicy
-        preciseTimeBasedBacklogQuotaCheck ttlDurationDefaultInSeconds messageExpiryCheckIntervalInMinutes
-        defaultRetentionTimeInMinutes defaultRetentionSizeInMB retentionCheckIntervalInSeconds
-        subscriptionExpirationTimeMinutes subscriptionExpiryCheckIntervalInMinutes
+        backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
+        subscriptionExpiryCheckIntervalInMinutes
         subscriptionRedeliveryTrackerEnabled subscriptionKeySharedUseConsistentHashing
         subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
         activeConsumerFailoverDelayTimeMillis activeConsumerFailoverConsistentHashing unblockStuckSubscriptionEnabled
@@ -23,7 +20,7 @@ PULSAR_KEYS: Final = frozenset(
         dispatcherMinReadBatchSize preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
         isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
         delayedDeliveryMaxDelayInMillis delayedDeliveryTrackerFactoryClassName
-        managedLedgerInactiveLedgerRolloverTimeSeconds managedLedgerDefaultMarkDeleteRateLimit
+        managedLedgerDefaultMarkDeleteRateLimit
         managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
         managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger
         managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
@@ -41,8 +38,7 @@ PULSAR_KEYS: Final = frozenset(
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
         topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
         enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
-        brokerDeleteInactiveTopicsEnabled brokerDeleteInactiveTopicsFrequencySeconds brokerDeleteInactiveTopicsMode
-        brokerDeleteInactiveTopicsMaxInactiveDurationSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
+        brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds
         brokerDeduplicationProducerInactivityTimeoutMinutes brokerDeduplicationMaxNumberOfProducers
         forceDeleteNamespaceAllowed forceDeleteTenantAllowed transactionCoordinatorEnabled functionsWorkerEnabled

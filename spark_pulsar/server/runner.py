@@ -84,6 +84,8 @@ class _Runner:
         self._engine: Engine | None = None
         self._engine_since_ms = 0
         self._short_lives = 0
+        self._shortage = "", False
+        """What the storage said last of its space; it says so once."""
         self._restarting: asyncio.Task[None] | None = None
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
@@ -105,7 +107,7 @@ class _Runner:
             _LOG.error("cannot open the data directory: %s", error)
             _close_all([*binary, *http])
             return 1
-        web = WebServer(lambda: self._engine)
+        web = WebServer(lambda: self._engine, port_of(binary))
         web.start(http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in binary]
         gc.collect()
@@ -131,12 +133,17 @@ class _Runner:
         storage, state = FileStorage.open(
             config.data_dir,
             on_failed=self._storage_failed,
+            on_trouble=self._storage_trouble,
+            on_short=self._storage_short,
             sync_data=config.journal_sync,
             segment_bytes=config.journal_segment_bytes,
         )
         report = storage.report
         if report.groups or report.notes:
             _LOG.info("recovered %d records of %d groups; %s", report.records, report.groups, "; ".join(report.notes))
+        for topic in state.topics.values():
+            if topic.damage is not None:
+                _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)
         if report.torn_bytes:
             _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)
         return storage, state
@@ -145,6 +152,9 @@ class _Runner:
         self._storage = storage
         self._engine_since_ms = self._clock()
         self._engine = Engine(self._loop, storage, state, self._config.broker, self._clock, self._on_stopped)
+        reason, is_stalled = self._shortage
+        if reason:
+            self._engine.on_short(reason, is_stalled)
 
     def _new_connection(self) -> asyncio.Protocol:
         return _NotReady() if self._engine is None else self._engine.new_connection()
@@ -153,12 +163,30 @@ class _Runner:
         """Called by the journal's thread."""
         self._loop.call_soon_threadsafe(self._stop_engine, error)
 
+    def _storage_trouble(self, error: Exception) -> None:
+        """Called by the settling thread."""
+        self._loop.call_soon_threadsafe(self._tell_trouble, error)
+
+    def _storage_short(self, reason: str, is_stalled: bool) -> None:
+        """Called by threads of the storage."""
+        self._loop.call_soon_threadsafe(self._tell_short, reason, is_stalled)
+
+    def _tell_short(self, reason: str, is_stalled: bool) -> None:
+        self._shortage = reason, is_stalled
+        if self._engine is not None:
+            self._engine.on_short(reason, is_stalled)
+
+    def _tell_trouble(self, error: Exception) -> None:
+        if self._engine is not None:
+            self._engine.on_trouble("storing a checkpoint, next try in some seconds", error)
+
     def _stop_engine(self, error: StorageFailed) -> None:
         if self._engine is not None:
             self._engine.stop(error)
 
     def _on_stopped(self, error: BaseException) -> None:
         self._engine = None
+        self._shortage = "", False
         if not self._end.is_set():
             self._restarting = self._loop.create_task(self._restart())
 

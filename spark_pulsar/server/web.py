@@ -29,10 +29,9 @@ class _Uvicorn(uvicorn.Server):
 class WebServer:
     """Serves the admin API on given sockets, asking the engine of the moment."""
 
-    def __init__(self, engine: Callable[[], Engine | None]) -> None:
-        config = uvicorn.Config(
-            build_app(engine), loop="none", lifespan="off", log_level="warning", access_log=False, ws="none"
-        )
+    def __init__(self, engine: Callable[[], Engine | None], binary_port: int) -> None:
+        app = build_app(engine, binary_port)
+        config = uvicorn.Config(app, loop="none", lifespan="off", log_level="warning", access_log=False, ws="none")
         self._server = _Uvicorn(config)
         self._task: asyncio.Task[None] | None = None
 

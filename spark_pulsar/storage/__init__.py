@@ -10,8 +10,17 @@ the state together with the extents of the ledger files and the number of the la
 recycled. What consumers finished meanwhile is never written twice. Nothing counts before that transaction names it, so
 a crash leaves either the segments or the files as the truth, never half of each.
 
-**Opening.** `recovery` loads the checkpoint and replays the groups after it through `DurableState.apply`. A torn last
-group is cut, any other damage is refused with file and offset. `check` verifies all of it offline and explains.
+**Opening.** `journal_walk` finds the groups of the journal, `recovery` replays those after the checkpoint through
+`DurableState.apply`, `adoption` takes the files over. A torn last group is cut. The last whole group is written again
+to a segment of its own, because nobody knows whether it was ever synced. Of a damaged group every entry that passes its
+own checksum is kept (`salvage`), records that do not fit after a hole tell what is missing (`ledger.leniency`), and the
+topics concerned are marked with exactly what they lost (`ledger.damage_records`): they are read-only until `repair`
+accepts it. `check` verifies all of it offline and explains.
+
+**A disk that fails.** Without space, or permission, for the next segment the journal waits and the shell is told
+(`space`), early enough that acks, trims and checkpoints still have room. A failed write or sync of a group fails the
+storage: the shell opens it again, which starts a fresh file. So does a commit of which nobody knows whether it
+happened. `failpoints` names every step on the disk, for tests that stop at one.
 
 Threads: the shell's loop calls everything but `read`; the journal thread writes groups and calls back; the background
 thread settles, prepares and recycles segments. They share the run index and the extents, under one lock that nobody

@@ -1,4 +1,4 @@
-"""The storage's background thread: one queue of jobs, done in order, away from the journal and the shell."""
+"""A background thread of the storage: one queue of jobs, done in order, away from the journal and the shell."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from queue import SimpleQueue
 class Background:
     """Runs jobs one after the other. A job handles its own errors; one that it does not expect ends up in `error`."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.error: Exception | None = None
         """The last unexpected error of a job. Nothing that is durable depends on a job being done."""
-        self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def put(self, job: Callable[[], None]) -> None:

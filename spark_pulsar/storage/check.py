@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError, StorageLocked
 
+from .adoption import find_short_files
 from .checkpoint import Checkpoint, JournalMark
 from .disk import Disk
 from .groups import SEGMENT_HEADER_BYTES, find_later_group, parse_group, parse_segment_header
+from .journal_walk import mapped
 from .layout import Layout, take_lock
-from .ledger_files import BlockTable, Extent, load_table, parse_block
-from .recovery import mapped, replay
+from .ledger_files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
+from .lost_entries import LostEntries
+from .recovery import Recovered, recover
 from .run_index import RunIndex
 
 
@@ -25,7 +29,7 @@ class Severity(StrEnum):
     """How bad a finding is."""
 
     ERROR = "error"
-    """Durable data is damaged or missing; the broker refuses to open, or will fail to read it."""
+    """Durable data is damaged or missing; the topics concerned are read-only, or the broker refuses to open."""
     WARNING = "warning"
     """Not in order, but nothing durable is affected; the broker puts it right."""
     INFO = "info"
@@ -45,58 +49,120 @@ class Finding:
         return f"{self.severity}: {self.file} at {self.offset}: {self.text}"
 
 
+@dataclass(slots=True)
+class Examination:
+    """All that was found: findings, and what is lost and nobody noted before, as records that note it."""
+
+    findings: list[Finding] = field(default_factory=list)
+    losses: list[TopicDamaged] = field(default_factory=list)
+    is_readable: bool = False
+    """Whether a broker would open the directory."""
+
+    def add(self, severity: Severity, file: str, offset: int, text: str) -> None:
+        """Append a finding."""
+        self.findings.append(Finding(severity, file, offset, text))
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether no durable data is damaged, apart from what was accepted."""
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+
 def check(data_dir: str | os.PathLike[str]) -> list[Finding]:
     """Verify a data directory that no broker uses. Empty when everything is as it should be; findings of severity
     INFO and WARNING need no action."""
+    return examine(data_dir).findings
+
+
+def examine(data_dir: str | os.PathLike[str]) -> Examination:
+    """The same, with what a repair needs to know."""
+    found = Examination()
     layout = Layout(Path(data_dir))
     if not layout.root.is_dir():
-        return [Finding(Severity.ERROR, ".", 0, f"{layout.root} is no directory")]
+        found.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
+        return found
     try:
         is_data_directory = layout.read_version()
     except StorageError as error:
-        return [Finding(Severity.ERROR, "VERSION", 0, str(error))]
+        found.add(Severity.ERROR, "VERSION", 0, _text(error))
+        return found
     if not is_data_directory:
-        return [Finding(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")]
+        found.add(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")
+        return found
     try:
         lock_fd = take_lock(layout)
     except (StorageLocked, StorageError) as error:
-        return [Finding(Severity.ERROR, "LOCK", 0, str(error))]
+        found.add(Severity.ERROR, "LOCK", 0, str(error))
+        return found
     try:
-        return [*_check_all(layout)]
+        _check_all(layout, found)
     finally:
         os.close(lock_fd)
+    return found
 
 
-def _check_all(layout: Layout) -> Iterator[Finding]:
+def _check_all(layout: Layout, found: Examination) -> None:
     state, mark, extents, findings = _check_checkpoint(layout)
-    yield from findings
+    found.findings += findings
     index = RunIndex()
-    report = RecoveryReport()
-    complete = not findings
-    if complete:
-        try:
-            replay(layout, mark, state, index, report)
-        except StorageDamaged as error:
-            complete = False
-            text = f"{error.text}. The broker refuses to open, so that nothing is skipped"
-            yield Finding(Severity.ERROR, error.file, error.offset, text)
-        except StorageError as error:
-            complete = False
-            yield Finding(Severity.ERROR, "journal", 0, str(error))
-        if report.torn_bytes:
-            file, _, offset = report.torn_at.rpartition(":")
-            text = (
-                f"{report.torn_bytes} bytes of a group that was being written when the broker died; it was never "
-                "confirmed to anybody and will be cut off"
-            )
-            yield Finding(Severity.WARNING, file, int(offset), text)
-    if not complete:
-        yield from _survey_journal(layout, mark)
+    is_known = not findings
+    recovered: Recovered | None = None
+    if is_known:
+        recovered = _check_journal(layout, (mark, state, extents, index), found)
+        found.is_readable = recovered is not None
+    if recovered is None or recovered.holes:
+        found.findings += _survey_journal(layout, mark)
     tables: dict[int, BlockTable] = {}
-    yield from _check_ledger_files(layout, extents, tables)
-    if complete:
-        yield from _check_coverage(layout, state, index, tables, extents.keys() - tables.keys())
-    yield from _check_leftovers(layout, mark, extents)
+    lost = LostEntries()
+    lost.learn(state)
+    _check_ledger_files(layout, state, extents, tables, lost, found)
+    for damage in found.losses:
+        lost.note(damage)
+    if recovered is not None:
+        found.findings += _check_coverage(layout, state, index, tables, lost)
+    _tell_damages(state, found)
+    found.findings += _check_leftovers(layout, mark, extents)
+
+
+def _check_journal(
+    layout: Layout, at: tuple[JournalMark, DurableState, dict[int, Extent], RunIndex], found: Examination
+) -> Recovered | None:
+    mark, state, extents, index = at
+    report = RecoveryReport()
+    try:
+        recovered = recover(layout, mark, state, extents, index, report)
+    except StorageError as error:
+        file, offset = (error.file, error.offset) if isinstance(error, StorageDamaged) else ("journal", 0)
+        found.add(Severity.ERROR, file, offset, f"{_text(error)}. The broker refuses to open")
+        return None
+    for hole in recovered.holes:
+        found.add(Severity.ERROR, hole.file, hole.at, hole.text)
+    found.losses += recovered.damages
+    if recovered.holes:
+        for note in report.notes[len(recovered.holes) :]:
+            found.add(Severity.INFO, "journal", 0, note)
+    if report.torn_bytes:
+        file, _, place = report.torn_at.rpartition(":")
+        text = (
+            f"{report.torn_bytes} bytes of a group that was being written when the broker died; it was never "
+            "confirmed to anybody and will be cut off"
+        )
+        found.add(Severity.WARNING, file, int(place), text)
+    return recovered
+
+
+def _tell_damages(state: DurableState, found: Examination) -> None:
+    """What is lost, topic by topic."""
+    for loss in found.losses:
+        state.apply(loss)
+    for topic in state.topics.values():
+        for damage in topic.damages:
+            file, _, offset = damage.place.rpartition(":")
+            if damage.accepted:
+                found.add(Severity.INFO, file, int(offset), f"{topic.name}: {damage.loss}: accepted")
+            else:
+                text = f"{topic.name} is read-only: {damage.loss}. `check --repair` goes on without them"
+                found.add(Severity.ERROR, file, int(offset), text)
 
 
 def _check_checkpoint(layout: Layout) -> tuple[DurableState, JournalMark, dict[int, Extent], list[Finding]]:
@@ -106,17 +172,21 @@ def _check_checkpoint(layout: Layout) -> tuple[DurableState, JournalMark, dict[i
         return *nothing, [Finding(Severity.ERROR, name, 0, "the checkpoint is missing")]
     try:
         checkpoint = Checkpoint(layout)
-    except StorageDamaged as error:
-        return *nothing, [Finding(Severity.ERROR, name, 0, error.text)]
+    except StorageError as error:
+        return *nothing, [Finding(Severity.ERROR, name, 0, _text(error))]
     try:
         findings = [Finding(Severity.ERROR, name, 0, f"SQLite finds: {text}") for text in checkpoint.integrity()]
         if not findings:
             return *checkpoint.load(), findings
-    except StorageDamaged as error:
-        findings = [Finding(Severity.ERROR, name, 0, error.text)]
+    except StorageError as error:
+        findings = [Finding(Severity.ERROR, name, 0, _text(error))]
     finally:
         checkpoint.close()
     return *nothing, findings
+
+
+def _text(error: StorageError) -> str:
+    return error.text if isinstance(error, StorageDamaged) else str(error)
 
 
 def _survey_journal(layout: Layout, mark: JournalMark) -> Iterator[Finding]:
@@ -145,49 +215,83 @@ def _survey_journal(layout: Layout, mark: JournalMark) -> Iterator[Finding]:
         yield Finding(Severity.INFO, name, 0, text)
 
 
-def _check_ledger_files(layout: Layout, extents: dict[int, Extent], tables: dict[int, BlockTable]) -> Iterator[Finding]:
+def _check_ledger_files(
+    layout: Layout,
+    state: DurableState,
+    extents: dict[int, Extent],
+    tables: dict[int, BlockTable],
+    lost: LostEntries,
+    found: Examination,
+) -> None:
     disk = Disk()
+    for damage in find_short_files(disk, layout, state, extents):
+        found.losses.append(damage)
     for ledger_id, extent in extents.items():
         path = layout.ledger(ledger_id)
         name = layout.relative(path)
         size = path.stat().st_size if path.exists() else 0
+        table = tables[ledger_id] = usable_table(disk, layout, ledger_id, extent)
+        problem = _problem_of_table(disk, layout, ledger_id, extent)
+        info = state.ledgers.get(ledger_id)
+        gaps = [] if info is None else gaps_of(table, extent, info.first_entry_id)
+        severity = Severity.ERROR
+        if gaps and all(lost.covers(ledger_id, *gap) for gap in gaps):
+            severity = Severity.INFO  # known
         if size < extent.size:
             text = f"{extent.size} bytes of settled entries were durable, {size} are there"
-            yield Finding(Severity.ERROR, name, size, text)
-            continue
-        try:
-            # The headers are walked even when there is a footer, so that both are verified.
-            table = load_table(disk, layout, ledger_id, extent._replace(sealed=False))
-            if extent.sealed:
-                footer = load_table(disk, layout, ledger_id, extent)
-                if (footer.firsts, footer.ends, footer.offsets) != (table.firsts, table.ends, table.offsets):
-                    yield Finding(Severity.ERROR, name, extent.size, "the footer does not list the file's blocks")
-        except StorageDamaged as error:
-            yield Finding(Severity.ERROR, name, error.offset, error.text)
-            continue
-        tables[ledger_id] = table
-        with mapped(path) as data:
-            for index, offset in enumerate(table.offsets):
-                end = table.offsets[index + 1] if index + 1 < len(table.offsets) else extent.size
-                if parse_block(bytes(data[offset:end]), ledger_id) is None:
-                    text = f"entries {table.firsts[index]} to {table.ends[index] - 1} fail their checksum"
-                    yield Finding(Severity.ERROR, name, offset, text)
+            found.add(severity, name, size, text)
+        elif problem is not None:
+            found.add(severity, name, problem.offset, problem.text)
+            if info is not None and severity is Severity.ERROR:
+                place = f"{name}:{problem.offset}"
+                found.losses += [TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in gaps]
+        for index, (offset, end) in enumerate(_block_bounds(table, extent) if size else ()):
+            with mapped(path) as data:
+                is_whole = parse_block(bytes(data[offset:end]), ledger_id) is not None
+            span = (table.firsts[index], table.ends[index])
+            if not is_whole and end <= size and not lost.covers(ledger_id, *span):
+                text = f"entries {span[0]} to {span[1] - 1} fail their checksum"
+                found.add(Severity.ERROR, name, offset, text)
+                if info is not None and span[1] > info.first_entry_id:
+                    found.losses.append(TopicDamaged(info.topic_id, ledger_id, *span, f"{name}:{offset}", text))
         if not extent.sealed and size > extent.size:
             text = f"{size - extent.size} bytes after the last settled entry, of a settling that was never finished"
-            yield Finding(Severity.INFO, name, extent.size, text)
+            found.add(Severity.INFO, name, extent.size, text)
+
+
+def _problem_of_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> StorageDamaged | None:
+    """What is wrong with the headers of a file's blocks or its footer; both are looked at."""
+    try:
+        table = load_table(disk, layout, ledger_id, extent._replace(sealed=False))
+        if extent.sealed:
+            footer = load_table(disk, layout, ledger_id, extent)
+            if (footer.firsts, footer.ends, footer.offsets) != (table.firsts, table.ends, table.offsets):
+                name = layout.relative(layout.ledger(ledger_id))
+                return StorageDamaged(name, extent.size, "the footer does not list the file's blocks")
+    except StorageDamaged as error:
+        return error
+    except FileNotFoundError:
+        return None
+    return None
+
+
+def _block_bounds(table: BlockTable, extent: Extent) -> list[tuple[int, int]]:
+    """Where each block begins and ends; blocks of a damaged table were verified when they were found."""
+    if table.damaged:
+        return []
+    return list(zip(table.offsets, [*table.offsets[1:], extent.size], strict=True))
 
 
 def _check_coverage(
-    layout: Layout, state: DurableState, index: RunIndex, tables: dict[int, BlockTable], unreadable: set[int]
+    layout: Layout, state: DurableState, index: RunIndex, tables: dict[int, BlockTable], lost: LostEntries
 ) -> Iterator[Finding]:
-    """Every entry that somebody may still want stands in the journal or in the ledger's file. Ledgers whose file is
-    unreadable were reported already."""
-    for ledger_id in sorted(state.ledger_ids() - unreadable):
-        managed = state.managed_ledger_of(ledger_id)
+    """Every entry that somebody may still want stands in the journal or in the ledger's file, or is known to be
+    lost."""
+    for ledger_id in sorted(state.ledger_ids()):
+        info = state.ledgers[ledger_id]
         wanted = state.first_needed_entry(ledger_id)
-        assert managed is not None, "only existing ledgers are listed"
         assert wanted is not None, "an existing ledger has an answer"
-        end = managed.ledgers[ledger_id].entries
+        end = info.entries
         spans: list[tuple[int, int]] = []
         if ledger_id in tables:
             table = tables[ledger_id]
@@ -195,10 +299,10 @@ def _check_coverage(
             spans += zip(table.firsts[start:], table.ends[start:], strict=True)
         runs = index.ledgers.get(ledger_id)
         if runs is not None:
-            spans.append((runs.firsts[0], runs.end))
+            spans += runs.spans()
         for first, stop in [*spans, (end, end)]:
-            if first > wanted:
-                topic = state.topics[managed.topic_id].name
+            if first > wanted and not lost.covers(ledger_id, wanted, first):
+                topic = state.topics[info.topic_id].name
                 text = f"entries {wanted} to {first - 1} of ledger {ledger_id} ({topic}) are nowhere"
                 yield Finding(Severity.ERROR, layout.relative(layout.ledger(ledger_id)), 0, text)
             wanted = max(wanted, stop)

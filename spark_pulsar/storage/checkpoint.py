@@ -6,6 +6,7 @@ Every transaction moves it from the state at one journal group to the state at a
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
@@ -15,8 +16,9 @@ from typing import Any, Final
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.snapshot import TABLES, Row, load_rows
 from spark_pulsar.ledger.state import DurableState
-from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 
+from .disk import Disk
 from .layout import Layout
 from .ledger_files import Extent
 
@@ -27,6 +29,17 @@ _OWN_TABLES: Final = (
     "end_entry_id INTEGER, size_bytes INTEGER, sealed INTEGER, row_crc INTEGER)",
 )
 _BATCH: Final = 64
+
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT)
+"""What SQLite says of a file that is no database of ours; everything else (no space, no permission) is the disk's."""
+
+_NOT_WRITTEN: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR_WRITE)
+"""Errors of a COMMIT after which the transaction is certainly not there: its last frame was not written."""
+
+
+class CommitUncertain(OSError):
+    """A commit failed in such a way (syncing) that nobody knows what a reader finds after a crash: the transaction, or
+    what was before. Nothing may be built on either before the database was opened again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +53,34 @@ class JournalMark:
 class Checkpoint:
     """The database of one data directory. Used by one thread at a time."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, disk: Disk | None = None) -> None:
         self._name = layout.relative(layout.checkpoint)
+        self._disk = disk or Disk()
         try:
             self._db = sqlite3.connect(layout.checkpoint, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA busy_timeout=2000")
-        except sqlite3.DatabaseError as error:
-            raise StorageDamaged(self._name, 0, f"SQLite says: {error}") from error
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: sqlite3.Error) -> StorageError:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if code & 0xFF in _DAMAGE:
+            return StorageDamaged(self._name, 0, f"SQLite says: {error}")
+        return StorageError(f"{self._name}: SQLite says: {error}")
+
+    def empty_log(self) -> bool:
+        """Move what stands in SQLite's write-ahead log into the database itself, and sync that; whether it was done.
+
+        After a crash the log may hold a transaction that is in the system's memory and was never synced. Only what is
+        in the database after this may be trusted to survive power loss, and only then may segments be reused.
+        """
+        try:
+            [(busy, _, _)] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error:
+            return False
+        return int(busy) == 0
 
     def create(self) -> None:
         """Make the tables and the mark of an empty journal."""
@@ -62,7 +94,7 @@ class Checkpoint:
                 f"PRIMARY KEY ({key})) WITHOUT ROWID"
             )
         self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (_crc((0, 1)),))
-        self._db.execute("COMMIT")
+        self._disk.commit(self._db)
 
     def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
         """What is stored. StorageDamaged when SQLite finds damage, or a row fails its checksum or form."""
@@ -73,8 +105,8 @@ class Checkpoint:
                 raise StorageDamaged(self._name, 0, "the journal's position is missing or fails its checksum")
             extents = {row[0]: Extent(row[1], row[2], row[3], bool(row[4])) for row in self._rows("ledger_files")}
             return load_rows(tables), JournalMark(*marks[0][:-1]), extents
-        except sqlite3.DatabaseError as error:
-            raise StorageDamaged(self._name, 0, f"SQLite says: {error}") from error
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
         except RecordDamaged as error:
             raise StorageDamaged(self._name, 0, str(error)) from error
 
@@ -87,28 +119,45 @@ class Checkpoint:
         return rows
 
     def commit(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
-        """Store rows and extents (None deletes) and the mark, all or nothing, durable on return."""
-        begun = False
+        """Store rows and extents (None deletes) and the mark, all or nothing, durable on return. OSError when it could
+        not be done and everything is as it was; CommitUncertain when that is not known."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            begun = True
-            for sql, batch in _batches(rows):
-                self._db.executemany(sql, batch)
-            for ledger_id, extent in extents.items():
-                if extent is None:
-                    self._db.execute("DELETE FROM ledger_files WHERE ledger_id = ?", (ledger_id,))
-                else:
-                    row = (ledger_id, extent.first, extent.end, extent.size, int(extent.sealed))
-                    self._db.execute("INSERT OR REPLACE INTO ledger_files VALUES (?, ?, ?, ?, ?, ?)", (*row, _crc(row)))
-            position = (mark.last_group, mark.first_segment)
-            self._db.execute(
-                "UPDATE journal SET last_group = ?, first_segment = ?, row_crc = ?", (*position, _crc(position))
-            )
-            self._db.execute("COMMIT")
+            self._write(rows, mark, extents)
         except sqlite3.Error as error:
-            if begun and self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            self._roll_back()
             raise OSError(f"{self._name}: SQLite says: {error}") from error
+        except BaseException:
+            self._roll_back()
+            raise
+        try:
+            self._disk.commit(self._db)
+        except sqlite3.Error as error:
+            self._roll_back()
+            kind = OSError if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITTEN else CommitUncertain
+            raise kind(f"{self._name}: SQLite says: {error}") from error
+        except OSError as error:
+            self._roll_back()
+            raise CommitUncertain(f"{self._name}: {error}") from error
+
+    def _write(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
+        for sql, batch in _batches(rows):
+            self._db.executemany(sql, batch)
+        for ledger_id, extent in extents.items():
+            if extent is None:
+                self._db.execute("DELETE FROM ledger_files WHERE ledger_id = ?", (ledger_id,))
+            else:
+                row = (ledger_id, extent.first, extent.end, extent.size, int(extent.sealed))
+                self._db.execute("INSERT OR REPLACE INTO ledger_files VALUES (?, ?, ?, ?, ?, ?)", (*row, _crc(row)))
+        position = (mark.last_group, mark.first_segment)
+        self._db.execute(
+            "UPDATE journal SET last_group = ?, first_segment = ?, row_crc = ?", (*position, _crc(position))
+        )
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # the error that led here says more
+                self._db.execute("ROLLBACK")
 
     def integrity(self) -> list[str]:
         """What SQLite itself finds wrong; empty when all is well."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -93,3 +94,7 @@ class Disk:
     def remove(self, path: Path) -> None:
         """Remove a file; not an error when it is gone."""
         path.unlink(missing_ok=True)
+
+    def commit(self, database: sqlite3.Connection) -> None:
+        """End the database's transaction, durable on return. Raises sqlite3.Error."""
+        database.execute("COMMIT")

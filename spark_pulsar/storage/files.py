@@ -6,26 +6,35 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
+from spark_pulsar.ledger.compaction_records import CompactionAbandoned, CompactionFinished, CompactionForgotten
+from spark_pulsar.ledger.cursor_records import CursorAcked
+from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import EntriesDropped, LedgersTrimmed, Record
 from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
-from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageDamaged, StorageError, StorageFailed
+from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 
+from .adoption import adopt_segments, find_short_files, remove_leftovers, write_last_group_again
 from .background import Background
-from .checkpoint import Checkpoint, JournalMark
+from .checkpoint import Checkpoint, CommitUncertain, JournalMark
 from .disk import Disk
+from .entry_reading import EntryReading
 from .journal import Journal
 from .journal_reader import JournalReader
 from .layout import Layout, take_lock
 from .ledger_files import Extent, LedgerFiles
-from .recovery import Replay, replay
+from .lost_entries import LostEntries
+from .pace import SettlingPace
+from .recovery import recover
 from .run_index import RunIndex
-from .segments import SEGMENT_BYTES, Segment, SegmentFiles
+from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, SEGMENT_BYTES, Segment, SegmentFiles
 from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
+from .space import Space
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
@@ -33,24 +42,42 @@ TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 REPLAY_RECORDS: Final = 100_000
 """Records after which a checkpoint is due although no segment is full: opening must not have to replay many more."""
 
+RANGES_A_RECORD: Final = 4
+"""So many acked ranges take as long to replay as a record: a million strewn acks may be in a few thousand records."""
+
+_FREEING: Final = (LedgersTrimmed, CompactionFinished, CompactionAbandoned, CompactionForgotten)
+"""Records that free ledgers."""
+
 _KEPT_COLUMNS: Final = 64
 _RETRY_S: Final = 5.0
+_SPACE_RETRY_S: Final = 1.0
 
 
 class FileStorage:
     """One open data directory. See `spark_pulsar.ledger.storage.Storage` for what each method promises."""
 
     def __init__(
-        self, layout: Layout, disk: Disk, lock_fd: int, on_failed: Callable[[StorageFailed], None] | None
+        self,
+        layout: Layout,
+        disk: Disk,
+        lock_fd: int,
+        on_failed: Callable[[StorageFailed], None] | None,
+        on_trouble: Callable[[Exception], None] | None,
+        on_short: Callable[[str, bool], None] | None,
     ) -> None:
         self._layout = layout
         self._disk = disk
-        self._lock_fd = lock_fd
+        self._opened = ExitStack()
+        self._opened.callback(os.close, lock_fd)
         self._on_failed = on_failed
+        self._on_trouble = on_trouble
+        self._space = Space(on_short)
         self._lock = threading.Lock()
         self._index = RunIndex()
         self._files = LedgerFiles(disk, layout)
-        self._reader = JournalReader(disk, layout, _KEPT_COLUMNS)
+        self._lost = LostEntries()
+        journal = JournalReader(disk, layout, _KEPT_COLUMNS)
+        self._reading = EntryReading(self._lock, self._index, self._files, journal, self._lost, self._recycle_later)
         self._checkpoint: Checkpoint
         self._journal: Journal
         self._segments: SegmentFiles
@@ -58,10 +85,13 @@ class FileStorage:
         self._report = RecoveryReport()
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
         self._running = False
-        self._closing = False
+        self._closing = threading.Event()
         self._trimmed = False
         self._records_at_checkpoint = 0
+        self._acked_ranges = 0
+        """In the acks submitted since the last checkpoint."""
         self._not_before = 0.0
+        self._pace = SettlingPace()
         self.settle_error: Exception | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
 
@@ -71,15 +101,24 @@ class FileStorage:
         data_dir: str | os.PathLike[str],
         *,
         on_failed: Callable[[StorageFailed], None] | None = None,
+        on_trouble: Callable[[Exception], None] | None = None,
+        on_short: Callable[[str, bool], None] | None = None,
         sync_data: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
         disk: Disk | None = None,
     ) -> tuple[Self, DurableState]:
         """Open a data directory, making it if it does not exist, and recover its state.
 
-        `on_failed` is told once when writing fails. With `sync_data=False` (Pulsar's journalSyncData) records count as
-        durable when the system has them: kill -9 loses nothing, power loss loses the newest. Raises StorageLocked,
-        StorageVersionUnknown, StorageDamaged, or StorageError when the directory cannot be used.
+        `on_failed` is told once when writing fails. `on_trouble` is told, by a thread, why a checkpoint failed: it is
+        tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged records, so that
+        the next one passes over them. `on_short` is told by threads why there is no space for more of the journal, and
+        whether that holds up what was submitted; with an empty text when there is space again. With `sync_data=False`
+        (Pulsar's journalSyncData) records count as durable when the system has them: kill -9 loses nothing, power loss
+        loses the newest.
+
+        Damage is noted in the topics it concerns (`TopicState.damages`), which are read-only until it is accepted.
+        Raises StorageLocked, StorageVersionUnknown, StorageDamaged when the checkpoint itself is damaged, or
+        StorageError when the directory cannot be used.
         """
         layout = Layout(Path(data_dir))
         disk = disk or Disk()
@@ -88,77 +127,57 @@ class FileStorage:
         except OSError as error:
             raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
         lock_fd = take_lock(layout)
+        storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_short)
         try:
-            storage = cls(layout, disk, lock_fd, on_failed)
             state = storage._recover(sync_data, segment_bytes)
-        except OSError as error:
-            os.close(lock_fd)
-            raise StorageError(f"{layout.root}: the data directory cannot be opened: {error}") from error
-        except BaseException:
-            os.close(lock_fd)
+        except BaseException as error:
+            storage._opened.close()
+            if isinstance(error, OSError):
+                raise StorageError(f"{layout.root}: the data directory cannot be opened: {error}") from error
             raise
         return storage, state
 
     def _recover(self, sync_data: bool, segment_bytes: int) -> DurableState:
         layout, disk = self._layout, self._disk
         is_new = not layout.read_version()
-        self._checkpoint = Checkpoint(layout)
-        try:
-            if is_new:
-                self._checkpoint.create()
-                layout.write_version(disk)
-            state, self._mark, self._files.extents = self._checkpoint.load()
-            replayed = replay(layout, self._mark, state, self._index, self._report)
-            self._check_ledger_files(state)
-        except BaseException:
-            self._checkpoint.close()
-            raise
+        self._checkpoint = Checkpoint(layout, disk)
+        self._opened.callback(self._checkpoint.close)
+        if is_new:
+            self._checkpoint.create()
+            layout.write_version(disk)
+        may_reuse = self._checkpoint.empty_log()
+        state, self._mark, self._files.extents = self._checkpoint.load()
+        recovered = recover(layout, self._mark, state, self._files.extents, self._index, self._report)
+        damages = recovered.damages + find_short_files(disk, layout, state, self._files.extents)
+        remove_leftovers(disk, layout, self._files.extents, self._report)
+        # The next checkpoint removes the files of ledgers trimmed since the last one.
+        self._trimmed = not state.ledgers.keys() >= self._files.extents.keys()
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
-        current = self._adopt(replayed)
-        self._background = Background()
+        self._opened.callback(self._segments.close)
+        self._reading.segments = self._segments.live
+        replay = recovered.replay
+        current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
+        current = write_last_group_again(self._segments, self._index, self._mark, replay) or current
+        self._background = Background("settler")
+        # Apart, because the journal slows down when it must write to a file that nobody prepared.
+        self._tender = Background("segments")
         self._journal = Journal(
-            disk, self._segments, self._index, self._lock, replayed.last_group, current, self._fail, self._tend
+            disk,
+            self._segments,
+            self._index,
+            self._lock,
+            replay.last_group,
+            current,
+            self._fail,
+            self._tend,
+            self._space.stalled,
         )
+        self._lost.learn(state)
+        if damages:
+            for damage in damages:
+                state.apply(damage)
+            self.submit(damages)
         return state
-
-    def _adopt(self, replayed: Replay) -> Segment | None:
-        """Open what replay found; the segment to go on writing to, None when a new one must be begun."""
-        layout, files = self._layout, self._segments
-        old = {number: path for number, path in layout.segments().items() if number < self._mark.first_segment}
-        numbers = [*layout.segments()]
-        spares = dict(layout.spares())
-        for number, path in old.items():
-            spares[number] = layout.spare(number)
-            self._disk.rename(path, spares[number])
-        for replayed_segment in replayed.segments:
-            path, header = replayed_segment.path, replayed_segment.header
-            fd = self._disk.open(path, os.O_RDWR)
-            segment = Segment(path, fd, header.size, header.number, header.salt, replayed_segment.end)
-            segment.write_at = replayed_segment.end
-            segment.group_offsets.extend(replayed_segment.group_offsets)
-            files.live[header.number] = segment
-        files.adopt(spares, numbers)
-        if not replayed.segments or replayed.cut:
-            return None
-        last = replayed.segments[-1].header
-        return files.live[last.number] if last.synced == files.synced else None
-
-    def _check_ledger_files(self, state: DurableState) -> None:
-        """Every extent has its file; a file without an extent was left by a crash and goes."""
-        known = state.ledger_ids()
-        paths = self._layout.ledger_files()
-        for ledger_id, extent in self._files.extents.items():
-            path = self._layout.ledger(ledger_id)
-            size = path.stat().st_size if ledger_id in paths else 0
-            if size < extent.size:
-                text = f"{extent.size} bytes of settled entries were durable, {size} are there"
-                raise StorageDamaged(self._layout.relative(path), size, text)
-            # The next checkpoint removes the files of ledgers trimmed since the last one.
-            self._trimmed |= ledger_id not in known
-        for ledger_id, path in paths.items():
-            if ledger_id not in self._files.extents:
-                self._disk.remove(path)
-                self._report.notes.append(f"{self._layout.relative(path)}: removed, its settling was never finished")
 
     @property
     def report(self) -> RecoveryReport:
@@ -173,7 +192,7 @@ class FileStorage:
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._closing
+        return self._closing.is_set()
 
     @property
     def unwritten_bytes(self) -> int:
@@ -183,79 +202,42 @@ class FileStorage:
     def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
         """See `Storage.submit`."""
         for record in records:
-            if type(record) is LedgersTrimmed:
+            if type(record) in _FREEING:
                 self._trimmed = True
+            elif type(record) is CursorAcked:
+                self._acked_ranges += len(record.ranges)
+            elif type(record) is TopicDamaged:
+                self._lost.note(record)
         self._journal.submit(records, on_durable)
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""
-        runs: list[EntryRun] = []
-        while max_entries > 0 and (max_bytes > 0 or not runs):
-            run = self._read_one(ledger_id, entry_id)
-            if run is None:
-                break
-            if runs and (run.first_entry_id != entry_id or run.ends[0] - run.starts[0] > max_bytes):
-                break
-            run = run.limited(max_entries, max_bytes)
-            runs.append(run)
-            entry_id = run.end_entry_id
-            max_entries -= len(run)
-            max_bytes -= run.size_bytes
-        return runs
-
-    def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:
-        """The stored run at or after the entry, cut to begin with it."""
-        passed: Extent | None = None
-        while True:
-            # File or journal is decided in one look: settling moves entries from one to the other between two.
-            with self._lock:
-                extent = self._files.extents.get(ledger_id)
-                in_file = extent is not None and extent != passed and entry_id < extent.end
-                if not in_file:
-                    runs = self._index.ledgers.get(ledger_id)
-                    if runs is None or entry_id >= runs.end:
-                        return None
-                    place = runs.place(runs.index_of(entry_id))
-                    segment = self._segments.live[place.segment]
-                    segment.readers += 1
-                    break
-            assert extent is not None, "it is in the file"
-            try:
-                run = self._files.read(ledger_id, extent, entry_id)
-            except FileNotFoundError:
-                return None
-            if run is not None:
-                return run
-            passed = extent
-        try:
-            run = self._reader.read(segment, ledger_id, place)
-        finally:
-            self._release(segment)
-        return run.slice(entry_id, run.end_entry_id)
-
-    def _release(self, segment: Segment) -> None:
-        with self._lock:
-            segment.readers -= 1
-            free = segment.retired and segment.readers == 0
-        if free:
-            self._background.put(lambda: self._recycle(segment))
+        return self._reading.read(ledger_id, entry_id, max_entries, max_bytes)
 
     def needs_checkpoint(self) -> bool:
         """See `Storage.needs_checkpoint`."""
         if self._running or self._journal.failure is not None:
             return False
-        records = self._journal.submitted_records - self._records_at_checkpoint
-        if self._trimmed or records > REPLAY_RECORDS or self._journal.current_number > self._mark.first_segment:
-            return time.monotonic() >= self._not_before
-        return False
+        now_s = time.monotonic()
+        due = self._pace.is_due(len(self._segments.live) - 1, self._journal.submitted_bytes, now_s)
+        self._keep_spares(MIN_SPARES if self._pace.is_calm else MAX_SPARES)
+        records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
+        return (due or self._trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before
+
+    def _keep_spares(self, wanted: int) -> None:
+        segments = self._segments
+        if wanted != segments.wanted_spares:
+            segments.wanted_spares = wanted
+            self._tender.put(segments.release)
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""
-        if self._running or self._closing or self._journal.failure is not None:
+        if self._running or self._closing.is_set() or self._journal.failure is not None:
             return
         self._running = True
         self._trimmed = False
         self._records_at_checkpoint = self._journal.submitted_records
+        self._acked_ranges = 0
         plan = SettlePlan([], max(self._journal.current_number, self._mark.first_segment))
         with self._lock:
             plan_ledgers(state, self._index, self._files.extents, plan)
@@ -285,18 +267,28 @@ class FileStorage:
     def _settle(self, plan: SettlePlan) -> None:
         """In the background: copy, commit, switch readers over, recycle."""
         segments = list(self._segments.live.values())
-        settler = Settler(self._disk, self._layout, segments, lambda: self._closing)
+        extents = self._files.extents
+        settler = Settler(self._disk, self._layout, segments, extents, self._lost, self._closing.is_set, self._rest)
         try:
-            extents = settler.settle(plan, self._files.extents)
-            self._commit(plan, extents)
+            self._commit(plan, settler.settle(plan))
             self.settle_error = None
         except SettlingStopped:
             pass
+        except CommitUncertain as error:
+            self._give_up(error)
         except Exception as error:  # noqa: BLE001 - whatever it was, the journal still has everything
             self.settle_error = error
             self._not_before = time.monotonic() + _RETRY_S
+            if self._on_trouble is not None:
+                self._on_trouble(error)
         finally:
             self._running = False
+
+    def _rest(self, worked_s: float) -> None:
+        """Between two pieces of settling; ends early when the storage closes."""
+        rest_s = self._pace.rest_s(len(self._segments.live) - 1, worked_s)
+        if rest_s:
+            self._closing.wait(rest_s)
 
     def _commit(self, plan: SettlePlan, extents: dict[int, Extent]) -> None:
         if not self._segments.synced:
@@ -324,11 +316,14 @@ class FileStorage:
                     del self._rows[row.table, row.key]
         if removed:
             self._not_before = time.monotonic() + TRIM_CHECKPOINT_INTERVAL_S
+        for segment in free:
+            self._recycle(segment)
         for ledger_id in removed:
             self._files.forget(ledger_id)
             self._disk.remove(self._layout.ledger(ledger_id))
-        for segment in free:
-            self._recycle(segment)
+
+    def _recycle_later(self, segment: Segment) -> None:
+        self._background.put(lambda: self._recycle(segment))
 
     def _recycle(self, segment: Segment) -> None:
         with self._lock:
@@ -340,13 +335,36 @@ class FileStorage:
         """Called by the journal: zeros ahead of the writer, the next segment in time."""
 
         def work() -> None:
-            if self._closing:
+            if self._closing.is_set():
                 return
-            segment.fill_ahead(self._disk)
-            if segment.write_at > segment.size // 2:
-                self._segments.prepare_spare()
+            if segment.number in self._segments.live:
+                segment.fill_ahead(self._disk)
+            if segment.write_at > segment.size // PREPARE_AT:
+                self._prepare()
 
-        self._background.put(work)
+        self._tender.put(work)
+
+    def _prepare(self) -> None:
+        """Have a spare segment at hand; without space for one producers are to stop while there is room for the rest.
+        Asked again until there is."""
+        if self._closing.is_set():
+            return
+        try:
+            self._segments.prepare_spare()
+        except OSError as error:
+            self._space.short(error)
+            again = threading.Timer(_SPACE_RETRY_S, lambda: self._tender.put(self._prepare))
+            again.daemon = True
+            again.start()
+        else:
+            self._space.enough()
+
+    def _give_up(self, error: OSError) -> None:
+        """Nobody knows what a reader of the checkpoint would find: only opening again tells."""
+        failure = StorageFailed(f"storing the checkpoint failed: {error}")
+        failure.__cause__ = error
+        self._journal.failure = failure
+        self._fail(failure)
 
     def _fail(self, error: StorageFailed) -> None:
         if self._on_failed is not None:
@@ -354,12 +372,13 @@ class FileStorage:
 
     def close(self, state: DurableState | None = None) -> None:
         """See `Storage.close`."""
-        self._closing = True
+        self._closing.set()
         failed = self._journal.failure is not None
         final: list[int] = []
         if state is not None and not failed:
             self._journal.barrier(final.append)
         self._journal.close()
+        self._tender.close()
         self._background.close()
         try:
             if state is not None and final:
@@ -370,6 +389,4 @@ class FileStorage:
             # Nothing is lost: the journal has what the checkpoint would have said.
             raise StorageError(f"{self._layout.root}: the last checkpoint failed: {error}") from error
         finally:
-            self._segments.close()
-            self._checkpoint.close()
-            os.close(self._lock_fd)
+            self._opened.close()

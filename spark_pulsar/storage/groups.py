@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-import google_crc32c
+from crc32c import crc32c
 
 from spark_pulsar.ledger.record_codec import RecordDamaged
 
@@ -65,7 +65,7 @@ def segment_header_bytes(header: SegmentHeader) -> bytes:
     head = _SEGMENT.pack(
         SEGMENT_MAGIC, FORMAT_VERSION, flags, header.number, header.salt, header.first_group, header.size, 0
     )[:-4]
-    crc: int = google_crc32c.extend(0, head)
+    crc = crc32c(head)
     return (head + crc.to_bytes(4, "little")).ljust(SEGMENT_HEADER_BYTES, b"\0")
 
 
@@ -76,7 +76,7 @@ def parse_segment_header(data: bytes) -> SegmentHeader | None:
     magic, version, flags, number, salt, first_group, size, crc = _SEGMENT.unpack_from(data)
     if magic != SEGMENT_MAGIC or version != FORMAT_VERSION:
         return None
-    if google_crc32c.extend(0, data[: _SEGMENT.size - 4]) != crc or any(data[_SEGMENT.size : SEGMENT_HEADER_BYTES]):
+    if crc32c(data[: _SEGMENT.size - 4]) != crc or any(data[_SEGMENT.size : SEGMENT_HEADER_BYTES]):
         return None
     return SegmentHeader(number, salt, first_group, size, bool(flags & SYNCED))
 
@@ -87,9 +87,9 @@ def group_header_bytes(number: int, salt: bytes, group: int, records: int, paylo
     head = _GROUP.pack(GROUP_MAGIC, FORMAT_VERSION, 0, number, salt, group, sum(map(len, buffers)), records, 0)[
         :_CRC_AT
     ]
-    crc: int = google_crc32c.extend(0, head)
+    crc = crc32c(head)
     for buffer in buffers:
-        crc = google_crc32c.extend(crc, buffer)
+        crc = crc32c(buffer, crc)
     return head + crc.to_bytes(4, "little")
 
 
@@ -105,9 +105,8 @@ def parse_group(data: memoryview, at: int, number: int, salt: bytes) -> Group | 
     end = payload_at + length
     if end > len(data):
         return None
-    found = google_crc32c.extend(0, bytes(data[at : at + _CRC_AT]))
     payload = bytes(data[payload_at:end])
-    if google_crc32c.extend(found, payload) != crc:
+    if crc32c(payload, crc32c(data[at : at + _CRC_AT])) != crc:
         return None
     return Group(group, payload_at, end, payload)
 
@@ -121,7 +120,7 @@ def read_group(disk: Disk, fd: int, at: int, number: int, salt: bytes) -> bytes 
     if magic != GROUP_MAGIC or version != FORMAT_VERSION or flags or segment != number or group_salt != salt:
         return None
     payload = disk.read(fd, length, at + GROUP_HEADER_BYTES)
-    if google_crc32c.extend(google_crc32c.extend(0, head[:_CRC_AT]), payload) != crc:
+    if crc32c(payload, crc32c(head[:_CRC_AT])) != crc:
         return None
     return payload
 

@@ -2,11 +2,13 @@
 
 `submit` encodes records and queues them; the thread takes all that is queued as one group, writes it with one durable
 write, and calls back. While it writes, the next group gathers. A lone submit waits for nothing but the hand-over and
-the disk. After the first failed write nothing is written any more.
+the disk. Where a new segment is needed and the disk has no space for one, it waits until there is some. After a failed
+write of a group nothing is written any more: what the file holds then is for recovery to find out.
 """
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -24,6 +26,11 @@ from .segments import Segment, SegmentFiles, fits
 GROUP_TARGET_BYTES: Final = 8 * 1024 * 1024
 """A group takes no further submit once it is this large."""
 
+TAKES_NO_MORE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
+"""Errors that somebody may put right while the broker runs."""
+
+_FIRST_PAUSE_S: Final = 0.05
+_LAST_PAUSE_S: Final = 1.0
 _LARGE_BYTES: Final = 16 * 1024
 _ENTRIES: Final = (EntriesAppended, EntriesScattered)
 
@@ -96,6 +103,7 @@ class Journal:
         current: Segment | None,
         on_failed: Callable[[StorageFailed], None],
         on_wants_work: Callable[[Segment], None],
+        on_stalled: Callable[[OSError | None], None],
     ) -> None:
         self._disk = disk
         self._files = files
@@ -105,11 +113,14 @@ class Journal:
         self._current = current
         self._on_failed = on_failed
         self._on_wants_work = on_wants_work
+        self._on_stalled = on_stalled
+        self._ending = threading.Event()
         self._write = disk.write_durably if files.synced else disk.write
         self._queue: SimpleQueue[_Item] = SimpleQueue()
         self.submitted_records = 0
         """Records submitted since opening."""
-        self._submitted_bytes = 0
+        self.submitted_bytes = 0
+        """Bytes submitted since opening."""
         self._written_bytes = 0
         self.failure: StorageFailed | None = None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -118,7 +129,7 @@ class Journal:
     @property
     def unwritten_bytes(self) -> int:
         """Bytes submitted and not yet durable."""
-        return self._submitted_bytes - self._written_bytes
+        return self.submitted_bytes - self._written_bytes
 
     @property
     def current_number(self) -> int:
@@ -131,7 +142,7 @@ class Journal:
         if self.failure is not None:
             raise StorageFailed(str(self.failure)) from self.failure
         submission = Submission(records, on_durable)
-        self._submitted_bytes += submission.size
+        self.submitted_bytes += submission.size
         self.submitted_records += submission.count
         self._queue.put(submission)
 
@@ -140,7 +151,8 @@ class Journal:
         self._queue.put(Barrier(reached))
 
     def close(self) -> None:
-        """Write what was submitted and end the thread."""
+        """Write what was submitted, if the disk takes it, and end the thread."""
+        self._ending.set()
         self._queue.put(None)
         self._thread.join()
 
@@ -190,7 +202,7 @@ class Journal:
             if segment is not None and not self._files.synced:
                 # A segment that has a successor is complete, also when groups are not synced one by one.
                 self._disk.sync(segment.fd)
-            segment = self._current = self._files.begin(number, GROUP_HEADER_BYTES + size)
+            segment = self._current = self._begin(number, size)
         at = segment.write_at
         buffers = [group_header_bytes(segment.number, segment.salt, number, records, payload), *payload]
         end = at + GROUP_HEADER_BYTES + size
@@ -205,6 +217,26 @@ class Journal:
                 submission.on_durable(number)
         if segment.wants_work():
             self._on_wants_work(segment)
+
+    def _begin(self, number: int, size: int) -> Segment:
+        """The next segment. Nothing was written yet, so the disk may be asked again and again: it has no space, or
+        gives no permission. `on_stalled` hears why, and None when it is over."""
+        pause_s = _FIRST_PAUSE_S
+        stalled = False
+        while True:
+            try:
+                segment = self._files.begin(number, GROUP_HEADER_BYTES + size)
+            except OSError as error:
+                if self._ending.is_set() or error.errno not in TAKES_NO_MORE:
+                    raise
+                stalled = True
+                self._on_stalled(error)
+                self._ending.wait(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            else:
+                if stalled:
+                    self._on_stalled(None)
+                return segment
 
     def _note(self, segment: Segment, group: list[Submission], at: int) -> None:
         """Index the runs of a group that is durable now."""

@@ -48,11 +48,14 @@ class JournalReader:
     def read(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun:
         """The run that stands at a place. StorageDamaged when something else does."""
         try:
+            if not place.length:
+                raise RecordDamaged("these entries are lost")
             run = self._scattered(segment, ledger_id, place) if place.scattered else self._run(segment, place)
             if (run.ledger_id, run.first_entry_id, run.end_entry_id) != (ledger_id, place.first, place.end):
                 raise RecordDamaged(f"{run!r} stands where {ledger_id}:{place.first} should")
         except RecordDamaged as error:
-            raise StorageDamaged(self._layout.relative(segment.path), place.offset, str(error)) from error
+            lost = [(ledger_id, place.first, place.end)]
+            raise StorageDamaged(self._layout.relative(segment.path), place.offset, str(error), lost) from error
         return run
 
     def _run(self, segment: Segment, place: RunPlace) -> EntryRun:

@@ -6,12 +6,14 @@ checkpoint.sqlite        the checkpoint (with SQLite's own -wal and -shm beside 
 journal/N.journal        live segments, by rising number
 journal/spare-N.journal  segments whose content is of no use any more, to be recycled
 ledgers/N.ledger         settled entries of ledger N
+damaged/…                files set aside because something in them was damaged; no broker reads or removes them
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +21,7 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLoc
 
 from .disk import Disk
 
-VERSION_TEXT: Final = "spark-pulsar data directory, layout 1\n"
+VERSION_TEXT: Final = "spark-pulsar data directory, layout 2\n"
 JOURNAL_SUFFIX: Final = ".journal"
 LEDGER_SUFFIX: Final = ".ledger"
 SPARE_PREFIX: Final = "spare-"
@@ -47,6 +49,13 @@ class Layout:
     def ledger(self, ledger_id: int) -> Path:
         """The file of a ledger's settled entries."""
         return self.ledgers / f"{ledger_id:012d}{LEDGER_SUFFIX}"
+
+    def aside(self, path: Path) -> Path:
+        """Where a damaged file is kept; never the name of one that is there."""
+        directory = self.root / "damaged"
+        directory.mkdir(exist_ok=True)
+        names = (directory / (path.name if number == 1 else f"{path.name}.{number}") for number in count(1))
+        return next(name for name in names if not name.exists())
 
     def segments(self) -> dict[int, Path]:
         """Live segment files by number, rising."""

@@ -12,6 +12,7 @@ checkpoint names was never finished: it is ignored, and overwritten.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from array import array
@@ -23,7 +24,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-import google_crc32c
+from crc32c import crc32c
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.record_codec import i64s_from, i64s_packed, u32s, u32s_from
@@ -37,7 +38,10 @@ FOOTER_MAGIC: Final = b"SPLF"
 FORMAT_VERSION: Final = 1
 BLOCK_DATA_BYTES: Final = 256 * 1024
 BLOCK_MAX_ENTRIES: Final = 4096
+SYNC_BYTES: Final = 4 * 1024 * 1024
+"""Written at most before a sync: more at once would hold up the journal, which shares the disk."""
 
+_LARGE_BYTES: Final = 1024
 _ALL_SINGLE: Final = 1
 _BLOCK: Final = Struct("<4sHHQQIII")
 _BLOCK_CRC_AT: Final = _BLOCK.size - 4
@@ -57,11 +61,12 @@ class Extent(NamedTuple):
 
 
 class BlockTable:
-    """First entries, end entries and offsets of a file's blocks, rising."""
+    """First entries, end entries and offsets of a file's blocks, rising. `damaged`: some may be missing."""
 
-    __slots__ = ("ends", "firsts", "offsets")
+    __slots__ = ("damaged", "ends", "firsts", "offsets")
 
     def __init__(self) -> None:
+        self.damaged = False
         self.firsts = array("q")
         self.ends = array("q")
         self.offsets = array("q")
@@ -82,18 +87,24 @@ class BlockHead(NamedTuple):
     size: int
 
 
-def block_bytes(ledger_id: int, first: int, entries: list[bytes], message_counts: list[int] | None) -> bytes:
-    """One block."""
-    data = b"".join(entries)
-    arrays = u32s([len(entry) for entry in entries])
+def block_parts(
+    ledger_id: int, first: int, entries: list[memoryview], message_counts: list[int] | None
+) -> list[bytes | memoryview]:
+    """One block, in buffers that follow one another. Large entries are not copied."""
+    lengths = [len(entry) for entry in entries]
+    size = sum(lengths)
+    data: list[bytes | memoryview] = [*entries] if size >= _LARGE_BYTES * len(entries) else [b"".join(entries)]
+    arrays = u32s(lengths)
     flags = _ALL_SINGLE
     if message_counts is not None and message_counts.count(1) != len(message_counts):
         flags = 0
         arrays += u32s(message_counts)
-    head = _BLOCK.pack(BLOCK_MAGIC, FORMAT_VERSION, flags, ledger_id, first, len(entries), len(data), 0)
+    head = _BLOCK.pack(BLOCK_MAGIC, FORMAT_VERSION, flags, ledger_id, first, len(entries), size, 0)
     head = head[:_BLOCK_CRC_AT]
-    crc = google_crc32c.extend(google_crc32c.extend(google_crc32c.extend(0, head), arrays), data)
-    return b"".join((head, crc.to_bytes(4, "little"), arrays, data))
+    crc = crc32c(arrays, crc32c(head))
+    for part in data:
+        crc = crc32c(part, crc)
+    return [b"".join((head, crc.to_bytes(4, "little"), arrays)), *data]
 
 
 def parse_block_head(data: bytes) -> BlockHead | None:
@@ -112,10 +123,9 @@ def parse_block(data: bytes, ledger_id: int) -> EntryRun | None:
     head = parse_block_head(data)
     if head is None or head.ledger_id != ledger_id or head.size != len(data):
         return None
-    crc = google_crc32c.extend(0, data[:_BLOCK_CRC_AT])
-    if google_crc32c.extend(crc, data[BLOCK_HEADER_BYTES:]) != int.from_bytes(
-        data[_BLOCK_CRC_AT:BLOCK_HEADER_BYTES], "little"
-    ):
+    view = memoryview(data)
+    crc = crc32c(view[BLOCK_HEADER_BYTES:], crc32c(view[:_BLOCK_CRC_AT]))
+    if crc != int.from_bytes(view[_BLOCK_CRC_AT:BLOCK_HEADER_BYTES], "little"):
         return None
     _, _, flags, _, first, count, length, _ = _BLOCK.unpack_from(data)
     at = BLOCK_HEADER_BYTES + 4 * count
@@ -134,7 +144,7 @@ def footer_bytes(table: BlockTable) -> bytes:
     """The footer that lists these blocks."""
     body = i64s_packed([*table.firsts, *table.ends, *table.offsets])
     count = len(table.firsts).to_bytes(4, "little")
-    crc = google_crc32c.extend(google_crc32c.extend(0, body), count)
+    crc = crc32c(count, crc32c(body))
     return body + _TAIL.pack(len(table.firsts), crc, FOOTER_MAGIC)
 
 
@@ -146,7 +156,7 @@ def parse_footer(data: bytes) -> BlockTable | None:
     body = data[: -_TAIL.size]
     if magic != FOOTER_MAGIC or len(body) != 24 * count:
         return None
-    if google_crc32c.extend(google_crc32c.extend(0, body), count.to_bytes(4, "little")) != crc:
+    if crc32c(count.to_bytes(4, "little"), crc32c(body)) != crc:
         return None
     numbers = i64s_from(body)
     table = BlockTable()
@@ -168,29 +178,42 @@ class LedgerFiles:
 
     def read(self, ledger_id: int, extent: Extent, entry_id: int) -> EntryRun | None:
         """The rest of the block that holds the entry, from the entry on, or the first block after it. None when the
-        extent has nothing there. StorageDamaged when a checksum fails; FileNotFoundError when the ledger was trimmed
-        meanwhile."""
-        path = self._layout.ledger(ledger_id)
+        extent has nothing there. StorageDamaged, with what is lost, when a checksum fails or a damaged file has no
+        block there; FileNotFoundError when the ledger was trimmed meanwhile."""
         table = self.table(ledger_id, extent)
         index = bisect_right(table.ends, entry_id)
-        if index == len(table.firsts):
+        is_last = index == len(table.firsts)
+        if table.damaged and (is_last or table.firsts[index] > entry_id):
+            name = self._layout.relative(self._layout.ledger(ledger_id))
+            lost = [(ledger_id, entry_id, extent.end if is_last else table.firsts[index])]
+            raise StorageDamaged(name, table.offsets[index - 1] if index else 0, "the block after this is lost", lost)
+        if is_last:
             return None
-        offset = table.offsets[index]
-        run = self._cached_block(ledger_id, offset)
+        run = self._cached_block(ledger_id, table.offsets[index])
         if run is None:
-            end = table.offsets[index + 1] if index + 1 < len(table.offsets) else extent.size
-            fd = self._disk.open(path, os.O_RDONLY)
-            try:
-                run = parse_block(self._disk.read(fd, end - offset, offset), ledger_id)
-            finally:
-                os.close(fd)
-            if run is None or run.first_entry_id != table.firsts[index] or run.end_entry_id != table.ends[index]:
-                raise StorageDamaged(self._layout.relative(path), offset, "a block of entries fails its checksum")
+            run = self._read_block(ledger_id, extent, table, index)
             with self._cache_lock:
-                self._blocks[ledger_id, offset] = run
+                self._blocks[ledger_id, table.offsets[index]] = run
                 if len(self._blocks) > _CACHED_BLOCKS:
                     self._blocks.popitem(last=False)
         return run.slice(entry_id, run.end_entry_id)
+
+    def _read_block(self, ledger_id: int, extent: Extent, table: BlockTable, index: int) -> EntryRun:
+        path, offset = self._layout.ledger(ledger_id), table.offsets[index]
+        fd = self._disk.open(path, os.O_RDONLY)
+        try:
+            size = (table.offsets[index + 1] if index + 1 < len(table.offsets) else extent.size) - offset
+            if table.damaged:
+                head = parse_block_head(self._disk.read(fd, BLOCK_HEADER_BYTES, offset))
+                size = 0 if head is None else head.size
+            run = parse_block(self._disk.read(fd, size, offset), ledger_id)
+        finally:
+            os.close(fd)
+        first, end = table.firsts[index], table.ends[index]
+        if run is None or run.first_entry_id != first or run.end_entry_id != end:
+            text = "a block of entries fails its checksum"
+            raise StorageDamaged(self._layout.relative(path), offset, text, [(ledger_id, first, end)])
+        return run
 
     def table(self, ledger_id: int, extent: Extent) -> BlockTable:
         """The blocks of a ledger's file, from its footer or, without one, from the blocks' headers."""
@@ -200,7 +223,9 @@ class LedgerFiles:
             if known is not None:
                 self._tables.move_to_end(key)
                 return known
-        table = load_table(self._disk, self._layout, ledger_id, extent)
+        if ledger_id not in self.extents and not self._layout.ledger(ledger_id).exists():
+            raise FileNotFoundError(self._layout.ledger(ledger_id))
+        table = usable_table(self._disk, self._layout, ledger_id, extent)
         with self._cache_lock:
             self._tables[key] = table
             if len(self._tables) > _CACHED_TABLES:
@@ -238,6 +263,41 @@ def load_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> Bl
         os.close(fd)
 
 
+def usable_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> BlockTable:
+    """The blocks of a ledger's file that can be found, however damaged footer or headers are. Without a footer and
+    neighbours to trust, blocks are verified; then the table is marked as damaged, since some may be missing."""
+    for claimed in (extent, extent._replace(sealed=False)):  # the footer only repeats what the headers say
+        try:
+            return load_table(disk, layout, ledger_id, claimed)
+        except (StorageDamaged, FileNotFoundError):
+            continue
+    table = BlockTable()
+    table.damaged = True
+    path = layout.ledger(ledger_id)
+    if not path.exists() or path.stat().st_size == 0:
+        return table
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at = data.find(BLOCK_MAGIC)
+        while at != -1:
+            head = parse_block_head(data[at : at + BLOCK_HEADER_BYTES])
+            if head is not None and parse_block(data[at : at + head.size], ledger_id) is not None:
+                table.add(head.first, head.end, at)
+                at += head.size - 1
+            at = data.find(BLOCK_MAGIC, at + 1, extent.size)
+    return table
+
+
+def gaps_of(table: BlockTable, extent: Extent, first_entry_id: int) -> list[tuple[int, int]]:
+    """Entries that the extent should have from an entry on, and the table has not."""
+    gaps: list[tuple[int, int]] = []
+    wanted = max(first_entry_id, extent.first)
+    for first, end in [*zip(table.firsts, table.ends, strict=True), (extent.end, extent.end)]:
+        if first > wanted:
+            gaps.append((wanted, first))
+        wanted = max(wanted, end)
+    return gaps
+
+
 def _fits(table: BlockTable, extent: Extent) -> bool:
     return bool(table.firsts) and table.firsts[0] >= extent.first and table.ends[-1] <= extent.end
 
@@ -258,7 +318,7 @@ def _scan(disk: Disk, fd: int, name: str, ledger_id: int, extent: Extent) -> Blo
 
 
 class GatheredEntries:
-    """Consecutive entries of one ledger on their way to its file, each as bytes of its own."""
+    """Consecutive entries of one ledger on their way to its file, each a view of the group it was read with."""
 
     __slots__ = ("counts", "end", "entries", "first", "ledger_id")
 
@@ -266,23 +326,23 @@ class GatheredEntries:
         self.ledger_id = ledger_id
         self.first = first
         self.end = first
-        self.entries: list[bytes] = []
+        self.entries: list[memoryview] = []
         self.counts: list[int] = []
 
     def add(self, run: EntryRun) -> None:
         """Append a run that begins at `end`."""
-        buffer = run.buffer
+        buffer = memoryview(run.buffer)
         self.entries += [buffer[start:stop] for start, stop in zip(run.starts, run.ends, strict=True)]
         self.counts += [1] * len(run.starts) if run.message_counts is None else run.message_counts
         self.end = run.end_entry_id
 
-    def blocks(self) -> Iterator[bytes]:
-        """The entries as blocks."""
+    def blocks(self) -> Iterator[list[bytes | memoryview]]:
+        """The entries as blocks, each in buffers that follow one another."""
         low = size = 0
         for high, entry in enumerate(self.entries, 1):
             size += len(entry)
             if size >= BLOCK_DATA_BYTES or high - low >= BLOCK_MAX_ENTRIES or high == len(self.entries):
-                yield block_bytes(self.ledger_id, self.first + low, self.entries[low:high], self.counts[low:high])
+                yield block_parts(self.ledger_id, self.first + low, self.entries[low:high], self.counts[low:high])
                 low, size = high, 0
 
 
@@ -294,8 +354,12 @@ def append_entries(disk: Disk, path: Path, extent: Extent | None, gathered: Gath
         at = 0 if extent is None else extent.size
         if os.fstat(fd).st_size > at:
             disk.truncate(fd, at)
+        synced = at
         for block in gathered.blocks():
-            at = disk.write(fd, [block], at)
+            at = disk.write(fd, block, at)
+            if at - synced >= SYNC_BYTES:
+                disk.sync(fd)
+                synced = at
     finally:
         os.close(fd)
     return Extent(gathered.first if extent is None else extent.first, gathered.end, at, False)
@@ -303,10 +367,13 @@ def append_entries(disk: Disk, path: Path, extent: Extent | None, gathered: Gath
 
 def finish_file(disk: Disk, layout: Layout, ledger_id: int, extent: Extent, seal: bool) -> Extent:
     """Make a ledger's file durable, with its footer if it is to be sealed."""
-    footer = footer_bytes(load_table(disk, layout, ledger_id, extent)) if seal else b""
+    footer = footer_bytes(usable_table(disk, layout, ledger_id, extent)) if seal else b""
     fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
     try:
         if footer:
+            if os.fstat(fd).st_size > extent.size:
+                # Left by a settling that was never finished; the footer is read from the end of the file.
+                disk.truncate(fd, extent.size)
             disk.write(fd, [footer], extent.size)
         disk.sync(fd)
     finally:

@@ -170,11 +170,10 @@ class MemoryStorage:
         dropped: list[Record] = []
         for ledger_id in sorted(state.ledger_ids()):
             needed_from = state.first_needed_entry(ledger_id)
-            managed = state.managed_ledger_of(ledger_id)
-            assert managed is not None, "only existing ledgers are asked for"
+            info = state.ledgers[ledger_id]
             assert needed_from is not None, "an existing ledger has an answer"
-            if needed_from > managed.ledgers[ledger_id].first_entry_id:
-                dropped.append(EntriesDropped(managed.topic_id, ledger_id, needed_from))
+            if needed_from > info.first_entry_id:
+                dropped.append(EntriesDropped(info.topic_id, ledger_id, needed_from))
         for record in dropped:
             state.apply(record)
         if dropped:

@@ -14,7 +14,7 @@ _SCATTERED: Final = 1 << 31
 
 class RunPlace(NamedTuple):
     """Where entries of a ledger stand: the first, one past the last, and segment, offset and length of the body of
-    their record. In a scattered record entries of other ledgers stand too."""
+    their record; a length of 0: they are lost. In a scattered record entries of other ledgers stand too."""
 
     first: int
     end: int
@@ -50,6 +50,17 @@ class LedgerRuns:
         segment, offset = place >> _OFFSET_BITS, place & _OFFSET_MASK
         return RunPlace(firsts[index], end, segment, offset, length & ~_SCATTERED, bool(length & _SCATTERED))
 
+    def fill_gap(self, first: int, segment: int, offset: int) -> None:
+        """Entries up to `first`, exclusive, are lost: a run of length 0 stands for them."""
+        if self.firsts and self.end < first:
+            self.add(self.end, first, segment, offset, 0)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """First and end of the runs that are there, rising."""
+        ends = [*self.firsts[1:], self.end]
+        columns = zip(self.firsts, ends, self.lengths, strict=True)
+        return [(first, end) for first, end, length in columns if length]
+
     def index_of(self, entry_id: int) -> int:
         """The index of the run that holds the entry, or of the first run after it; the count when it is at the end."""
         if entry_id >= self.end:
@@ -63,6 +74,12 @@ class LedgerRuns:
     def end_before(self, count: int) -> int:
         """One past the last entry of the leading runs."""
         return self.firsts[count] if count < len(self.firsts) else self.end
+
+    def move_from(self, place: int, by: int) -> None:
+        """Runs at a place (segment and offset in one number) or after it stand that much further on."""
+        places = self.places
+        for index in range(bisect_left(places, place), len(places)):
+            places[index] += by
 
     def drop_first(self, count: int) -> None:
         """Forget leading runs."""
@@ -84,6 +101,12 @@ class RunIndex:
             runs = self.ledgers[ledger_id] = LedgerRuns()
         runs.add(first, end, segment, offset, length)
 
+    def fill_gap(self, ledger_id: int, first: int, segment: int, offset: int) -> None:
+        """Entries between the ledger's last run and `first` are lost."""
+        runs = self.ledgers.get(ledger_id)
+        if runs is not None:
+            runs.fill_gap(first, segment, offset)
+
     def add_scattered(
         self, ledger_ids: Sequence[int], entry_ids: Sequence[int], segment: int, offset: int, length: int
     ) -> None:
@@ -99,6 +122,13 @@ class RunIndex:
             runs.places.append(place)
             runs.lengths.append(length)
             runs.end = entry_id + 1
+
+    def move_from(self, segment: int, offset: int, to_segment: int, to_offset: int) -> None:
+        """What stands at this place and after it was copied to another one, in a later segment."""
+        place = segment << _OFFSET_BITS | offset
+        by = (to_segment << _OFFSET_BITS | to_offset) - place
+        for runs in self.ledgers.values():
+            runs.move_from(place, by)
 
     def drop_ledger(self, ledger_id: int) -> None:
         """Forget a ledger."""

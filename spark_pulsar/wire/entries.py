@@ -27,6 +27,16 @@ _SIZE: Final = Struct(">I")
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _PUBLISH_TIME: Final = 3
 
+_HEAD_BYTES: Final = 10
+"""Magic, checksum and size before the metadata."""
+_NAME_TAG, _SEQUENCE_TAG, _TIME_TAG = 0x0A, 0x10, 0x18
+_MAX_SEQUENCE_BYTES: Final = 9
+_USUAL_BYTES: Final = 24
+"""More than the longest sequence id and publish time take."""
+_SIX_BYTES: Final = 0x008080808080
+_SIX_BYTES_MASK: Final = 0x808080808080
+"""Of a varint of six bytes, which times from 2004 to 2109 are: the flags that more follows."""
+
 
 class Checksum(Enum):
     """What the checksum of an entry says about its bytes."""
@@ -131,8 +141,28 @@ def metadata_of(buffer: bytes, start: int, end: int) -> MessageMetadata:
 def publish_time_of(buffer: bytes, start: int, end: int) -> int:
     """The publish time in ms of a stored entry, without reading the rest of it; CorruptMessage when it has none.
 
-    For what walks many entries: seeking by time, expiry.
+    For what walks many entries: seeking by time, expiry. Metadata as the official clients write them (producer name,
+    sequence id, publish time, in this order) take a short way.
     """
+    at = start + _HEAD_BYTES
+    if end - at > _USUAL_BYTES and buffer[start] == 0x0E and buffer[at] == _NAME_TAG and buffer[at + 1] < 0x80:
+        at += 2 + buffer[at + 1]
+        if end - at > _USUAL_BYTES and buffer[at] == _SEQUENCE_TAG:
+            at += 1
+            stop = at + _MAX_SEQUENCE_BYTES
+            while at < stop and buffer[at] & 0x80:
+                at += 1
+            if buffer[at + 1] == _TIME_TAG:
+                value = int.from_bytes(buffer[at + 2 : at + 8], "little")
+                if value & _SIX_BYTES_MASK == _SIX_BYTES:
+                    return (
+                        value & 0x7F
+                        | value >> 1 & 0x3F80
+                        | value >> 2 & 0x1FC000
+                        | value >> 3 & 0xFE00000
+                        | value >> 4 & 0x7F0000000
+                        | value >> 5 & 0x3F800000000
+                    )
     start = _skip_checksum(buffer, start, end)
     stop = _sized(buffer, start, end, "metadata")
     at = start + 4

@@ -25,77 +25,39 @@ from spark_pulsar.wire import varint
 from spark_pulsar.wire.checksum import crc32c_of
 from spark_pulsar.wire.frames import HEADER, Frame, FrameSplitter, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.send_runs import (
+    CHECKSUM_ABSENT,
+    CHECKSUM_WRONG,
+    CHUNK,
+    MARKER,
+    METADATA_MALFORMED,
+    PLAIN,
+    SHADOW,
+    TRANSACTION,
+    SendRun,
+)
 from spark_pulsar.wire.sweeps import STREAK, SendSweep, learn
 
-PLAIN: Final = 0
-"""A run of SENDs that are checked and have nothing special about them."""
-
-CHECKSUM_WRONG: Final = 1
-"""The CRC32C does not match the bytes: refuse with ChecksumError."""
-
-CHECKSUM_ABSENT: Final = 2
-"""No 0x0e01 block. Deliverable, but the Go client discards such entries (wire-protocol 1.2)."""
-
-METADATA_MALFORMED: Final = 4
-"""The metadata size does not fit into the entry."""
-
-CHUNK: Final = 8
-"""is_chunk: a piece of a large message."""
-
-TRANSACTION: Final = 16
-"""Transaction ids are present; `SendRun.transaction` has them."""
-
-MARKER: Final = 32
-"""A broker's internal marker, which no client may send."""
-
-SHADOW: Final = 64
-"""The SEND carries a message_id, as only the replicator of a shadow topic does."""
+__all__ = [
+    "CHECKSUM_ABSENT",
+    "CHECKSUM_WRONG",
+    "CHUNK",
+    "MARKER",
+    "METADATA_MALFORMED",
+    "PLAIN",
+    "SHADOW",
+    "TRANSACTION",
+    "Item",
+    "RunSplitter",
+    "SendRun",
+    "send_run",
+]
 
 _SEND_START: Final = b"\x08\x06\x32"
 _MAGIC: Final = 0x0E01
 _MAGIC_BYTES: Final = b"\x0e\x01"
 _SIZE: Final = Struct(">I")
 _ENTRY: Final = Struct(">HII")
-
-
-class SendRun:
-    """Consecutive SENDs of one producer in one buffer; index i of every list is the i-th of them.
-
-    `buffer[starts[i]:ends[i]]` is an entry as it is stored and delivered: from 0x0e01 (from metadataSize when the
-    checksum is absent) to the end of its frame. `message_counts` are at least 1. `highest_sequence_ids` is None when
-    no SEND has one. `flags` holds for every entry; a run that is not PLAIN or CHUNK has one entry.
-    """
-
-    __slots__ = (
-        "buffer",
-        "ends",
-        "flags",
-        "highest_sequence_ids",
-        "message_counts",
-        "producer_id",
-        "sequence_ids",
-        "starts",
-        "transaction",
-    )
-
-    def __init__(
-        self, producer_id: int, buffer: bytes, sequence_id: int, message_count: int, start: int, end: int
-    ) -> None:
-        self.producer_id = producer_id
-        self.buffer = buffer
-        self.sequence_ids = [sequence_id]
-        self.message_counts = [message_count]
-        self.starts = [start]
-        self.ends = [end]
-        self.flags = PLAIN
-        self.highest_sequence_ids: list[int] | None = None
-        self.transaction: tuple[int, int] | None = None
-
-    def __len__(self) -> int:
-        return len(self.ends)
-
-    def __repr__(self) -> str:
-        return f"SendRun(producer_id={self.producer_id}, entries={len(self)}, flags={self.flags})"
 
 
 Item = Frame | SendRun | SendSweep

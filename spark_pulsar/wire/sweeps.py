@@ -20,7 +20,7 @@ from google_crc32c import value as checksum_of
 from spark_pulsar.wire.frames import HEADER
 
 if TYPE_CHECKING:
-    from spark_pulsar.wire.sends import SendRun
+    from spark_pulsar.wire.send_runs import SendRun
 
 STREAK: Final = 8
 """So many SENDs of one producer in a row are better off in a run of their own."""

@@ -21,6 +21,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -28,7 +29,8 @@ from types import FrameType
 VERSION = "4.0.8"
 HERE = Path(__file__).resolve().parent
 CLASS_PATH_FILE = Path.home() / ".cache" / "apache-pulsar" / f"{VERSION}.classpath"
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 150.0
+ANSWER_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 30.0
 LOG_LINES_SHOWN = 40
 
@@ -42,6 +44,8 @@ _OPENED_PACKAGES = (
     "java.management/sun.management",
     "jdk.management/com.sun.management.internal",
 )
+_SIDES = ("Bookie", "Client")
+_METADATA_DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
 
 
 class CannotStart(Exception):
@@ -49,27 +53,36 @@ class CannotStart(Exception):
 
 
 def class_path() -> str:
-    """The jars of Apache Pulsar, colon-separated; resolved from Maven Central once, then remembered.
+    """The jars of Apache Pulsar, colon-separated; resolved from Maven Central once (about 270 MB), then remembered.
 
     Raises:
         CannotStart: Maven is needed and missing, or failed.
     """
-    if CLASS_PATH_FILE.exists():
-        remembered = CLASS_PATH_FILE.read_text().strip()
+    return resolved_class_path(f"Apache Pulsar {VERSION} (about 270 MB)", HERE / "pom.xml", CLASS_PATH_FILE)
+
+
+def resolved_class_path(what: str, pom: Path, remembered_in: Path) -> str:
+    """The jars that `pom` depends on, colon-separated; resolved from Maven Central once, then remembered in a file.
+
+    Raises:
+        CannotStart: Maven is needed and missing, or failed.
+    """
+    if remembered_in.exists():
+        remembered = remembered_in.read_text().strip()
         if remembered and all(Path(jar).exists() for jar in remembered.split(":")):
             return remembered
     if shutil.which("mvn") is None:
-        raise CannotStart("Apache Pulsar is resolved by Maven, which is missing: apt-get install -y maven")
-    CLASS_PATH_FILE.parent.mkdir(parents=True, exist_ok=True)
-    print(f"resolving Apache Pulsar {VERSION} from Maven Central, once (about 270 MB) ...", file=sys.stderr, flush=True)
-    fresh = CLASS_PATH_FILE.with_suffix(f".{os.getpid()}")
+        raise CannotStart(f"{what} is resolved by Maven, which is missing: apt-get install -y maven")
+    remembered_in.parent.mkdir(parents=True, exist_ok=True)
+    print(f"resolving {what} from Maven Central, once ...", file=sys.stderr, flush=True)
+    fresh = remembered_in.with_suffix(f".{os.getpid()}")
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
-    command = ["mvn", "--quiet", "--batch-mode", "--file", str(HERE / "pom.xml"), goal, f"-Dmdep.outputFile={fresh}"]
+    command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), goal, f"-Dmdep.outputFile={fresh}"]
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode != 0:
-        raise CannotStart(f"Maven could not resolve Apache Pulsar (status {done.returncode}); its message is above")
-    fresh.replace(CLASS_PATH_FILE)
-    return CLASS_PATH_FILE.read_text().strip()
+        raise CannotStart(f"Maven could not resolve {what} (status {done.returncode}); its message is above")
+    fresh.replace(remembered_in)
+    return remembered_in.read_text().strip()
 
 
 def free_ports(count: int) -> list[int]:
@@ -112,7 +125,7 @@ class ApachePulsar:
         return self.data_dir / "pulsar.log"
 
     def start(self) -> None:
-        """Run Pulsar and return when it answers lookups.
+        """Run Pulsar and return when it owns its namespace and stores and reads messages.
 
         Raises:
             CannotStart: Java is missing, or Pulsar ended early or took too long (with the end of its log).
@@ -123,7 +136,12 @@ class ApachePulsar:
         conf_path = self.data_dir / "standalone.conf"
         lines = [(HERE / "standalone.conf").read_text(), *(f"{key}={value}" for key, value in self._conf.items())]
         conf_path.write_text("\n".join(lines) + "\n")
+        # Java unpacks 13 MB of native libraries at every start, and a killed process leaves them.
+        shutil.rmtree(self._scratch_dir, ignore_errors=True)
+        self._scratch_dir.mkdir()
         command = self._command(conf_path)
+        if self._metadata_dir.exists():
+            self._forget_bookie()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.data_dir, start_new_session=True
@@ -159,30 +177,67 @@ class ApachePulsar:
         """Block until Pulsar ends; its exit status."""
         return self._process.wait() if self._process else 0
 
+    @property
+    def _metadata_dir(self) -> Path:
+        return self.data_dir / "metadata"
+
+    @property
+    def _bookkeeper_dir(self) -> Path:
+        return self.data_dir / "bookkeeper"
+
+    @property
+    def _scratch_dir(self) -> Path:
+        return self.data_dir / "tmp"
+
+    def _java(self, *options: str) -> list[str]:
+        common = [f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}", f"-Djava.io.tmpdir={self._scratch_dir}"]
+        return ["java", *options, *common, "-classpath", class_path()]
+
+    def _forget_bookie(self) -> None:
+        """Remove the registration of a bookie that was killed.
+
+        A starting bookie that finds one replaces it, and takes the notice of that deletion, should it come late, for
+        the loss of its new registration: it replaces that one, too, which is noticed again, and so on for ever (as in
+        https://github.com/apache/pulsar/issues/17759). Under such a broker hardly any topic can be loaded. Listing the
+        bookies from a process of its own is enough: whoever lists them drops the entries of earlier processes.
+        """
+        conf_path = self.data_dir / "bookie.conf"
+        directories = [f"{kind}Directories={self._bookkeeper_dir}" for kind in ("ledger", "journal")]
+        lines = [f"metadataServiceUri=metadata-store:rocksdb://{self._metadata_dir}", *directories]
+        conf_path.write_text("\n".join(lines) + "\n")
+        drivers = [f"-Dbookkeeper.metadata.{one.lower()}.drivers={_METADATA_DRIVERS}{one}Driver" for one in _SIDES]
+        command = self._java("-Xmx256m", "-XX:TieredStopAtLevel=1", *drivers)
+        command += ["org.apache.bookkeeper.bookie.BookieShell", "-conf", str(conf_path), "listbookies", "-rw"]
+        with self.log_path.open("ab") as log:
+            # Its status says whether there are bookies: there are none.
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.data_dir, check=False)
+
     def _command(self, conf_path: Path) -> list[str]:
         jvm = ["-Xms768m", "-Xmx1g", "-XX:MaxDirectMemorySize=2g", "-Dio.netty.tryReflectionSetAccessible=true"]
-        jvm += [f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"]
         jvm += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
         # No functions worker, no stream storage: the broker, the bookie and the metadata store are what is judged.
         pulsar = ["--config", str(conf_path), "--no-functions-worker", "--no-stream-storage"]
-        pulsar += ["--bookkeeper-dir", str(self.data_dir / "bookkeeper"), "--bookkeeper-port", str(self._bookie_port)]
-        pulsar += ["--metadata-dir", str(self.data_dir / "metadata")]
-        return ["java", *jvm, "-classpath", class_path(), "org.apache.pulsar.PulsarStandaloneStarter", *pulsar]
+        pulsar += ["--bookkeeper-dir", str(self._bookkeeper_dir), "--bookkeeper-port", str(self._bookie_port)]
+        pulsar += ["--metadata-dir", str(self._metadata_dir)]
+        return [*self._java(*jvm), "org.apache.pulsar.PulsarStandaloneStarter", *pulsar]
 
     def _wait_until_ready(self) -> None:
-        # Served by a broker that owns its namespace, so that no client is told "not ready" any more.
-        url = f"{self.admin_url}/lookup/v2/topic/persistent/public/default/ready"
+        # The lookup makes the broker own its namespace, so that no client is told "not ready" any more; the health
+        # check loads a topic, stores a message and reads it back.
+        steps = deque(["/lookup/v2/topic/persistent/public/default/ready", "/admin/v2/brokers/health"])
         deadline = time.monotonic() + START_TIMEOUT_S
         pause = threading.Event()
         process = self._process
-        while process is not None and process.poll() is None and time.monotonic() < deadline:
+        while steps and process is not None and process.poll() is None and time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(url, timeout=2) as answer:
+                with urllib.request.urlopen(self.admin_url + steps[0], timeout=ANSWER_TIMEOUT_S) as answer:
                     answer.read()
             except OSError:
                 pause.wait(0.1)
             else:
-                return
+                steps.popleft()
+        if not steps:
+            return
         self.kill()
         tail = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
         raise CannotStart(f"Apache Pulsar did not get ready; the end of {self.log_path}:\n{tail}")

@@ -82,7 +82,12 @@ def test_a_non_persistent_topic_is_refused(broker: Broker) -> None:
 
 @pytest.mark.ours_only(NOT_YET)
 @pytest.mark.parametrize(
-    "path", ["/admin/v2/tenants", "/admin/v2/persistent/public/default/t/stats", "/admin/v2/clusters"]
+    "path",
+    [
+        "/admin/v2/schemas/public/default/t/schema",
+        "/admin/v2/namespaces/public/default/dispatchRate",
+        "/admin/v2/namespaces/public/default/permissions",
+    ],
 )
 def test_a_rest_call_that_is_not_offered_says_so(broker: Broker, path: str) -> None:
     status, answer = broker.rest("GET", path)

@@ -28,7 +28,7 @@ def _ids(blocks: Iterable[EntryBlock]) -> list[tuple[int, int]]:
 
 def _keep(own_broker: Broker, topic: str) -> None:
     """A subscription holds the messages: Apache Pulsar may trim a closed ledger that nobody needs."""
-    own_broker.client(operation_timeout_seconds=30).subscribe(topic, "keep").close()
+    own_broker.client(operation_timeout_seconds=60).subscribe(topic, "keep").close()
 
 
 def test_reading_goes_on_over_a_restart(own_broker: Broker) -> None:
@@ -84,7 +84,7 @@ def test_a_cursor_moves_over_the_end_of_a_ledger(own_broker: Broker) -> None:
         _publish(client, topic, [b"after"])
         end = client.end_positions([topic])[topic]
         client.advance_cursors({topic: MessageId(end.ledger_id, 0)}, "s")
-        consumer = own_broker.client(operation_timeout_seconds=30).subscribe(topic, "s")
+        consumer = own_broker.client(operation_timeout_seconds=60).subscribe(topic, "s")
         assert consumer.receive(30_000).data() == b"after"
         consumer.close()
         client.advance_cursors({topic: end}, "s")

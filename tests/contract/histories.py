@@ -6,19 +6,26 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
+from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import damage_records
+from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger.activity_records import CursorIdle
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.model.ids import EARLIEST
 
 
 def picture(state: DurableState) -> dict[str, Any]:
     """Everything durable of a state, in plain values that do not change with it."""
-    return deepcopy(_picture(state))
+    return deepcopy(shared_picture(state))
 
 
-def _picture(state: DurableState) -> dict[str, Any]:
+def shared_picture(state: DurableState) -> dict[str, Any]:
+    """The same, not copied: for comparing at once."""
     return {
         "topics": {
             topic.name: {
@@ -41,6 +48,9 @@ def _picture(state: DurableState) -> dict[str, Any]:
                     )
                     for info in topic.ledger.ledgers.values()
                 ],
+                "sequences": topic.sequences,
+                "compaction": repr(topic.compaction),
+                "damages": topic.damages,
                 "cursors": {
                     cursor.name: {
                         "id": cursor.cursor_id,
@@ -50,6 +60,7 @@ def _picture(state: DurableState) -> dict[str, Any]:
                         "redelivered": cursor.redelivered,
                         "properties": cursor.properties,
                         "created": cursor.created_ms,
+                        "idle since": cursor.idle_since_ms,
                         "backlog": cursor.backlog(),
                     }
                     for cursor in topic.cursors.values()
@@ -59,6 +70,7 @@ def _picture(state: DurableState) -> dict[str, Any]:
         },
         "partitioned": {topic.name: (topic.partitions, topic.properties) for topic in state.partitioned.values()},
         "namespaces": dict(state.namespaces),
+        "documents": state.documents,
         "counters": dict(state.counters),
     }
 
@@ -66,11 +78,13 @@ def _picture(state: DurableState) -> dict[str, Any]:
 class History:
     """Makes random valid records for a state and applies them; remembers every entry it appended.
 
-    `entries[ledger_id]` is the list of the entries' bytes; entry contents are unique.
+    `entries[ledger_id]` is the list of the entries' bytes; entry contents are unique. With `losing`, entries are
+    declared lost that a storage would still have.
     """
 
-    def __init__(self, state: DurableState, seed: int) -> None:
+    def __init__(self, state: DurableState, seed: int, *, losing: bool = False) -> None:
         self.state = state
+        self._losing = losing
         self.random = Random(seed)
         self.entries: dict[int, list[bytes]] = {}
         self.counts: dict[int, list[int]] = {}
@@ -92,6 +106,8 @@ class History:
         if not topics or self.random.random() < 0.03:
             return [self._topic_created()]
         topic = self.random.choice(topics)
+        if self.random.random() < 0.06:
+            return [self._compaction(topic.topic_id)]
         choice = self.random.random()
         if choice < 0.45:
             return self._appended(topic.topic_id)
@@ -116,7 +132,14 @@ class History:
             return self.state.records_to_open_ledger(topic_id, self._now_ms)
         if self.random.random() < 0.3:
             return [self._scattered()]
-        return [r.EntriesAppended(self._run(current.ledger_id, current.entries))]
+        appended = r.EntriesAppended(self._run(current.ledger_id, current.entries))
+        return [appended, self._sequences(topic_id)] if self.random.random() < 0.3 else [appended]
+
+    def _sequences(self, topic_id: int) -> r.Record:
+        known = [topic_id, *self.state.topics]
+        topics = [self.random.choice(known) for _ in range(self.random.choice((1, 1, 3)))]
+        names = [self.random.choice(("p", "q-ü", "")) for _ in topics]
+        return sr.SequencesReached(topics, names, [self.random.choice((0, 7, -1, 2**63 - 1)) for _ in topics])
 
     def _scattered(self) -> r.Record:
         """Entries of several topics in turn, some of them twice."""
@@ -193,6 +216,8 @@ class History:
             return [cr.CursorRedelivered(cursor_id, ranges)]
         if choice < 0.94:
             return [cr.CursorReset(cursor_id, ledger_id, first - 1)]
+        if choice < 0.955:
+            return [CursorIdle(cursor_id, self.random.choice((-1, self._now_ms)))]
         if choice < 0.97:
             return [cr.CursorPropertiesSet(cursor_id, {self._name(): ""})]
         return [cr.CursorDeleted(cursor_id)]
@@ -202,7 +227,7 @@ class History:
         gone = topic.ledger.trimmable(topic.slowest_mark_delete())
         if gone:
             return [r.LedgersTrimmed(topic_id, gone)]
-        choice = self.random.randrange(6)
+        choice = self.random.randrange(8)
         if choice == 0 and len(self.state.topics) > 3:
             return self.state.records_to_delete_topic(topic_id)
         if choice == 1:
@@ -213,4 +238,35 @@ class History:
             return [r.PartitionedTopicDeleted(next(iter(self.state.partitioned)))]
         if choice == 4:
             return [r.NamespaceSet(self._name(), '{"ttl": 3}')]
+        if choice == 5:
+            return [self._document()]
+        if choice == 6 and self.random.random() < 0.5:
+            return [sr.SequencesForgotten(topic_id, self.random.choice(((), ("p",), ("q-ü", "unknown"))))]
+        if choice == 7:
+            lost = (self._range(topic_id) if self._losing else None) or (-1, 0, 0)
+            found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
+            return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
         return [r.CounterSet("names", self._names)]
+
+    def _compaction(self, topic_id: int) -> r.Record:
+        topic, ledger_id = self.state.topics[topic_id], self.state.next_ledger_id
+        compaction, horizon = topic.compaction, topic.ledger.advance(EARLIEST, self.random.randrange(50))
+        if compaction is None:
+            return kr.CompactionPrepared(topic_id, *horizon)
+        info = compaction.writing
+        if info is None:
+            return kr.CompactionBegun(topic_id, ledger_id, self._now_ms)
+        choice = self.random.randrange(4)
+        if choice == 0:
+            return kr.CompactionAbandoned(topic_id)
+        if choice == 1:
+            index, last = (1, 2, 0, 1, 3, 40), (2, 5, -1)
+            return kr.CompactionFinished(topic_id, info.ledger_id, *horizon, self._now_ms, 7, last, index)
+        return r.EntriesAppended(self._run(info.ledger_id, info.entries))
+
+    def _document(self) -> r.Record:
+        kind = self.random.choice(dr.KINDS)
+        known = list(self.state.documents[kind])
+        if known and self.random.random() < 0.4:
+            return dr.DocumentDeleted(kind, self.random.choice(known))
+        return dr.DocumentSet(kind, self._name(), '{"ü": 1}')

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from spark_pulsar.storage.check import Severity, check
 from spark_pulsar.storage.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from tests.contract.histories import picture
-from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+from tests.contract.storages import SMALL_SEGMENT_BYTES, FailingDisk, FileWorld
 from tests.eventually import eventually
 
 TOPIC = "persistent://public/default/t"
@@ -54,11 +54,18 @@ class FullDisk(Disk):
         super().preallocate(fd, size)
 
 
-def test_a_full_disk_fails_the_storage_and_loses_nothing(tmp_path: Path) -> None:
+def test_on_a_full_disk_what_was_submitted_waits_for_space(tmp_path: Path) -> None:
     # covers DUR-10
     failures: list[StorageFailed] = []
+    space: list[tuple[str, bool]] = []
     disk = FullDisk()
-    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append)
+    storage, state = FileStorage.open(
+        tmp_path,
+        disk=disk,
+        segment_bytes=SMALL_SEGMENT_BYTES,
+        on_failed=failures.append,
+        on_short=lambda reason, is_stalled: space.append((reason, is_stalled)),
+    )
     confirmed: list[int] = []
 
     def submit(number: int, *records: Record) -> None:
@@ -66,22 +73,88 @@ def test_a_full_disk_fails_the_storage_and_loses_nothing(tmp_path: Path) -> None
             state.apply(record)
         storage.submit(records, lambda _: confirmed.append(number))
 
-    submit(-1, TopicCreated(1, TOPIC, 1, {}))
+    def append(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            submit(number, EntriesAppended(run_of(1, number, [entry(1, number)])))
+
+    submit(-2, TopicCreated(1, TOPIC, 1, {}))
     submit(-1, *state.records_to_open_ledger(1, 2))
     eventually(lambda: len(confirmed) == 2)
     disk.full = True
-    with suppress(StorageFailed):
-        for number in range(1000):
-            submit(number, EntriesAppended(run_of(1, number, [entry(1, number)])))
-    eventually(lambda: failures)
-    assert "No space left" in str(failures[0])
+    append(0, 15)
+    # There is room in the segment yet when the shortage is noticed, for whatever frees space.
+    eventually(lambda: space)
+    assert "No space left" in space[0][0]
+    assert not space[0][1]
+    eventually(lambda: confirmed[-1] == 14)
+    append(15, 100)
+    eventually(lambda: space[-1][1])
+    before = len(confirmed)
+    assert before < 117
+    assert storage.read(1, 0, 1000, 1 << 20)[0].entry(0) == entry(1, 0)
+    disk.full = False
+    eventually(lambda: len(confirmed) == 117)
+    assert confirmed == sorted(confirmed)
+    eventually(lambda: space[-1] == ("", False))
+    assert failures == []
     storage.close(state)
     assert [finding for finding in check(tmp_path) if finding.severity is Severity.ERROR] == []
-    disk.full = False
     storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
-    assert state.ledgers[1].entries > confirmed[-1]
+    assert state.ledgers[1].entries == 115
     assert [path.name for path in (tmp_path / "journal").iterdir() if path.stat().st_size < SMALL_SEGMENT_BYTES] == []
     storage.close(state)
+
+
+def test_closing_on_a_full_disk_does_not_wait_for_space(tmp_path: Path) -> None:
+    failures: list[StorageFailed] = []
+    disk = FullDisk()
+    world = FileWorld(tmp_path)
+    make_topic(world)
+    world.close()
+    storage, state = FileStorage.open(
+        world.data_dir, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append
+    )
+    for record in state.records_to_open_ledger(1, 3):
+        state.apply(record)
+        storage.submit([record])
+    disk.full = True
+    for number in range(100):
+        record = EntriesAppended(run_of(2, number, [entry(2, number)]))
+        state.apply(record)
+        storage.submit([record])
+    storage.close(state)
+    assert len(failures) <= 1
+    assert [finding for finding in check(world.data_dir) if finding.severity is Severity.ERROR] == []
+
+
+@pytest.mark.parametrize("step", ["write_durably", "rename", "sync_directory"])
+def test_a_segment_that_could_not_be_begun_leaves_nothing_behind(tmp_path: Path, step: str) -> None:
+    """No permission for a while, at any step of it."""
+    disk = Forbidding()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
+    confirmed: list[int] = []
+    disk.forbidden, disk.left = step, 3
+    record = TopicCreated(1, TOPIC, 1, {})
+    state.apply(record)
+    storage.submit([record], confirmed.append)
+    eventually(lambda: confirmed)
+    assert disk.left == 0
+    assert len(list((tmp_path / "journal").glob("0*"))) == 1
+    storage.close(state)
+    assert check(tmp_path) == []
+
+
+class Forbidding(Disk):
+    """Refuses one operation as often as `left` says."""
+
+    forbidden = ""
+    left = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == object.__getattribute__(self, "forbidden") and self.left > 0:
+            self.left -= 1
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return super().__getattribute__(name)
 
 
 def test_after_a_failed_sync_nothing_is_written_any_more(tmp_path: Path) -> None:
@@ -99,6 +172,95 @@ def test_after_a_failed_sync_nothing_is_written_any_more(tmp_path: Path) -> None
     world.close()
     assert world.disk.durable_writes == before
     assert len(world.failures) == 1
+
+
+class LyingDisk(FailingDisk):
+    """A durable write fails after the system took the bytes: they can be read, and are gone after power loss."""
+
+    def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        end = Disk.write_durably(self, fd, buffers, offset)
+        if self.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return end
+
+
+def test_a_group_whose_sync_failed_is_written_again_elsewhere(tmp_path: Path) -> None:
+    # covers DUR-10: syncing the same pages once more would succeed, and prove nothing
+    failures: list[StorageFailed] = []
+    disk = LyingDisk()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append)
+
+    def submit(*records: Record) -> None:
+        done: list[int] = []
+        for record in records:
+            state.apply(record)
+        storage.submit(records, done.append)
+        eventually(lambda: done or failures)
+
+    submit(TopicCreated(1, TOPIC, 1, {}))
+    submit(*state.records_to_open_ledger(1, 2))
+    for number in range(3):
+        submit(EntriesAppended(run_of(1, number, [entry(1, number)])))
+    disk.failing = True
+    submit(EntriesAppended(run_of(1, 3, [entry(1, 3)])))
+    assert failures
+    [old] = storage._segments.live.values()
+    path, end = old.path, old.write_at
+    storage.close()
+    disk.failing = False
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert state.ledgers[1].entries == 4
+    assert storage.read(1, 3, 1, 1)[0].entry(3) == entry(1, 3)
+    record = state.records_to_open_ledger(1, 3)
+    for each in record:
+        state.apply(each)
+    done: list[int] = []
+    storage.submit(record, done.append)
+    eventually(lambda: done)
+    # Now the power goes: what was never synced is gone.
+    copy = tmp_path.with_name("after-power-loss")
+    shutil.copytree(tmp_path, copy, ignore=shutil.ignore_patterns("*-shm"))
+    with (copy / "journal" / path.name).open("r+b") as file:
+        file.seek(end)
+        file.write(bytes(SMALL_SEGMENT_BYTES - end))
+    storage.close()
+    assert [finding for finding in check(copy) if finding.severity is Severity.ERROR] == []
+    storage, state = FileStorage.open(copy, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert [storage.read(1, number, 1, 1)[0].entry(number) for number in range(4)] == [entry(1, n) for n in range(4)]
+    assert len(state.ledgers) == 2
+    storage.close()
+
+
+class FailingCommit(Disk):
+    """The next commit is done, and then fails: nobody can know that."""
+
+    failing = False
+
+    def commit(self, database: sqlite3.Connection) -> None:
+        super().commit(database)
+        if self.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_after_a_commit_that_may_have_happened_nothing_is_built_on_it(tmp_path: Path) -> None:
+    failures: list[StorageFailed] = []
+    world = FileWorld(tmp_path)
+    make_topic(world)
+    append(world, 60)
+    world.kill()
+    world.dispose()
+    disk = FailingCommit()
+    storage, state = FileStorage.open(
+        world.data_dir, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append
+    )
+    disk.failing = True
+    storage.checkpoint(state)
+    eventually(lambda: failures)
+    with pytest.raises(StorageFailed):
+        storage.submit(state.records_to_open_ledger(1, 3))
+    storage.close()
+    disk.failing = False
+    expect(world.data_dir, [picture(state)], {1: range(60)})
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,27 +151,54 @@ def test_a_flipped_bit_in_the_journal_is_found(recorded: Recorded, tmp_path: Pat
             assert storage.report.torn_at == f"journal/{path.name}:{ends[-2]}"
             assert entry_count(state) == len(recorded.entries) - 1
         return
-    with pytest.raises(StorageDamaged, match="spark-pulsar check") as raised:
-        FileStorage.open(layout.root)
-    assert raised.value.file == f"journal/{path.name}"
     offsets = [0] if bit // 8 < SEGMENT_HEADER_BYTES else [SEGMENT_HEADER_BYTES, *ends]
     expected = max(offset for offset in offsets if offset <= bit // 8)
-    assert raised.value.offset == expected
-    errors = [finding for finding in check(layout.root) if finding.severity is Severity.ERROR]
-    assert [(finding.file, finding.offset) for finding in errors] == [(f"journal/{path.name}", expected)]
-    # Opening was refused, and changed nothing: putting the bit right makes it open.
-    flip(path, bit)
-    for _, state in opened(layout.root):
-        assert entry_count(state) == len(recorded.entries)
+    lost = lost_entries(layout.root, recorded, (f"journal/{path.name}", expected))
+    # Groups 1 and 2 make topic and ledger: without them nothing is known of the entries. Each one after that appends
+    # an entry.
+    group = offsets.index(expected) if expected else -1
+    assert lost in (({group - 2}, set()) if group > 1 or group < 0 else (set(), set(range(len(recorded.entries)))))
+    assert group >= 0 or not lost
+
+
+def lost_entries(root: Path, recorded: Recorded, place: tuple[str, int]) -> set[int]:
+    """Which entries cannot be read. `check` names the place; the topic is read-only if anything of it may be missing;
+    what is not lost is what was written."""
+    errors = [finding for finding in check(root) if finding.severity is Severity.ERROR]
+    assert place in [(finding.file, finding.offset) for finding in errors]
+    lost = set()
+    for storage, state in opened(root):
+        topic = state.topics.get(1)
+        if topic is None or 1 not in topic.ledger.ledgers:
+            return set(range(len(recorded.entries)))
+        known = topic.ledger.ledgers[1].entries
+        lost = set(range(known, len(recorded.entries)))
+        for entry_id, entry in enumerate(recorded.entries[:known]):
+            try:
+                runs = storage.read(1, entry_id, 1, 1)
+            except StorageDamaged:
+                lost.add(entry_id)
+            else:
+                assert runs
+                assert runs[0].entry(entry_id) == entry
+        assert not lost or topic.damage is not None
+        assert all(any(damage.holds(1, entry_id) for damage in topic.damages) for entry_id in lost if entry_id < known)
+        assert any("is read-only" in finding.text for finding in errors) == (topic.damage is not None)
+    for _, state in opened(root):
+        known = [] if 1 not in state.topics else state.topics[1].damages
+        assert len(known) == len(set(known)), "found again, noted again"
+    return lost
 
 
 def test_after_a_clean_close_the_last_group_is_known(recorded: Recorded, tmp_path: Path) -> None:
     layout = recorded.copy(tmp_path / "copy")
     for _ in opened(layout.root):
         pass
-    flip(layout.segment(1), recorded.ends[1][-1] * 8 - 1)
-    with pytest.raises(StorageDamaged, match="was durable"):
-        FileStorage.open(layout.root)
+    # Opening wrote it again, to a segment of its own.
+    newest = layout.segment(max(layout.segments()))
+    flip(newest, (SEGMENT_HEADER_BYTES + recorded.ends[1][-1] - recorded.ends[1][-2]) * 8 - 1)
+    place = (f"journal/{newest.name}", SEGMENT_HEADER_BYTES)
+    assert lost_entries(layout.root, recorded, place) == {len(recorded.entries) - 1}
 
 
 @pytest.fixture(scope="module")
@@ -187,27 +214,29 @@ def test_damage_in_a_segment_before_the_last_is_found(several: Recorded, tmp_pat
         # Its last group: only the next segment tells that it was there.
         layout = several.copy(tmp_path / "copy")
         flip(layout.segment(number), several.ends[number][-1] * 8 - 1)
-        with pytest.raises(StorageDamaged) as raised:
-            FileStorage.open(layout.root)
-        assert raised.value.file == f"journal/{layout.segment(number).name}"
-        assert raised.value.offset == several.ends[number][-2]
+        place = (f"journal/{layout.segment(number).name}", several.ends[number][-2])
+        assert len(lost_entries(layout.root, several, place)) == 1
 
 
 def test_a_missing_segment_is_noticed(several: Recorded, tmp_path: Path) -> None:
-    for number in list(several.layout.segments())[:-1]:
+    numbers = list(several.layout.segments())
+    for before, number, after in zip([0, *numbers], numbers, numbers[1:], strict=False):
         layout = several.copy(tmp_path / "copy")
         layout.segment(number).unlink()
-        with pytest.raises(StorageDamaged, match=r"is missing|is needed"):
-            FileStorage.open(layout.root)
-        assert any(finding.severity is Severity.ERROR for finding in check(layout.root))
+        name, offset = layout.segment(after).name, 0
+        if before:
+            name, offset = layout.segment(before).name, several.ends[before][-1]
+        lost = lost_entries(layout.root, several, (f"journal/{name}", offset))
+        gone = len(several.ends[number]) - (2 if number == 1 else 0)
+        # Without the first one nothing is known of the topic itself.
+        assert len(lost) == (len(several.entries) if number == 1 else gone)
 
 
 def test_a_damaged_segment_header_is_found(several: Recorded, tmp_path: Path) -> None:
     for number in several.layout.segments():
         layout = several.copy(tmp_path / "copy")
         flip(layout.segment(number), 77)
-        with pytest.raises(StorageDamaged, match="header is damaged"):
-            FileStorage.open(layout.root)
+        assert lost_entries(layout.root, several, (f"journal/{layout.segment(number).name}", 0)) == set()
 
 
 def test_killed_while_a_segment_was_begun(several: Recorded, tmp_path: Path) -> None:
@@ -237,8 +266,16 @@ def test_a_segment_cut_short_is_damage(several: Recorded, tmp_path: Path) -> Non
             layout = several.copy(tmp_path / "copy")
             with layout.segment(number).open("r+b") as file:
                 file.truncate(size)
-            with pytest.raises(StorageDamaged, match=layout.segment(number).name):
-                FileStorage.open(layout.root)
+            name = f"journal/{layout.segment(number).name}"
+            place = (name, 0) if size < SEGMENT_HEADER_BYTES else (name, size)
+            lost = lost_entries(layout.root, several, place)
+            is_last = number == max(layout.segments())
+            kept = sum(end <= size for end in several.ends[number])
+            gone = len(several.ends[number]) - kept
+            if number > 1 and not is_last:
+                assert len(lost) == gone
+            elif is_last and kept == 0:
+                assert lost in (set(), set(range(len(several.entries) - gone, len(several.entries))))
 
 
 def test_groups_of_a_recycled_segments_earlier_life_are_never_replayed(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_pulsar.ledger import cursor, cursor_rows
 from spark_pulsar.ledger.record_types import decode_record
 from spark_pulsar.ledger.records import Record
 from spark_pulsar.ledger.snapshot import TABLES, load_rows, take_dirty_rows
@@ -37,10 +39,19 @@ def decoded(records: list[Record]) -> list[Record]:
     return [decode_record(kind, version, payload, at, end) for kind, version, at, end in records_of(payload)]
 
 
+@pytest.mark.parametrize("block_shift", [2, 12], ids=["blocks of 4", "blocks of 4,096"])
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), moments=st.lists(st.integers(1, 20), min_size=1, max_size=8))
-def test_rows_and_replay_equal_the_live_state(seed: int, moments: list[int]) -> None:
-    history = History(DurableState(), seed)
+def test_rows_and_replay_equal_the_live_state(block_shift: int, seed: int, moments: list[int]) -> None:
+    # covers CUR-1, CUR-3, CUR-5, CUR-6: nothing that a cursor keeps is missing in its rows
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cursor, "BLOCK_SHIFT", block_shift)
+        patch.setattr(cursor_rows, "BLOCK_SHIFT", block_shift)
+        _rows_and_replay(seed, moments)
+
+
+def _rows_and_replay(seed: int, moments: list[int]) -> None:
+    history = History(DurableState(), seed, losing=True)
     tables = Tables()
     after: list[Record] = []
     for moment in moments:

@@ -7,9 +7,18 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from spark_pulsar.model import intervals
 from spark_pulsar.model.ranges import RangeSet
+
+
+@pytest.fixture(params=[4, 1_024], ids=["small chunks", "large chunks"], autouse=True)
+def chunk_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small chunks they split and join all the time."""
+    monkeypatch.setattr(intervals, "MAX_CHUNK", request.param)
+    monkeypatch.setattr(intervals, "MIN_CHUNK", min(intervals.MIN_CHUNK, request.param // 2))
+
 
 LEDGERS = st.integers(0, 3)
 ENTRIES = st.integers(0, 40)
@@ -42,6 +51,28 @@ class AgainstPlainSet(RuleBasedStateMachine):
     def append(self, ledger: int, length: int, gap: int) -> None:
         first = max((entry for at, entry in self.entries if at == ledger), default=0) + gap
         self.add(ledger, first, length)
+
+    @rule(ledger=LEDGERS, first=ENTRIES, length=st.integers(1, 12))
+    def join(self, ledger: int, first: int, length: int) -> None:
+        before = {(at, start): end for at, start, end in naive_ranges(self.entries)}
+        changed: set[tuple[int, int]] = set()
+        self.ranges.join([(ledger, first, first + length)], 2, changed)
+        self.entries |= {(ledger, entry) for entry in range(first, first + length)}
+        after = {(at, start): end for at, start, end in naive_ranges(self.entries)}
+        different = {(at, start >> 2) for (at, start), _ in before.items() ^ after.items()}
+        assert different <= changed, "every interval that came, went or changed is noted"
+        assert len(changed) <= len(different) + 3
+
+    @rule(ledger=LEDGERS, lengths=st.lists(st.integers(1, 3), max_size=9))
+    def append_many(self, ledger: int, lengths: list[int]) -> None:
+        first = max((entry for at, entry in self.entries if at == ledger), default=0) + 2
+        starts, ends = [], []
+        for length in lengths:
+            starts.append(first)
+            ends.append(first + length)
+            self.entries |= {(ledger, entry) for entry in range(first, first + length)}
+            first += length + 1
+        self.ranges.append(ledger, starts, ends)
 
     @rule(ledger=LEDGERS, first=ENTRIES, length=LENGTHS)
     def remove(self, ledger: int, first: int, length: int) -> None:
@@ -86,10 +117,16 @@ class AgainstPlainSet(RuleBasedStateMachine):
         assert ranges.count_between(ledger, first, end) == len(within)
         assert [(ledger, *piece) for piece in ranges.pieces_in(ledger, first, end)] == naive_ranges(set(within))
         assert [(ledger, *piece) for piece in ranges.pieces_not_in(ledger, first, end)] == naive_ranges(set(without))
+        assert ranges.count_after(ledger, first) == len([at for at in self.entries if at > (ledger, first)])
+        assert ranges.ledgers_through(ledger) == sorted({at for at, _ in self.entries if at <= ledger})
         gap = first
         while (ledger, gap) in self.entries:
             gap += 1
         assert ranges.next_gap(ledger, first) == gap
+        begun = [at[1:] for at in naive_ranges(self.entries) if at[0] == ledger and first <= at[1] < end]
+        starts, ends = ranges.starting_in(ledger, first, end)
+        assert list(zip(starts, ends, strict=True)) == begun
+        assert list(ranges.blocks(ledger, first, end, 2)) == sorted({start >> 2 for start, _ in begun})
         later = [at[1:] for at in naive_ranges(self.entries) if at[0] == ledger and at[2] > first]
         assert ranges.next_range(ledger, first) == (later[0] if later else None)
 
@@ -134,6 +171,17 @@ def test_long_random_walks(seed: int) -> None:
         pair.agrees()
 
 
+@pytest.mark.parametrize(
+    ("starts", "ends"),
+    [([3], [3]), ([4], [3]), ([3, 5], [5, 6]), ([3, 5], [4]), ([2], [3]), ([8, 3], [9, 4])],
+    ids=["empty", "backwards", "touching", "missing", "not behind the last", "falling"],
+)
+def test_intervals_out_of_order_are_not_appended(starts: list[int], ends: list[int]) -> None:
+    ranges = RangeSet([(1, 0, 2)])
+    with pytest.raises(ValueError, match="out of order"):
+        ranges.append(1, starts, ends)
+
+
 def test_clear() -> None:
     ranges = RangeSet([(1, 0, 5), (2, 7, 9)])
     ranges.clear()
@@ -141,8 +189,10 @@ def test_clear() -> None:
     assert ranges.add(1, 3, 4) == 1
 
 
-AgainstPlainSet.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
-TestAgainstPlainSet = AgainstPlainSet.TestCase
+def test_against_a_plain_set() -> None:
+    run_state_machine_as_test(
+        AgainstPlainSet, settings=settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)
+    )
 
 
 @given(st.permutations(range(60)))
@@ -165,6 +215,24 @@ def test_dropping_at_the_front_stays_cheap_and_exact() -> None:
         assert ranges.next_range(5, 0) == ((entry + 2, entry + 3) if entry + 2 < 2000 else None)
     assert not ranges
     assert ranges.ledgers() == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_step_moves_more_than_a_chunk(seed: int) -> None:
+    # covers CUR-5: the cost of an ack does not grow with the number of holes
+    random = Random(seed)
+    one = intervals.Intervals()
+    order = list(range(0, 6_000, 2))
+    random.shuffle(order)
+    for entry in order:
+        one.add(entry, entry + 1)
+    for entry in order[:2_000]:
+        one.remove(entry, entry + 1)
+    sizes = [len(chunk) for chunk in one.starts]
+    assert max(sizes) <= intervals.MAX_CHUNK
+    assert sum(sizes) == 1_000
+    small = [size for size in sizes if size < intervals.MIN_CHUNK]
+    assert len(small) <= 1 + 2 * sum(sizes) // max(1, intervals.MIN_CHUNK), "small chunks are joined"
 
 
 def test_a_changing_set_has_no_hash() -> None:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
+from spark_pulsar.broker import damage
 from spark_pulsar.broker.effects import SendMessages
 from spark_pulsar.model.ids import Position
 
@@ -34,11 +35,18 @@ class Dispatcher(ABC):
         self.subscription = subscription
         self.position = Position(-1, -1)
         """The next entry to send for the first time; `rewind` sets it (RP)."""
-        self.reader = EntryReader(core, subscription.topic, self._wake)
+        self.stopping = False
+        """The next entry is lost: the consumers are about to be closed."""
+        self.reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self.rewind()
 
     def _wake(self) -> None:
         self.core.wake(self.subscription)
+
+    def _stop(self) -> None:
+        if not self.stopping:
+            self.stopping = True
+            damage.stop_soon(self.core, self.subscription)
 
     def rewind(self) -> None:
         """Go back to the first entry that is not acked as a prefix (EX-4)."""
@@ -69,6 +77,18 @@ class Dispatcher(ABC):
     @abstractmethod
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         """A part of a batch was acked by a consumer; that many of its messages are not."""
+
+    @abstractmethod
+    def passed(self) -> None:
+        """Mark-delete moved forward without an ack of a consumer: forget what it passed (skip, expiry, quota)."""
+
+    @abstractmethod
+    def expired(self, ranges: Iterable[EntryRange]) -> None:
+        """Entries were acked without a consumer, also behind mark-delete: forget them (TTL-1)."""
+
+    @abstractmethod
+    def limits_changed(self) -> None:
+        """The topic's policies are others: what consumers may hold may be more, or less, than before (SH-6)."""
 
     @abstractmethod
     def check(self) -> None:

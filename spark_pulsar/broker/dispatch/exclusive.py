@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.model.ids import Position
 
 from .base import Dispatcher, fit
@@ -48,6 +49,12 @@ class ExclusiveDispatcher(Dispatcher):
                     return False
                 low = first - run.first_entry_id
                 high = min(len(run.starts), end - run.first_entry_id)
+                if self.subscription.topic.expiry is not None:
+                    low, high = fresh_part(self.core, self.subscription, run, low, high)
+                    first = run.first_entry_id + low
+                    self.position = Position(ledger_id, first)
+                    if low == high:
+                        continue
                 high = fit(run.message_counts, run.ends, low, high, consumer.permits, run.starts[low] + budget)
                 self.send_part(consumer, run, low, high, with_counts=False)
                 budget -= run.ends[high - 1] - run.starts[low]
@@ -71,6 +78,15 @@ class ExclusiveDispatcher(Dispatcher):
 
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         """The cursor is all there is to know."""
+
+    def passed(self) -> None:
+        """The cursor is all there is to know."""
+
+    def expired(self, ranges: Iterable[EntryRange]) -> None:
+        """The cursor is all there is to know."""
+
+    def limits_changed(self) -> None:
+        """Unacked messages are not counted here."""
 
     def check(self) -> None:
         assert len(self.subscription.consumers) <= 1, "an Exclusive subscription has one consumer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker import damage
 from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:
@@ -23,13 +24,17 @@ _ALL_WINDOWS_BYTES: Final = 128 * 1024 * 1024
 class EntryReader:
     """Finds runs for one subscription. Holds the runs read from storage that lie ahead; at most one read is out."""
 
-    __slots__ = ("_core", "_order_id", "_pause_ms", "_retry_at_ms", "_topic", "_wake", "_windows")
+    __slots__ = ("_core", "_few", "_order_id", "_pause_ms", "_retry_at_ms", "_stop", "_topic", "_wake", "_windows")
 
-    def __init__(self, core: Core, topic: Topic, wake: _Wake) -> None:
+    def __init__(self, core: Core, topic: Topic, wake: _Wake, stop: _Wake) -> None:
+        """`wake` is called when something new can be found, `stop` when the next entry is lost."""
         self._core = core
         self._topic = topic
         self._wake = wake
+        self._stop = stop
         self._windows: list[EntryRun] = []
+        self._few = 1
+        """With so many runs left the next are read, so that the disk works while these are sent."""
         self._order_id: object | None = None
         self._retry_at_ms = 0
         self._pause_ms = _FIRST_RETRY_MS
@@ -44,8 +49,8 @@ class EntryReader:
             if run.ledger_id == ledger_id and run.first_entry_id <= entry_id < run.end_entry_id:
                 if index:
                     del windows[:index]
-                if len(windows) == 1:
-                    self._read_ahead(run)
+                if self._order_id is None and len(windows) <= self._few:
+                    self._read_ahead(windows[-1])
                 return run
         self._order(Position(ledger_id, entry_id), keep=False)
         return None
@@ -67,6 +72,10 @@ class EntryReader:
         core = self._core
         if self._order_id is not None or core.now_ms < self._retry_at_ms:
             return
+        if self._topic.state.damages and damage.at(self._topic, position) is not None:
+            if not keep:
+                self._stop()
+            return
         if not keep and self._windows:
             self._windows = []
             core.readers_with_windows -= 1
@@ -87,6 +96,7 @@ class EntryReader:
             if not self._windows:
                 core.readers_with_windows += 1
             self._windows.extend(runs)
+            self._few = max(1, len(runs) // 2)
             self._wake()
 
         core.read(*position, core.config.max_read_entries, max_bytes, done)

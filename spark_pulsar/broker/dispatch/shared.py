@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.ledger.cursor_records import CursorRedelivered
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.ranges import RangeSet
@@ -30,7 +31,7 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self.replay = RangeSet()
         """Entries sent before that must be sent again: negatively acked, or left behind by a consumer."""
-        self.replay_reader = EntryReader(core, subscription.topic, self._wake)
+        self.replay_reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self._turn = 0
         super().__init__(core, subscription)
 
@@ -74,13 +75,17 @@ class SharedDispatcher(Dispatcher):
         through = self.visible_through()
         if self.position > through or not self._room():
             return False
-        ranges = self.subscription.cursor.unacked(self.position, through, _MAX_ENTRIES_A_TURN)
+        # No more than can be sent: among a million holes every entry is a range of its own.
+        wanted = min(_MAX_ENTRIES_A_TURN, self._permits())
+        if wanted <= 0:
+            return False
+        ranges = self.subscription.cursor.unacked(self.position, through, wanted)
         for ledger_id, first, end in ranges:
             sent_through = self._deal(self.reader, ledger_id, first, end, are_new=True)
             self.position = Position(ledger_id, sent_through)
             if sent_through < end:
                 return self._budget <= 0
-        return self.is_more_after(ranges, _MAX_ENTRIES_A_TURN, through)
+        return self.is_more_after(ranges, wanted, through) and self._permits() > 0
 
     def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, are_new: bool = False) -> int:
         """Send entries of one ledger in turns; returns where it had to stop."""
@@ -102,6 +107,11 @@ class SharedDispatcher(Dispatcher):
                 messages = min(messages, self.core.config.round_robin_batch)
             low = first - run.first_entry_id
             high = min(len(run.starts), end - run.first_entry_id)
+            if self.subscription.topic.expiry is not None:
+                low, high = fresh_part(self.core, self.subscription, run, low, high)
+                first = run.first_entry_id + low
+                if low == high:
+                    continue
             high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + self._budget)
             self._hand_over(consumer, run.ledger_id, first, high - low, run.message_counts, low)
             self.send_part(consumer, run, low, high, with_counts=True)
@@ -143,15 +153,23 @@ class SharedDispatcher(Dispatcher):
             self._turn = turn
         return best
 
+    def _permits(self) -> int:
+        """Messages that may be sent now, as far as permits go."""
+        return sum(consumer.permits for consumer in self.subscription.consumers if consumer.can_receive)
+
     def _consumer_limit(self) -> int:
         """Unacked messages that one consumer may hold; 0 = no limit (SH-6)."""
-        return self.core.config.max_unacked_per_consumer if self.subscription.is_durable else 0
+        if not self.subscription.is_durable:
+            return 0
+        return self.core.policies_of(self.subscription.topic.name).max_unacked_per_consumer
 
     def _room(self) -> int:
         """Messages that may be sent for the first time before too many are unacked (SH-7). Once none may, half of the
         limit must be acked first."""
-        limit = self.core.config.max_unacked_per_subscription
-        if not limit or not self.subscription.is_durable:
+        if not self.subscription.is_durable:
+            return _UNBOUNDED
+        limit = self.core.policies_of(self.subscription.topic.name).max_unacked_per_subscription
+        if not limit:
             return _UNBOUNDED
         unacked = sum(consumer.unacked for consumer in self.subscription.consumers)
         self._is_blocked = unacked >= (limit // 2 if self._is_blocked else limit)
@@ -176,6 +194,27 @@ class SharedDispatcher(Dispatcher):
         self._unblock(consumer)
         if self._is_blocked:
             self.core.wake(self.subscription)
+
+    def passed(self) -> None:
+        mark_delete = self.subscription.cursor.mark_delete
+        self.replay.remove_through(*mark_delete)
+        for consumer in self.subscription.consumers:
+            consumer.let_go_through(*mark_delete)
+            self._unblock(consumer)
+
+    def expired(self, ranges: Iterable[EntryRange]) -> None:
+        for ledger_id, first, end in ranges:
+            self.replay.remove(ledger_id, first, end)
+            for consumer in self.subscription.consumers:
+                if consumer.let_go(ledger_id, first, end):
+                    self._unblock(consumer)
+
+    def limits_changed(self) -> None:
+        limit = self._consumer_limit()
+        for consumer in self.subscription.consumers:
+            consumer.blocked = limit > 0 and consumer.unacked >= limit
+        self._is_blocked = False
+        self.core.wake(self.subscription)
 
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         for holder in self.subscription.consumers:

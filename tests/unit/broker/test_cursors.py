@@ -7,7 +7,7 @@ from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId, Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.test_dispatch import filled, numbers
-from tests.unit.broker.world import START_MS, TOPIC, Client, World, entry, positions_of
+from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry, positions_of
 
 SHARED = CommandSubscribe.Shared
 
@@ -42,6 +42,18 @@ def test_ack_without_receipt_is_on_disk_within_100_ms() -> None:
     client = world.restart().connect()
     client.open_consumer(permits=10)
     assert client.messages() == ["1", "2"]
+
+
+def test_an_ack_that_did_not_reach_the_disk_is_forgotten_and_nothing_else() -> None:
+    # covers CUR-7: on doubt entries come again, none is skipped
+    world, client = filled(4)
+    client.open_consumer(subscription_type=SHARED)
+    client.ack([Position(1, 2)], request_id=7)
+    world.disk_is_slow = True
+    client.ack([Position(1, 0), Position(1, 3)], request_id=8)
+    client = world.restart().connect()
+    client.open_consumer(subscription_type=SHARED, permits=10)
+    assert client.messages() == ["0", "1", "3"]
 
 
 def test_ack_without_receipt_joins_the_next_group() -> None:
@@ -169,7 +181,7 @@ def test_seek_closes_the_consumer_then_succeeds_and_delivers_the_target_itself(t
 
 def times(cache_bytes: int = 1 << 20) -> tuple[World, Client]:
     """Entries 0 ... 4 published one second apart, over two ledgers."""
-    world = World(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1)
+    world = World(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1, **KEPT)
     client = world.connect()
     client.open_producer()
     for number in range(5):

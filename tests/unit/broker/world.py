@@ -4,7 +4,7 @@ Frames are real bytes that go through the server's `Connection`, so that what th
 After every turn the core's invariants are checked.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from spark_pulsar.broker import effects as fx
@@ -12,6 +12,8 @@ from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.config import BrokerConfig
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.events import (
+    CompactionEnded,
+    EntriesCompacted,
     EntriesRead,
     Event,
     ReadFailed,
@@ -22,6 +24,7 @@ from spark_pulsar.broker.events import (
 )
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.server.compacting import BLOCK_ENTRIES, Block, Compactor
 from spark_pulsar.server.session import Connection
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import requests
@@ -31,6 +34,8 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 
 START_MS = 1_795_000_000_000
 TOPIC = "persistent://public/default/t"
+KEPT: dict[str, Any] = {"default_retention_time_minutes": -1, "default_retention_size_mb": -1}
+"""Configuration of a world that keeps what nobody needs (RET-1)."""
 
 
 def entry(text: str, publish_time: int = START_MS, batch: int = 0) -> bytes:
@@ -52,6 +57,11 @@ class World:
         self.sessions: dict[int, Client] = {}
         self.disk_is_slow = False
         self.reads: list[fx.ReadEntries] = []
+        self.compactions: dict[int, Compactor] = {}
+        self.block_entries = BLOCK_ENTRIES
+        """Most entries of a block of a compaction."""
+        self._blocks: dict[int, Iterator[Block]] = {}
+        self._reports: list[Event] = []
         self._durable: list[int] = []
         self._handle([])
 
@@ -88,8 +98,9 @@ class World:
         while True:
             self.sync()
             self.serve_reads()
+            self.serve_compactions()
             deadline = self.broker.next_deadline()
-            is_idle = not self.reads and not self.storage.unwritten_bytes
+            is_idle = not self.reads and not self._reports and not self.storage.unwritten_bytes
             if is_idle and (deadline is None or deadline > self.now_ms):
                 return
             self._handle([])
@@ -135,9 +146,31 @@ class World:
                 self.storage.submit(effect.records, lambda _number, group=group: self._durable.append(group))
             elif isinstance(effect, fx.ReadEntries):
                 self.reads.append(effect)
+            elif isinstance(effect, fx.CompactTopic):
+                self.compactions[effect.token] = Compactor(effect, self.storage.read)
+                self.compactions[effect.token].block_entries = self.block_entries
+                self._blocks[effect.token] = self.compactions[effect.token].blocks()
+                self._compact(effect.token)
+            elif isinstance(effect, fx.ContinueCompaction):
+                self._compact(effect.token)
+            elif isinstance(effect, fx.StopCompaction):
+                del self._blocks[effect.token]
             else:
                 self.sessions[effect.session_id].effects.append(effect)
         check(self.broker)
+
+    def _compact(self, token: int) -> None:
+        """Have the next block of a compaction reported in a turn of its own, or its end."""
+        block = next(self._blocks[token], None)
+        if block is None:
+            self._reports.append(CompactionEnded(token, self.compactions[token].removed))
+        else:
+            self._reports.append(EntriesCompacted(token, *block))
+
+    def serve_compactions(self) -> None:
+        """Tell the core what was compacted."""
+        while self._reports:
+            self._handle([self._reports.pop(0)])
 
 
 class Client:
@@ -212,9 +245,10 @@ class Client:
         return any(isinstance(effect, fx.CloseSession) for effect in self.effects)
 
     def receipts(self) -> list[tuple[int, Position]]:
-        """(sequence id, position) of the receipts that came; nothing else may have come."""
+        """(sequence id, position) of the receipts that came, -1:-1 for what was stored before; nothing else may have
+        come."""
         return [
-            (sequence_id, Position(each.ledger_id, each.first_entry_id + index))
+            (sequence_id, Position(each.ledger_id, each.first_entry_id + (index if each.ledger_id >= 0 else 0)))
             for each in self.take_all()
             for index, sequence_id in enumerate(each.sequence_ids)
         ]

@@ -33,7 +33,23 @@ def test_damage_before_the_end_of_the_journal_is_named(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["check", str(tmp_path)])
     assert done.exit_code == 1
     assert "error" in done.stdout
-    assert done.stdout.splitlines()[-1] == f"{tmp_path}: errors: 1"
+    assert "is read-only" in " ".join(done.stdout.split())
+    assert done.stdout.splitlines()[-1] == f"{tmp_path}: errors: 2"
+    done = CliRunner().invoke(app, ["check", str(tmp_path), "--repair"])
+    assert done.exit_code == 0
+    assert any(
+        line.startswith("repaired: persistent://public/default/t: entries ") for line in done.stdout.splitlines()
+    )
+    assert done.stdout.splitlines()[-1] == f"{tmp_path}: now: in order"
+
+
+def test_what_cannot_be_repaired_says_so(tmp_path: Path) -> None:
+    filled(tmp_path)
+    for path in tmp_path.glob("checkpoint*"):
+        path.unlink()
+    done = CliRunner().invoke(app, ["check", str(tmp_path), "--repair"])
+    assert done.exit_code == 1
+    assert "cannot be repaired" in done.stdout
 
 
 def test_a_directory_in_use_is_not_touched(tmp_path: Path) -> None:

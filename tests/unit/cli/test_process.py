@@ -128,9 +128,10 @@ def test_conf_reaches_the_broker(tmp_path: Path) -> None:
         assert "unknown key noSuchKey" in broker.log
         assert "allowAutoTopicCreation" not in broker.log
     conf = tmp_path / "broker.conf"
-    conf.write_text("functionsWorkerEnabled=true\n")
+    conf.write_text("functionsWorkerEnabled=true\ndefaultRetentionSizeInMB=100\n")
     with spark_pulsar.broker_process(conf=conf) as broker:
         assert "functionsWorkerEnabled has no effect" in broker.log
+        assert "only one is 0, so that nothing is retained" in broker.log  # covers RET-2
 
 
 PARENT = """

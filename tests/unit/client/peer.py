@@ -80,6 +80,7 @@ class Peer:
             BaseCommand.UNSUBSCRIBE,
         ):
             self.handlers[kind] = _say_success
+        self._lost: dict[int, int] = {}
         self.seen: list[tuple[int, BaseCommand, bytes]] = []
         self.last = MessageId(-1, -1)
         """What GET_LAST_MESSAGE_ID answers."""
@@ -104,6 +105,10 @@ class Peer:
         """The commands of one type, once there are `count`."""
         eventually(lambda: len(self.of(kind)) >= count)
         return self.of(kind)
+
+    def lose(self, kind: int, count: int = 1) -> None:
+        """Receive the next commands of a type and do nothing about them."""
+        self._lost[kind] = count
 
     def close(self) -> None:
         """Stop listening and cut all connections."""
@@ -137,7 +142,9 @@ class Peer:
                     payload = buffer[payload_start:end]
                     self.seen.append((caller.number, command, payload))
                     handler = self.handlers.get(command.type)
-                    if handler is not None:
+                    if self._lost.get(command.type, 0) > 0:
+                        self._lost[command.type] -= 1
+                    elif handler is not None:
                         handler(caller, command, payload)
         caller.open = False
 

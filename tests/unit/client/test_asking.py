@@ -81,6 +81,18 @@ def test_a_time_out_names_its_topic(peer: Peer, client_of: MakeClient) -> None:
     assert peer.wait_for(BaseCommand.CLOSE_CONSUMER)  # nothing stays behind
 
 
+@pytest.mark.parametrize("kind", [BaseCommand.SUBSCRIBE, BaseCommand.GET_LAST_MESSAGE_ID])
+def test_a_question_that_is_lost_is_asked_again(kind: int, peer: Peer, client_of: MakeClient) -> None:
+    peer.lose(kind)
+    peer.last = MessageId(5, 5)
+    assert client_of(peer.url, operation_timeout_ms=3_000).last_message_ids([TOPIC]) == {TOPIC: MessageId(5, 5)}
+    first, second = peer.of(BaseCommand.SUBSCRIBE)
+    assert first.subscribe.consumer_id != second.subscribe.consumer_id
+    # The broker may have attached the first one after all.
+    closed = [command.close_consumer.consumer_id for command in peer.wait_for(BaseCommand.CLOSE_CONSUMER)]
+    assert closed == [first.subscribe.consumer_id]
+
+
 def _acked(peer: Peer) -> tuple[int, int, list[int]]:
     ack = peer.of(BaseCommand.ACK)[-1].ack
     assert ack.ack_type == CommandAck.Cumulative

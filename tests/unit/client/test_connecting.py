@@ -129,7 +129,17 @@ def test_a_request_without_answer_times_out(peer: Peer, client_of: MakeClient) -
     client = client_of(peer.url, operation_timeout_ms=250)
     with pytest.raises(OperationTimeout, match=f"250 ms asking for the partitions of {TOPIC} at {peer.url}"):
         client.partition_count(TOPIC)
-    assert len(peer.of(BaseCommand.PARTITIONED_METADATA)) == 1
+    assert len(peer.of(BaseCommand.PARTITIONED_METADATA)) == 2  # and once more after half the time
+
+
+def test_a_lost_request_is_made_again(peer: Peer, client_of: MakeClient) -> None:
+    for kind in (BaseCommand.PARTITIONED_METADATA, BaseCommand.LOOKUP):
+        peer.lose(kind)
+    client = client_of(peer.url, operation_timeout_ms=3_000)
+    assert client.partition_count(TOPIC) == 0
+    assert client.last_message_id(TOPIC) is None
+    assert [len(peer.of(kind)) for kind in (BaseCommand.PARTITIONED_METADATA, BaseCommand.LOOKUP)] == [2, 2]
+    assert len(peer.callers) == 1
 
 
 def test_retriable_errors_are_retried_and_others_are_not(peer: Peer, client_of: MakeClient) -> None:

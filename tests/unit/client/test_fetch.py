@@ -111,6 +111,26 @@ def test_a_broker_that_is_not_ready_is_asked_again(peer: Peer, client_of: MakeCl
     assert len(peer.of(BaseCommand.LOOKUP)) == 3
 
 
+@pytest.mark.parametrize("kind", [BaseCommand.SUBSCRIBE, BaseCommand.GET_LAST_MESSAGE_ID])
+def test_a_reader_whose_request_is_lost_is_replaced(kind: int, peer: Peer, client_of: MakeClient) -> None:
+    log = Log(peer, [(1, i) for i in range(5)])
+    peer.lose(kind)
+    assert _read(client_of(peer.url, operation_timeout_ms=3_000), EARLIEST_ID, MessageId(1, 5)) == log.ids
+    assert len(peer.of(BaseCommand.SUBSCRIBE)) == 2
+
+
+def test_a_reader_that_falls_silent_in_the_middle_is_replaced(peer: Peer, client_of: MakeClient) -> None:
+    # The log grows after its end was asked for, so the reader asks again before it waits; that request is lost.
+    log = Log(peer, [(1, 0)])
+    with client_of(peer.url, operation_timeout_ms=3_000).fetch(TOPIC, EARLIEST_ID, MessageId(1, 2)) as fetch:
+        assert fetch.next_block(3_000) is not None
+        peer.lose(BaseCommand.GET_LAST_MESSAGE_ID)
+        log.ids.append((1, 1))
+        peer.last = MessageId(1, 1)
+        assert [list(block.entry_ids) for block in fetch] == [[1]]
+    assert len(peer.of(BaseCommand.SUBSCRIBE)) == 2
+
+
 @pytest.mark.parametrize("end", [MessageId(1, 4), MessageId(1, 3, -1, 2), MessageId(2, 0)])
 def test_an_end_that_vanished_is_passed(end: MessageId, peer: Peer, client_of: MakeClient) -> None:
     # The entries before the end and the end itself were compacted away; what follows proves it.

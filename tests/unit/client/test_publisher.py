@@ -246,6 +246,29 @@ def test_creation_is_retried_while_that_may_help(peer: Peer, client_of: MakeClie
         client.publisher(TOPIC)
 
 
+def test_a_creation_that_is_never_answered_is_tried_again(peer: Peer, client_of: MakeClient) -> None:
+    peer.handlers[BaseCommand.SEND] = _receipt
+    peer.handlers[BaseCommand.PRODUCER] = lambda caller, command, _: caller.send(
+        commands.producer_success(command.producer.request_id, command.producer.producer_name, last_sequence_id=6)
+    )
+    peer.lose(BaseCommand.PRODUCER)
+    with client_of(peer.url, operation_timeout_ms=3_000).publisher(TOPIC, name="mine") as publisher:
+        assert publisher.next_sequence_id == 7  # of the first answer, though not of the first attempt
+        _send(publisher)
+    first, second = (command.producer for command in peer.of(BaseCommand.PRODUCER))
+    assert first.producer_id != second.producer_id
+    # The broker may be creating the first one still: it must not keep the name.
+    closed = [command.close_producer.producer_id for command in peer.of(BaseCommand.CLOSE_PRODUCER)]
+    assert closed == [first.producer_id, second.producer_id]
+
+
+def test_a_creation_that_is_never_answered_at_all(peer: Peer, client_of: MakeClient) -> None:
+    peer.lose(BaseCommand.PRODUCER, 99)
+    with pytest.raises(OperationTimeout, match=f"500 ms creating a producer on {TOPIC}"):
+        client_of(peer.url, operation_timeout_ms=500).publisher(TOPIC)
+    assert len(peer.of(BaseCommand.PRODUCER)) == 2
+
+
 def test_an_error_on_its_way_out_is_not_hidden_by_waiting(peer: Peer, client_of: MakeClient) -> None:
     client = client_of(peer.url)
     publisher = client.publisher(TOPIC)

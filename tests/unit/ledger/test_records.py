@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import damage_records
+from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger.activity_records import CursorIdle
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import RECORD_TYPES, decode_record
@@ -16,6 +21,7 @@ EXAMPLES: list[r.Record] = [
     EntriesScattered(b"..abc", [7, 2**40, 7], [0, 9, 1], [2, 3, 4], [3, 4, 5]),
     EntriesScattered(b"ab", [7, 8], [0, 0], [0, 1], [1, 2], [1, 3]),
     r.CounterSet("names", 2**40),
+    CursorIdle(3, 1_700_000_000_000),
     r.TopicCreated(1, "persistent://a/b/ü", 1_700_000_000_000, {"k": "v", "": "w"}),
     r.TopicDeleted(1),
     r.TopicPropertiesSet(1, {}),
@@ -37,6 +43,19 @@ EXAMPLES: list[r.Record] = [
     cr.CursorReset(1, -1, -1),
     cr.CursorRedelivered(1, [(1, 0, 5), (1, 7, 8)]),
     cr.CursorPropertiesSet(1, {"a": "b"}),
+    dr.DocumentSet(dr.TENANTS, "ü", '{"a": []}'),
+    dr.DocumentDeleted(dr.CLUSTERS, "c"),
+    sr.SequencesReached((7,), ("ü",), (-(2**63),)),
+    sr.SequencesReached((7, 2**40), ("p", ""), (0, 2**63 - 1)),
+    sr.SequencesForgotten(7, ()),
+    sr.SequencesForgotten(7, ("p", "ü")),
+    kr.CompactionPrepared(1, -1, -1),
+    kr.CompactionBegun(1, 2, 3),
+    kr.CompactionFinished(1, 2, 5, 6, 7, 8, (5, 6, -1), (1, 0, 0, 5, 6, 2**40)),
+    kr.CompactionAbandoned(1),
+    kr.CompactionForgotten(1),
+    damage_records.TopicDamaged(1, 2, 3, 5, "journal/1.journal:77", "a group fails its checksum"),
+    damage_records.DamageAccepted(1),
 ]
 
 

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.snapshot import TABLES, Row, load_rows, take_dirty_rows
@@ -127,12 +131,40 @@ def test_only_what_changed_is_handed_out(state: DurableState) -> None:
     take_dirty_rows(state)
     assert take_dirty_rows(state) == []
     apply(state, cr.CursorAcked(1, [(1, 1, 2)]))
-    assert {(row.table, row.key) for row in take_dirty_rows(state)} == {("cursors", (1,)), ("cursor_ranges", (1, 1))}
+    assert {(row.table, row.key) for row in take_dirty_rows(state)} == {("cursors", (1,)), ("cursor_blocks", (1, 1, 0))}
     apply(state, cr.CursorAcked(1, [(1, 0, 1)]))
     rows = {(row.table, row.key): row.values for row in take_dirty_rows(state)}
-    assert rows["cursor_ranges", (1, 1)] is None
+    assert rows["cursor_blocks", (1, 1, 0)] is None
     apply(state, cr.CursorAcked(1, [(1, 2, 3)]), cr.CursorDeleted(1))
     assert Row("cursors", (1,), None) in take_dirty_rows(state)
+
+
+def test_of_a_cursor_with_many_holes_only_the_changed_blocks_are_handed_out() -> None:
+    # covers CUR-5
+    state = apply(
+        DurableState(),
+        r.TopicCreated(1, TOPIC, 5, {}),
+        r.LedgerOpened(1, 1, 6),
+        r.EntriesAppended(run_of(1, 0, [b"x"] * 20_000)),
+        cr.CursorCreated(1, 1, "sub", -1, -1, 7, {}),
+        cr.CursorAcked(1, [(1, entry_id, entry_id + 1) for entry_id in range(1, 20_000, 2)]),
+    )
+
+    def blocks() -> set[int]:
+        return {row.key[2] for row in take_dirty_rows(state) if row.table == "cursor_blocks"}
+
+    assert blocks() == {0, 1, 2, 3, 4}
+    apply(state, cr.CursorAcked(1, [(1, 5_000, 5_001)]))
+    assert blocks() == {1}
+    apply(state, cr.CursorAcked(1, [], [(1, 9_000, 5)]), cr.CursorRedelivered(1, [(1, 12_000, 12_010)]))
+    assert blocks() == {2}, "9,000 and 12,000 lie in one block"
+    apply(state, cr.CursorAcked(1, [(1, 4_096, 8_190)]))
+    assert blocks() == {0, 1}, "what is joined belongs to where it begins now"
+    apply(state, cr.CursorMarkDeleted(1, 1, 8_500))
+    assert blocks() == {0, 1, 2}
+    apply(state, cr.CursorReset(1, 1, -1))
+    assert blocks() == {2, 3, 4}
+    assert blocks() == set()
 
 
 def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
@@ -140,7 +172,11 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
         state,
         r.PartitionedTopicSet("p", 3, {}),
         r.NamespaceSet("a/b", "{}"),
+        dr.DocumentSet(dr.TENANTS, "a", "{}"),
+        sr.SequencesReached([1], ["p"], [3]),
+        kr.CompactionPrepared(1, -1, -1),
         cr.CursorAcked(1, [(1, 1, 2)], [(1, 2, 5)]),
+        TopicDamaged(1, 1, 0, 1, "file:1", "text"),
     )
     tables = {table.name: table for table in TABLES}
     seen = set()
@@ -156,6 +192,36 @@ def test_rows_that_do_not_fit_are_damage() -> None:
     with pytest.raises(RecordDamaged):
         load_rows({"topics": [(1, "x")]})
     with pytest.raises(RecordDamaged):
-        load_rows({"cursor_ranges": [(1, 1, b"12345678")]})
+        load_rows({"cursor_blocks": [(1, 1, 0, b"12345678", b"", b"")]})
     with pytest.raises(RecordDamaged):
         load_rows({"topics": [(1, "x", 5, "no json", 0, -1, -1)]})
+
+
+def test_a_compacted_ledger_is_beside_the_chain_and_replaces_the_one_before(state: DurableState) -> None:
+    # covers CMP-C4
+    chain = list(state.topics[1].ledger.ledger_ids())
+    apply(state, kr.CompactionPrepared(1, 1, 0), kr.CompactionBegun(1, 5, 100))
+    apply(
+        state, r.EntriesAppended(run_of(5, 0, [b"a", b"b"])), kr.CompactionFinished(1, 5, 1, 1, 200, 3, (1, 1, -1), ())
+    )
+    apply(state, kr.CompactionBegun(1, 6, 300))
+    assert state.topics[1].ledger.ledger_ids() == chain
+    assert {5, 6} <= state.ledger_ids()
+    assert state.first_needed_entry(5) == 0, "it is never consumed"
+    with pytest.raises(InvalidRecord):
+        apply(state, kr.CompactionBegun(1, 7, 300))
+    apply(state, kr.CompactionFinished(1, 6, 1, 2, 400, 0, (-1, -1, -1), ()))
+    assert 5 not in state.ledger_ids()
+    apply(state, kr.CompactionBegun(1, 7, 500), kr.CompactionAbandoned(1))
+    assert {6, 7} & state.ledger_ids() == {6}
+    apply(state, *state.records_to_delete_topic(1))
+    assert state.ledger_ids() == set()
+
+
+def test_what_is_not_compacted_yet_is_held(state: DurableState) -> None:
+    # covers CMP-C4
+    topic = state.topics[1]
+    apply(state, kr.CompactionPrepared(1, *EARLIEST))
+    assert topic.slowest_mark_delete() == EARLIEST
+    apply(state, kr.CompactionBegun(1, 5, 100), kr.CompactionFinished(1, 5, 9, 9, 200, 0, (-1, -1, -1), ()))
+    assert topic.slowest_mark_delete() == topic.cursors["sub"].mark_delete

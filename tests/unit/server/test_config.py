@@ -38,6 +38,7 @@ def test_empty_value_means_not_set() -> None:
         ("subscriptionTypesEnabled", "Exclusive,Often"),
         ("additionalNamespaces", "nobody"),
         ("maxTopicsPerNamespace", "-1"),
+        ("journalMaxSizeMB", "2049"),
     ],
 )
 def test_value_that_cannot_be_read_names_key_and_value(key: str, value: str) -> None:

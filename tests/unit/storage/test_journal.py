@@ -13,6 +13,8 @@ from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreate
 from spark_pulsar.storage.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal import GROUP_TARGET_BYTES
+from spark_pulsar.storage.layout import Layout
+from spark_pulsar.storage.segments import MAX_SPARES, MIN_SPARES, SegmentFiles
 from tests.contract.storages import FileWorld
 from tests.eventually import eventually
 
@@ -117,6 +119,21 @@ def test_spare_segments_are_few(tmp_path: Path) -> None:
         world.apply_and_submit(EntriesAppended(run_of(1, number, [b"x" * 9000])))
     assert len(list((world.data_dir / "journal").iterdir())) > 8
     world.checkpoint()
-    eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= 4)
+    eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= MIN_SPARES + 2)
     assert len(world.read_all(1)) == 60
     world.dispose()
+
+
+def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.create()
+    files = SegmentFiles(Disk(), layout, 65_536, synced=True)
+    files.wanted_spares = MAX_SPARES
+    for segment in [files.begin(number, 100) for number in range(MAX_SPARES + 5)]:
+        files.recycle(segment)
+    assert files.spare_count == MAX_SPARES
+    files.wanted_spares = MIN_SPARES
+    files.release()
+    assert files.spare_count == MIN_SPARES
+    assert len(list(layout.journal.iterdir())) == MIN_SPARES
+    files.close()

@@ -28,8 +28,8 @@ def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
 def test_a_layout_of_a_newer_program_is_refused(tmp_path: Path) -> None:
     storage, state = FileStorage.open(tmp_path)
     storage.close(state)
-    (tmp_path / "VERSION").write_text("spark-pulsar data directory, layout 2\n")
-    with pytest.raises(StorageVersionUnknown, match="layout 2"):
+    (tmp_path / "VERSION").write_text("spark-pulsar data directory, layout 3\n")
+    with pytest.raises(StorageVersionUnknown, match="layout 3"):
         FileStorage.open(tmp_path)
     assert [finding.file for finding in check(tmp_path)] == ["VERSION"]
 

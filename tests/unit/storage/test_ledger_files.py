@@ -15,7 +15,7 @@ from spark_pulsar.storage.ledger_files import (
     GatheredEntries,
     LedgerFiles,
     append_entries,
-    block_bytes,
+    block_parts,
     finish_file,
     load_table,
     parse_block,
@@ -51,7 +51,7 @@ def read_all(layout: Layout, extent: Extent, first: int = 0) -> dict[int, tuple[
 
 
 def test_a_block_comes_back_and_every_bit_of_it_counts() -> None:
-    data = block_bytes(LEDGER, 7, [b"one", b"", b"three"], [1, 2, 3])
+    data = b"".join(block_parts(LEDGER, 7, [memoryview(b"one"), memoryview(b""), memoryview(b"three")], [1, 2, 3]))
     run = parse_block(data, LEDGER)
     assert run is not None
     assert [run.entry(entry_id) for entry_id in (7, 8, 9)] == [b"one", b"", b"three"]
@@ -120,8 +120,46 @@ def test_every_flipped_bit_is_found(layout: Layout, seal: bool) -> None:
         damaged = bytearray(good)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
-        with pytest.raises(StorageDamaged, match=path.name):
+        if bit // 8 >= extent.size:  # the footer only repeats what the blocks say
+            assert sorted(read_all(layout, extent)) == list(range(6))
+            with pytest.raises(StorageDamaged, match="footer"):
+                load_table(Disk(), layout, LEDGER, extent)
+            continue
+        with pytest.raises(StorageDamaged, match=path.name) as raised:
             read_all(layout, extent)
+        # Exactly the block that was damaged is lost.
+        [lost] = raised.value.lost
+        assert lost[0] == LEDGER
+        assert lost[2] - lost[1] == 2
+        files = LedgerFiles(Disk(), layout)
+        files.extents[LEDGER] = extent
+        for entry_id in set(range(6)) - set(range(*lost[1:])):
+            found = files.read(LEDGER, extent, entry_id)
+            assert found is not None
+            assert found.entry(entry_id) in (b"%d" % entry_id * 20, b"y")
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 5000])
+def test_of_a_file_cut_short_what_is_left_is_read(layout: Layout, size: int) -> None:
+    extent: Extent | None = None
+    for at in range(0, 60, 20):
+        extent = write(layout, extent, run_of(LEDGER, at, [b"%04d" % entry_id * 25 for entry_id in range(at, at + 20)]))
+    assert extent is not None
+    with layout.ledger(LEDGER).open("r+b") as file:
+        file.truncate(size)
+    files = LedgerFiles(Disk(), layout)
+    files.extents[LEDGER] = extent
+    left = set()
+    for entry_id in range(60):
+        try:
+            run = files.read(LEDGER, extent, entry_id)
+        except StorageDamaged as error:
+            [(_, first, end)] = error.lost
+            assert first <= entry_id < end
+        else:
+            assert run is not None
+            left.add(run.first_entry_id)
+    assert left == set(range(20 * (size // 2200)))
 
 
 def test_a_trimmed_ledger_is_no_damage(layout: Layout) -> None:
@@ -129,3 +167,18 @@ def test_a_trimmed_ledger_is_no_damage(layout: Layout) -> None:
     layout.ledger(LEDGER).unlink()
     with pytest.raises(FileNotFoundError):
         read_all(layout, extent)
+    # The file of a ledger that should be there is.
+    files = LedgerFiles(Disk(), layout)
+    files.extents[LEDGER] = extent
+    with pytest.raises(StorageDamaged) as raised:
+        files.read(LEDGER, extent, 0)
+    assert raised.value.lost == [(LEDGER, 0, 1)]
+
+
+def test_what_an_unfinished_settling_left_does_not_hide_the_footer(layout: Layout) -> None:
+    extent = write(layout, None, run_of(LEDGER, 0, [b"x" * 100] * 5))
+    path = layout.ledger(LEDGER)
+    with path.open("ab") as file:
+        file.write(b"blocks that no checkpoint ever named" * 100)
+    sealed = finish_file(Disk(), layout, LEDGER, extent, seal=True)
+    assert sorted(read_all(layout, sealed)) == list(range(5))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.cursor_records import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.ledger.scattered import EntriesScattered
@@ -151,9 +152,9 @@ def test_what_is_settled_in_the_middle_of_a_read_is_not_skipped(world: FileWorld
         append(world, 60)
         entry_id = world.files._index.ledgers[1].firsts[0] + offset
         lock = world.files._lock
-        world.files._lock = Gap(lock, world.checkpoint)  # type: ignore[assignment]
+        world.files._reading._lock = Gap(lock, world.checkpoint)  # type: ignore[assignment]
         [run] = world.storage.read(1, entry_id, 1, 1)
-        world.files._lock = lock
+        world.files._reading._lock = lock
         assert (run.first_entry_id, run.entry(entry_id)) == (entry_id, entry(entry_id))
         assert world.files._index.ledgers[1].firsts[0] > entry_id, "it was settled meanwhile"
     assert len(world.read_all(1)) == 30 + 4 * 60
@@ -165,10 +166,26 @@ def test_damage_is_not_copied_into_a_ledger_file(world: FileWorld) -> None:
     with segment.path.open("r+b") as file:
         file.seek(30_000)
         file.write(b"!")
-    with pytest.raises(StorageDamaged, match=segment.path.name):
+    with pytest.raises(StorageDamaged, match=segment.path.name) as raised:
         world.checkpoint()
     assert world.files._files.extents == {}
     assert segment.path.exists()
+    [(ledger_id, first, end)] = raised.value.lost
+    assert (ledger_id, end - first) == (1, 1)
+    # Once that is noted, the next one passes over it.
+    place = f"{raised.value.file}:{raised.value.offset}"
+    world.apply_and_submit(TopicDamaged(1, 1, first, end, place, raised.value.text))
+    world.checkpoint()
+    extent = world.files._files.extents[1]
+    assert extent.end > end
+    for entry_id in range(50):
+        if entry_id == first:
+            with pytest.raises(StorageDamaged):
+                world.storage.read(1, entry_id, 1, 1)
+        else:
+            assert world.storage.read(1, entry_id, 1, 1)[0].entry(entry_id) == entry(entry_id)
+    world.kill()
+    assert [finding.severity for finding in check(world.data_dir)] == [Severity.ERROR]
 
 
 def test_a_failed_checkpoint_is_made_up_for_by_the_next(world: FileWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,16 @@ def test_publish_time_among_other_fields(head: bytes) -> None:
     assert entries.publish_time_of(stored, 0, len(stored)) == 5
 
 
+@pytest.mark.parametrize("name_bytes", [0, 1, 60, 127, 128, 200, 20_000])
+@pytest.mark.parametrize("sequence_id", [0, 1, 127, 128, 2**35, 2**63 - 1, 2**64 - 1])
+def test_the_short_way_to_the_publish_time_is_the_long_one(name_bytes: int, sequence_id: int) -> None:
+    for time_ms in (0, 5, 2**35 - 1, 2**35, 1_700_000_000_000, 1_795_123_456_789, 2**42 - 1, 2**42, 2**63):
+        for payload in (b"", b"x" * 100):
+            described = MessageMetadata(producer_name="p" * name_bytes, sequence_id=sequence_id, publish_time=time_ms)
+            stored = entries.build_entry(described, payload)
+            assert entries.publish_time_of(stored, 0, len(stored)) == time_ms
+
+
 @pytest.mark.parametrize(
     "head", [b"", b"\x0a\x7f", b"\x18", b"\x18\x80", b"\x0b", b"\x10\x01", b"\x0a\xff\xff\xff\xff\x0fp"]
 )

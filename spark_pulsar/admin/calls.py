@@ -1,0 +1,102 @@
+"""One request of the admin API, as its handler sees it. A room of the API is a module with a table `ROUTES`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response
+
+from .answers import Refused, done, flag, parse_body
+from .topics import topic_name
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.model.names import TopicName
+
+    from .gate import Gate
+
+
+class Call:
+    """One request: its path's parts by name, its query, its body."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        parts: Mapping[str, str],
+        query: Mapping[str, str],
+        body: bytes,
+        *,
+        host: str = "localhost:8080",
+        binary_port: int = 6650,
+    ) -> None:
+        self.gate = gate
+        self.parts = parts
+        self.query = query
+        self.body = body
+        self._host = host
+        self._binary_port = binary_port
+
+    @property
+    def core(self) -> Core:
+        """The core, for reading only."""
+        return self.gate.core
+
+    @property
+    def topic(self) -> TopicName:
+        """The topic that the path names."""
+        parts = self.parts
+        return topic_name(parts["domain"], parts["tenant"], parts["namespace"], parts["topic"])
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the path names, `tenant/name`."""
+        return f"{self.parts['tenant']}/{self.parts['namespace']}"
+
+    @property
+    def admin_url(self) -> str:
+        """Of this API, as the caller reached it: `http://HOST:PORT`."""
+        return f"http://{self._host}"
+
+    @property
+    def service_url(self) -> str:
+        """Of the binary protocol, at the host that the caller reached unless another is advertised."""
+        host = self.core.config.advertised_address or _without_port(self._host)
+        return f"pulsar://{host}" if _without_port(host) != host else f"pulsar://{host}:{self._binary_port}"
+
+    def json(self) -> Any:
+        """The body's value, None for the bodies that mean nothing."""
+        return parse_body(self.body)
+
+    def flag(self, name: str) -> bool:
+        """A query value that is true or false; absent is false."""
+        return flag(self.query.get(name))
+
+    async def change(self, request: Callable[[Core], object]) -> Response:
+        """Run `request` in the core; 204 when what it changed is on disk."""
+        await self.gate.ask(request)
+        return done()
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+Routes = tuple[tuple[str, dict[str, Handler]], ...]
+"""Paths, `{name}` for a part that differs, each with its methods."""
+
+
+def _without_port(host: str) -> str:
+    return host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+
+
+def value_or_empty(value: object) -> Response:
+    """A value as JSON; what is not set is 200 with nothing at all (T-4)."""
+    if value is None:
+        return Response(status_code=200, headers={"Content-Length": "0"})
+    return JSONResponse(value)
+
+
+def whole_number_in_path(text: str) -> int:
+    """A number in a path; what is none is 404, as for any path that is not there (T-20)."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise Refused(404, f"{text!r} is no number") from error

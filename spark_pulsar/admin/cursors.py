@@ -1,0 +1,289 @@
+"""Subscriptions over REST (admin-rest.md 1.6). Each function runs in the core and raises what is refused.
+
+Functions that may have to read entries first take `answer`, which is called with None when all is done, in this or a
+later turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_pulsar.broker import cursor_moves, expire_now, subscriptions
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.ledger.cursor_records import CursorPropertiesSet
+from spark_pulsar.model.errors import ProducerBusy, TopicNotFound
+from spark_pulsar.model.ids import EARLIEST, LATEST, Position
+
+from .answers import Refused, text_map, whole_number
+from .topics import check_namespace, existing, existing_partitions
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.model.names import TopicName
+
+Answer = Callable[[None], None]
+
+
+class Place(NamedTuple):
+    """A MessageId or ResetCursorData of a request (admin-rest.md 0.4)."""
+
+    position: Position
+    batch_index: int = -1
+    partition: int = -1
+    excluded: bool = False
+    properties: Mapping[str, str] = {}
+
+
+def place_in(body: Any) -> Place | None:
+    """The place that a body names, `latest` and `earliest` too; None when it names none."""
+    if body is None or body == {}:
+        return None
+    if body in ("latest", "earliest"):
+        return Place(LATEST if body == "latest" else EARLIEST)
+    if not isinstance(body, Mapping):
+        raise Refused(400, "message id: want an object with ledgerId and entryId")
+    numbers = {
+        name: whole_number(body[name], name)
+        for name in ("ledgerId", "entryId", "partitionIndex", "batchIndex")
+        if body.get(name) is not None
+    }
+    if "ledgerId" not in numbers or "entryId" not in numbers:
+        if body.get("properties"):
+            return Place(LATEST, properties=text_map(body["properties"], "properties"))
+        raise Refused(400, "message id: want ledgerId and entryId")
+    return Place(
+        Position(numbers["ledgerId"], numbers["entryId"]),
+        numbers.get("batchIndex", -1),
+        numbers.get("partitionIndex", -1),
+        bool(body.get("excluded") or body.get("isExcluded")),
+        text_map(body.get("properties"), "properties"),
+    )
+
+
+# ---- finding ----------------------------------------------------------------------------------------------------
+
+
+def names_of(core: Core, name: TopicName) -> list[str]:
+    """Subscriptions of a topic, or of all partitions of one."""
+    found = existing_partitions(core, name)
+    return list(dict.fromkeys(subscription for topic in found for subscription in topic.subscriptions))
+
+
+def is_known(core: Core, name: TopicName, subscription: str) -> bool:
+    """Whether the topic, or a partition of it, has a subscription of this name."""
+    full = name.full
+    states = (state for known, state in core.state.topics_by_name.items() if known.startswith(full))
+    return any(subscription in state.cursors for state in states)
+
+
+def one(core: Core, name: TopicName, subscription: str, *, refusal: str = "") -> Subscription:
+    """A subscription of a topic or partition. 404 when either is missing; 405 with the refusal's text for a partitioned
+    parent."""
+    check_namespace(core, name)
+    if refusal and topic_rules.partition_count(core, name) is not None:
+        raise Refused(405, refusal)
+    return _in(existing(core, name), subscription)
+
+
+def every(core: Core, name: TopicName, subscription: str) -> list[Subscription]:
+    """A subscription on a topic, or on all partitions that have it. 404 when there is none."""
+    found = existing_partitions(core, name)
+    if topic_rules.partition_count(core, name) is None:
+        return [_in(found[0], subscription)]
+    having = [topic.subscriptions[subscription] for topic in found if subscription in topic.subscriptions]
+    if not having:
+        raise _missing(subscription, name.full)
+    return having
+
+
+def _in(topic: Topic, subscription: str) -> Subscription:
+    found = topic.subscriptions.get(subscription)
+    if found is None:
+        raise _missing(subscription, topic.full_name)
+    return found
+
+
+def _missing(subscription: str, full_name: str) -> Refused:
+    return Refused(404, f"Subscription {subscription} not found for topic {full_name}")
+
+
+# ---- coming and going -------------------------------------------------------------------------------------------
+
+
+def create(core: Core, name: TopicName, subscription: str, place: Place | None, answer: Answer) -> None:
+    """A durable subscription at a place, the end when none is named; on all partitions of a partitioned topic."""
+    if not name.is_persistent:
+        raise Refused(400, "Create subscription on non-persistent topic can only be done through client")
+    check_namespace(core, name)
+    _check_name(subscription)
+    try:
+        found = _obtain(core, name)
+    except TopicNotFound as error:
+        raise Refused(412, "Topic does not exist and cannot be auto-created") from error
+    lacking = [topic for topic in found if subscription not in topic.subscriptions]
+    if not lacking:
+        raise Refused(409, "Subscription already exists for topic")
+    place = (place or Place(LATEST))._replace(excluded=False)  # as Apache Pulsar: it means something to a reset only
+    made = [
+        topic_rules.create_subscription(core, topic, subscription, topic_rules.at_end(topic), place.properties)
+        for topic in lacking
+    ]
+    if place.position == LATEST:
+        answer(None)
+        return
+    done = _after(len(made), answer)
+    for each in made:
+        _reset(core, each, place, done)
+
+
+def _check_name(subscription: str) -> None:
+    try:
+        subscriptions.check_subscription_name(subscription)
+    except ProducerBusy as error:
+        raise Refused(412, error.message) from error
+
+
+def _obtain(core: Core, name: TopicName) -> list[Topic]:
+    """The topic or all its partitions, made as auto-creation says when they are missing (TN-7)."""
+    count = topic_rules.partition_count(core, name)
+    policies = core.policies_of(name)
+    is_new = count is None and name.partition < 0 and not topic_rules.exists(core, name)
+    if is_new and policies.allow_auto_topic_creation and policies.auto_topic_partitions:
+        count = policies.auto_topic_partitions
+        topic_rules.create_partitioned(core, name, count, {})
+    if count is None:
+        return [topic_rules.obtain(core, name, may_create=True)]
+    return [topic_rules.obtain(core, name.at_partition(index), may_create=True) for index in range(count)]
+
+
+def delete(core: Core, name: TopicName, subscription: str, *, force: bool) -> None:
+    """A subscription with its backlog; connected consumers protect it unless forced (CUR-16)."""
+    if topic_rules.partition_count(core, name) is None:
+        found = [one(core, name, subscription)]
+    else:
+        found = [
+            each.subscriptions[subscription]
+            for each in existing_partitions(core, name)
+            if subscription in each.subscriptions
+        ]
+        if not found:
+            raise Refused(404, "Subscription not found")
+    if not force and any(each.consumers for each in found):
+        raise Refused(412, "Subscription has active connected consumers")
+    for each in found:
+        subscriptions.delete(core, each)
+
+
+def properties_of(core: Core, name: TopicName, subscription: str) -> dict[str, str]:
+    """A subscription's properties; of a partitioned topic those of all partitions together (CUR-19)."""
+    merged: dict[str, str] = {}
+    for each in every(core, name, subscription):
+        merged.update(each.cursor.properties)
+    return merged
+
+
+def set_properties(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
+    """Replace a subscription's properties (CUR-19)."""
+    for each in every(core, name, subscription):
+        if each.is_durable:
+            core.append(CursorPropertiesSet(each.cursor.cursor_id, dict(properties)))
+        else:
+            each.cursor.properties = dict(properties)
+
+
+# ---- moving -----------------------------------------------------------------------------------------------------
+
+
+def clear_backlog(core: Core, name: TopicName, subscription: str) -> None:
+    """Consume everything (CUR-14)."""
+    for each in every(core, name, subscription):
+        cursor_moves.clear_backlog(core, each)
+
+
+def skip(core: Core, name: TopicName, subscription: str, entries: int) -> None:
+    """Consume the next entries (CUR-14)."""
+    found = one(core, name, subscription, refusal="Skip messages on a partitioned topic is not allowed")
+    cursor_moves.skip(core, found, entries)
+
+
+def reset_to_time(core: Core, name: TopicName, subscription: str, time_ms: int, answer: Answer) -> None:
+    """Make the first entry published at or after the time the next one (CUR-12)."""
+    found = every(core, name, subscription)
+    done = _after(len(found), answer)
+    for each in found:
+        cursor_moves.reset_to_time(core, each, time_ms, done)
+
+
+def reset_to_place(core: Core, name: TopicName, subscription: str, place: Place, answer: Answer) -> None:
+    """Make a place the next to deliver (CUR-11)."""
+    refusal = "Reset-cursor at position is not allowed for partitioned-topic"
+    _reset(core, one(core, name, subscription, refusal=refusal), place, lambda: answer(None))
+
+
+def expire_by_time(core: Core, name: TopicName, subscription: str, age_s: int, answer: Answer) -> None:
+    """Consume what is older than an age (TTL-8). 409 when nothing is left to expire."""
+    found = [each for each in every(core, name, subscription) if each.is_durable]
+    wanted = [each for each in found if each.backlog > 0]
+    if not wanted:
+        raise Refused(
+            409,
+            f"Expire message by timestamp not issued on topic {name.full} for subscription {subscription} due to "
+            "ongoing message expiration not finished or subscription almost catch  up. If it's performed on a "
+            "partitioned topic operation might succeeded on other partitions, please check stats of individual "
+            "partition.",
+        )
+    _expire(core, wanted, age_s, answer)
+
+
+def expire_all_by_time(core: Core, name: TopicName, age_s: int, answer: Answer) -> None:
+    """Consume what is older than an age for every subscription (TTL-8)."""
+    found = [each for topic in existing_partitions(core, name) for each in topic.subscriptions.values()]
+    _expire(core, [each for each in found if each.is_durable and each.backlog > 0], age_s, answer)
+
+
+def _expire(core: Core, wanted: list[Subscription], age_s: int, answer: Answer) -> None:
+    if not wanted:
+        answer(None)
+        return
+    done = _after(len(wanted), answer)
+    for each in wanted:
+        expire_now.older_than(core, each, core.now_ms - 1000 * age_s, done)
+
+
+def expire_to_place(core: Core, name: TopicName, subscription: str, place: Place) -> None:
+    """Consume up to a place, inclusive unless it is excluded (TTL-8). 409 when no entry is there."""
+    refusal = "Expire message at position is not supported for partitioned-topic"
+    found = one(core, name, subscription, refusal=refusal)
+    if place.partition >= 0 and name.partition >= 0 and place.partition != name.partition:
+        raise Refused(412, "Invalid parameter for expire message by position: partition index of the message id")
+    ledger = found.topic.ledger
+    through = ledger.previous_position(place.position) if place.excluded else place.position
+    if not ledger.contains(place.position) or place.position > found.topic.confirmed:
+        raise Refused(
+            409,
+            f"Expire message by position not issued on topic {name.full} for subscription {subscription} due to "
+            "ongoing message expiration not finished or invalid message position provided.",
+        )
+    cursor_moves.mark_deleted(core, found, through)
+
+
+def _reset(core: Core, subscription: Subscription, place: Place, done: Callable[[], None]) -> None:
+    cursor_moves.reset_to_position(
+        core, subscription, place.position, done, batch_index=place.batch_index, excluded=place.excluded
+    )
+
+
+def _after(count: int, answer: Answer) -> Callable[[], None]:
+    """A function that answers when it was called so many times."""
+    left = count
+
+    def done() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            answer(None)
+
+    return done

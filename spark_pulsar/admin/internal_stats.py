@@ -1,0 +1,105 @@
+"""Internal statistics of topics over REST: their ledgers and cursors (admin-rest.md 1.5.3)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.broker.stats import timestamp
+from spark_pulsar.ledger.cursor import Cursor
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.ledger.managed import LedgerInfo
+    from spark_pulsar.model.ids import Position
+
+MAX_RANGES: Final = 10_000
+"""Acked ranges that are spelled out; the rest is told as a number."""
+
+
+def internal_stats(topic: Topic) -> dict[str, Any]:
+    """The ledgers of a topic, the last one, which takes entries, by the `currentLedger…` members; and its cursors."""
+    ledger = topic.ledger
+    infos = list(ledger.ledgers.values())
+    current = ledger.current
+    return {
+        "entriesAddedCounter": ledger.total_entries,
+        "numberOfEntries": sum(info.entries for info in infos),
+        "totalSize": ledger.size_bytes,
+        "currentLedgerEntries": 0 if current is None else current.entries,
+        "currentLedgerSize": 0 if current is None else current.size_bytes,
+        "lastLedgerCreatedTimestamp": timestamp(infos[-1].opened_ms if infos else topic.state.created_ms),
+        "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers and not each.backlog),
+        "pendingAddEntriesCount": 0,
+        "lastConfirmedEntry": _text(topic.confirmed),
+        "state": "LedgerOpened" if ledger.appendable else "ClosedLedger",
+        "ledgers": [_ledger(info, is_open=info is current) for info in infos],
+        "cursors": {
+            **{
+                name: _cursor(each.cursor, max(0, each.backlog), is_used=bool(each.consumers))
+                for name, each in topic.subscriptions.items()
+            },
+            **_compaction_cursor(topic),
+        },
+        "schemaLedgers": [],
+        "compactedLedger": _compacted(topic),
+    }
+
+
+def _compacted(topic: Topic) -> dict[str, Any]:
+    compaction = topic.state.compaction
+    if compaction is not None and compaction.ledger is not None:
+        return _ledger(compaction.ledger, is_open=False)
+    return {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False}
+
+
+def _compaction_cursor(topic: Topic) -> dict[str, Any]:
+    """Where compaction stands, as the cursor that Apache Pulsar has for it."""
+    compaction = topic.state.compaction
+    if compaction is None or compaction.ledger is None:
+        return {}
+    cursor = Cursor(topic.ledger, "__compaction", compaction.horizon, created_ms=compaction.finished_ms)
+    found = _cursor(cursor, cursor.backlog(topic.confirmed), is_used=False)
+    return {cursor.name: {**found, "properties": {"CompactedTopicLedger": compaction.ledger.ledger_id}}}
+
+
+def _ledger(info: LedgerInfo, *, is_open: bool) -> dict[str, Any]:
+    return {
+        "ledgerId": info.ledger_id,
+        "entries": 0 if is_open else info.entries,
+        "size": 0 if is_open else info.size_bytes,
+        "offloaded": False,
+        "underReplicated": False,
+    }
+
+
+def _cursor(cursor: Cursor, backlog: int, *, is_used: bool) -> dict[str, Any]:
+    ledger = cursor.ledger
+    ranges = [
+        f"({ledger_id}:{first - 1}..{ledger_id}:{end - 1}]"
+        for ledger_id, first, end in islice(cursor.acked, MAX_RANGES)
+    ]
+    if cursor.acked.range_count() > MAX_RANGES:
+        ranges.append("...")
+    return {
+        "markDeletePosition": _text(cursor.mark_delete),
+        "readPosition": _text(cursor.next_to_read),
+        "waitingReadOp": is_used and not backlog,
+        "pendingReadOps": 0,
+        "messagesConsumedCounter": ledger.total_entries - backlog,
+        "cursorLedger": -1,
+        "cursorLedgerLastEntry": -1,
+        "individuallyDeletedMessages": f"[{','.join(ranges)}]",
+        "lastLedgerSwitchTimestamp": timestamp(cursor.created_ms),
+        "state": "Open",
+        "active": is_used,
+        "numberOfEntriesSinceFirstNotAckedMessage": ledger.count_after(cursor.mark_delete),
+        "totalNonContiguousDeletedMessagesRange": cursor.acked.range_count(),
+        "subscriptionHavePendingRead": False,
+        "subscriptionHavePendingReplayRead": False,
+        "properties": {},
+    }
+
+
+def _text(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"

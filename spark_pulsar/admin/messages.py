@@ -1,0 +1,174 @@
+"""Paths that show single messages: peek, by id, by time, the last one (admin-rest.md 1.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from starlette.responses import JSONResponse
+
+from spark_pulsar.broker import cursor_moves, single_entries, time_search
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import EARLIEST, Position
+
+from .answers import Refused
+from .calls import whole_number_in_path
+from .message_answer import message_answer
+from .topics import check_namespace, existing
+from .waiting import ask_later
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+
+    from .calls import Call, Routes
+
+
+class Stored(NamedTuple):
+    """An entry and where it stands."""
+
+    position: Position
+    entry: bytes
+
+
+StoredAnswer = Callable[["Stored | PulsarError"], None]
+
+
+def _topic(core: Core, call: Call, what: str, hint: str = "") -> Topic:
+    """The topic of a call; 405 for a partitioned parent and for a non-persistent topic."""
+    name = call.topic
+    if not name.is_persistent:
+        raise Refused(405, f"{what} on a non-persistent topic is not allowed")
+    check_namespace(core, name)
+    if topic_rules.partition_count(core, name) is not None:
+        raise Refused(405, f"{what} on a partitioned topic is not allowed{hint}")
+    return existing(core, name)
+
+
+def _fetch(core: Core, topic: Topic, position: Position, answer: StoredAnswer) -> None:
+    """Answer with an entry, or with 404 when nothing can be read there."""
+
+    def fetched(entry: bytes | None) -> None:
+        answer(Refused(404, "Message not found") if entry is None else Stored(position, entry))
+
+    if topic.ledger.contains(position) and position <= topic.confirmed:
+        single_entries.fetch(core, position, fetched)
+    else:
+        answer(Refused(404, "Message id not found"))
+
+
+async def _shown(call: Call, begin: Callable[[Core, StoredAnswer], None]) -> Response:
+    stored: Stored = await ask_later(call.gate, begin)
+    return message_answer(stored.position, stored.entry)
+
+
+async def _peek(call: Call) -> Response:
+    """The n-th unacked entry (CUR-15). A missing subscription is made at the beginning, as the real broker does."""
+    number = whole_number_in_path(call.parts["number"])
+
+    def begin(core: Core, answer: StoredAnswer) -> None:
+        topic = _topic(core, call, "Peek messages")
+        if number < 1:
+            raise Refused(412, "The position of a message is a number from 1 on")
+        name = call.parts["subscription"]
+        subscription = topic.subscriptions.get(name)
+        if subscription is None:
+            topic_rules.create_initial_subscription(core, topic, name)
+            subscription = topic.subscriptions[name]
+        position = cursor_moves.nth_unacked(subscription, number)
+        if position is None:
+            raise Refused(404, "Message not found")
+        _fetch(core, topic, position, answer)
+
+    return await _shown(call, begin)
+
+
+async def _by_id(call: Call) -> Response:
+    wanted = Position(whole_number_in_path(call.parts["ledger"]), whole_number_in_path(call.parts["entry"]))
+
+    def begin(core: Core, answer: StoredAnswer) -> None:
+        name = call.topic
+        check_namespace(core, name)
+        if topic_rules.partition_count(core, name) is not None:
+            raise Refused(405, "GetMessageById is not allowed on partitioned-topic")
+        _fetch(core, _topic(core, call, "GetMessageById"), wanted, answer)
+
+    return await _shown(call, begin)
+
+
+async def _examine(call: Call) -> Response:
+    """The n-th entry from the oldest or from the newest one."""
+    from_oldest = call.query.get("initialPosition", "latest") == "earliest"
+    number = max(1, whole_number_in_path(call.query.get("messagePosition", "1")))
+
+    def begin(core: Core, answer: StoredAnswer) -> None:
+        hint = ", please try examine message on specific topic partition"
+        topic = _topic(core, call, "Examine messages", hint)
+        total = topic.ledger.count_between(EARLIEST, topic.confirmed)
+        if total == 0:
+            raise Refused(412, "Could not examine messages due to the total message is zero")
+        index = min(number, total) - 1
+        _fetch(core, topic, topic.ledger.position_at(index if from_oldest else total - 1 - index), answer)
+
+    return await _shown(call, begin)
+
+
+async def _id_at_time(call: Call) -> Response:
+    """The first entry published at or after a time, the end when there is none (CUR-12)."""
+    time_ms = whole_number_in_path(call.parts["time"])
+
+    def begin(core: Core, answer: Callable[[Position | PulsarError], None]) -> None:
+        hint = ", please try do it on specific topic partition"
+        time_search.first_at_or_after(core, _topic(core, call, "Get message ID by timestamp", hint), time_ms, answer)
+
+    position: Position = await ask_later(call.gate, begin)
+    return JSONResponse(_id_json(position, call.topic.partition))
+
+
+async def _last_id(call: Call) -> Response:
+    def begin(core: Core, answer: Callable[[dict[str, Any] | PulsarError], None]) -> None:
+        name = call.topic
+        if not name.is_persistent:
+            raise Refused(405, "GetLastMessageId on a non-persistent topic is not allowed")
+        topic = existing(core, name)
+        last, current = topic.confirmed, topic.ledger.current
+
+        def fetched(entry: bytes | None) -> None:
+            size = 0 if entry is None else single_entries.declared_batch_size(entry)
+            answer(
+                _id_json(last, name.partition, size - 1)
+                | {"batchSize": 0, "outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
+                if size
+                else _id_json(last, name.partition)
+            )
+
+        if topic.ledger.contains(last):
+            single_entries.fetch(core, last, fetched)
+        else:
+            answer(_id_json(Position(-1 if current is None else current.ledger_id, -1), name.partition))
+
+    return JSONResponse(await ask_later(call.gate, begin))
+
+
+def _id_json(position: Position, partition: int, batch_index: int = -1) -> dict[str, Any]:
+    return {
+        "ledgerId": position.ledger_id,
+        "entryId": position.entry_id,
+        "partitionIndex": partition,
+        "batchIndex": batch_index,
+        "batchSize": 0,
+    }
+
+
+_TOPIC: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+
+ROUTES: Final[Routes] = (
+    (f"{_TOPIC}/subscription/{{subscription}}/position/{{number}}", {"GET": _peek}),
+    (f"{_TOPIC}/ledger/{{ledger}}/entry/{{entry}}", {"GET": _by_id}),
+    (f"{_TOPIC}/examinemessage", {"GET": _examine}),
+    (f"{_TOPIC}/messageid/{{time}}", {"GET": _id_at_time}),
+    (f"{_TOPIC}/lastMessageId", {"GET": _last_id}),
+)

@@ -1,0 +1,313 @@
+"""Namespaces over REST: life cycle, topics, bundles, properties, what happens to all of their topics (1.3.1, 1.3.2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from spark_pulsar.broker import cursor_moves, policies, subscriptions
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.ledger.document_records import TENANTS
+from spark_pulsar.ledger.records import NamespaceDeleted, NamespaceSet
+from spark_pulsar.model.errors import InvalidTopicName
+from spark_pulsar.model.names import check_entity
+
+from .answers import Refused, text_map, whole_number
+from .clusters import namespaces_of
+from .policy_table import read_member
+from .topics import list_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.topics import Topic
+
+    from .calls import Call, Routes
+
+DEFAULT_BUNDLES: Final = 4
+MAX_BUNDLES: Final = 4096
+_KEPT_AS_THEY_ARE: Final = frozenset({"properties", "auth_policies"})
+_FRESH: Final[dict[str, Any]] = {
+    "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+    "replication_clusters": [],
+    "allowed_clusters": [],
+    "bundles": {},
+    "backlog_quota_map": {},
+    "clusterDispatchRate": {},
+    "topicDispatchRate": {},
+    "subscriptionDispatchRate": {},
+    "replicatorDispatchRate": {},
+    "clusterSubscribeRate": {},
+    "publishMaxMessageRate": {},
+    "latency_stats_sample_rate": {},
+    "deleted": False,
+    "encryption_required": False,
+    "subscription_auth_mode": "None",
+    "offload_threshold": -1,
+    "offload_threshold_in_seconds": -1,
+    "schema_compatibility_strategy": "UNDEFINED",
+    "is_allow_auto_update_schema": True,
+    "schema_validation_enforced": False,
+    "subscription_types_enabled": [],
+    "properties": {},
+    "migrated": False,
+}
+"""What Apache Pulsar shows of a namespace for which nothing was set."""
+
+
+def existing(core: Core, namespace: str, reason: str = "Namespace does not exist") -> dict[str, Any]:
+    """What was set for a namespace; 404 with this reason when there is none."""
+    if namespace not in core.state.namespaces:
+        raise Refused(404, reason)
+    return policies.of_namespace(core, namespace)
+
+
+def boundaries(bundles: int) -> list[str]:
+    """The bundles of a namespace as Apache Pulsar names them: equal parts of the 32-bit hashes."""
+    edges = [index * ((1 << 32) // bundles) for index in range(bundles)]
+    return [f"0x{edge:08x}" for edge in [*edges, 0xFFFFFFFF]]
+
+
+def _bundles(stored: Mapping[str, Any]) -> dict[str, Any]:
+    number = stored.get("bundles", {}).get("numBundles", DEFAULT_BUNDLES)
+    return {"boundaries": boundaries(number), "numBundles": number}
+
+
+def _shown(core: Core, stored: Mapping[str, Any]) -> dict[str, Any]:
+    own = [core.config.cluster_name]
+    shown = {**_FRESH, "replication_clusters": own, **stored, "bundles": _bundles(stored)}
+    return {**shown, "clusterThatCanDeleteNamespace": core.config.cluster_name}
+
+
+def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The policies in the body of a create call. What has no effect in this broker must be at its default."""
+    wanted: dict[str, Any] = {}
+    allowed = json.loads(core.state.documents[TENANTS][namespace.partition("/")[0]])["allowedClusters"]
+    for member, value in body.items():
+        if value is None or value == _FRESH.get(member, None) or member == "clusterThatCanDeleteNamespace":
+            continue
+        if member == "bundles":
+            number = whole_number(value.get("numBundles", 0), "numBundles")
+            if number > MAX_BUNDLES:
+                raise Refused(412, f"Too many bundles: at most {MAX_BUNDLES}")
+            if number > 0:
+                wanted["bundles"] = {"numBundles": number}
+        elif member == "replication_clusters":
+            for cluster in value:
+                if cluster not in allowed:
+                    tenant = namespace.partition("/")[0]
+                    raise Refused(
+                        403, f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{tenant}]"
+                    )
+        elif member in _KEPT_AS_THEY_ARE:
+            wanted[member] = value
+        elif member in _FRESH and member not in ("backlog_quota_map", "subscription_types_enabled"):
+            raise Refused(501, f"The policy {member} is not built in this broker yet")
+        else:
+            found = read_member(member, value, namespace)
+            if found is not None:
+                wanted[member] = found
+    return wanted
+
+
+async def _list(call: Call) -> Response:
+    core, tenant = call.core, call.parts["tenant"]
+    if tenant not in core.state.documents[TENANTS]:
+        raise Refused(404, "Tenant not found")
+    return JSONResponse(namespaces_of(core, tenant))
+
+
+async def _get(call: Call) -> Response:
+    return JSONResponse(_shown(call.core, existing(call.core, call.namespace)))
+
+
+async def _create(call: Call) -> Response:
+    tenant, namespace, body = call.parts["tenant"], call.namespace, call.json()
+
+    def create(core: Core) -> None:
+        try:
+            check_entity(call.parts["namespace"])
+        except InvalidTopicName as error:
+            raise Refused(412, "Namespace name is not valid") from error
+        if tenant not in core.state.documents[TENANTS]:
+            raise Refused(404, "Tenant does not exist")
+        if namespace in core.state.namespaces:
+            raise Refused(409, "Namespace already exists")
+        wanted = _wanted(core, namespace, body if isinstance(body, Mapping) else {})
+        core.append(NamespaceSet(namespace, json.dumps(wanted)))
+        core.policies.changed(namespace)
+
+    return await call.change(create)
+
+
+async def _delete(call: Call) -> Response:
+    tenant, name, force = call.parts["tenant"], call.parts["namespace"], call.flag("force")
+
+    def delete(core: Core) -> None:
+        if force:
+            raise Refused(405, "Broker doesn't allow forced deletion of namespaces")
+        existing(core, call.namespace, f"Namespace {call.namespace} does not exist.")
+        if topic_rules.names_in(core, tenant, name) or topic_rules.partitioned_names_in(core, tenant, name):
+            raise Refused(409, "Cannot delete non empty namespace")
+        core.append(NamespaceDeleted(call.namespace))
+        core.policies.changed(call.namespace)
+
+    return await call.change(delete)
+
+
+async def _topics(call: Call) -> Response:
+    mode = call.query.get("mode", "PERSISTENT")
+    if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
+        raise Refused(404, f"{mode!r} is no mode of this list")
+    tenant, name = call.parts["tenant"], call.parts["namespace"]
+    with_system = call.flag("includeSystemTopic")
+    found: list[str] = []
+    for domain in ("persistent", "non-persistent"):
+        if mode in ("ALL", domain.upper().replace("-", "_")):
+            found += list_topics(call.core, domain, tenant, name, with_system=with_system)
+    return JSONResponse(found)
+
+
+async def _get_bundles(call: Call) -> Response:
+    return JSONResponse(_bundles(existing(call.core, call.namespace)))
+
+
+# ---- properties -------------------------------------------------------------------------------------------------
+
+
+async def _get_properties(call: Call) -> Response:
+    return JSONResponse(existing(call.core, call.namespace).get("properties", {}))
+
+
+def _change_properties(core: Core, namespace: str, changed: Mapping[str, str], removed: frozenset[str]) -> None:
+    known = existing(core, namespace).get("properties", {})
+    kept = {key: value for key, value in known.items() if key not in removed}
+    policies.set_of_namespace(core, namespace, "properties", {**kept, **changed} or None)
+
+
+async def _put_properties(call: Call) -> Response:
+    added = text_map(call.json(), "properties")
+    return await call.change(lambda core: _change_properties(core, call.namespace, added, frozenset()))
+
+
+async def _delete_properties(call: Call) -> Response:
+    def delete(core: Core) -> None:
+        existing(core, call.namespace)
+        policies.set_of_namespace(core, call.namespace, "properties", None)
+
+    return await call.change(delete)
+
+
+async def _get_property(call: Call) -> Response:
+    found = existing(call.core, call.namespace).get("properties", {}).get(call.parts["key"])
+    return PlainTextResponse(found or "")
+
+
+async def _put_property(call: Call) -> Response:
+    added = {call.parts["key"]: call.parts["value"]}
+    return await call.change(lambda core: _change_properties(core, call.namespace, added, frozenset()))
+
+
+async def _delete_property(call: Call) -> Response:
+    key = call.parts["key"]
+
+    def delete(core: Core) -> str:
+        old = str(existing(core, call.namespace).get("properties", {}).get(key, ""))
+        _change_properties(core, call.namespace, {}, frozenset({key}))
+        return old
+
+    return PlainTextResponse(await call.gate.ask(delete))
+
+
+# ---- all topics of a namespace ----------------------------------------------------------------------------------
+
+
+def _topics_of(core: Core, call: Call) -> Iterator[Topic]:
+    for name in topic_rules.names_in(core, call.parts["tenant"], call.parts["namespace"]):
+        topic = topic_rules.find(core, name)
+        if topic is not None:
+            yield topic
+
+
+def _named(core: Core, call: Call, subscription: str | None) -> list[Subscription]:
+    return [
+        each
+        for topic in _topics_of(core, call)
+        for name, each in topic.subscriptions.items()
+        if each.is_durable and subscription in (None, name)
+    ]
+
+
+async def _unload(call: Call) -> Response:
+    def unload(core: Core) -> None:
+        existing(core, call.namespace, "Namespace not found")
+        for topic in _topics_of(core, call):
+            topic_rules.disconnect_all(core, topic)
+
+    return await call.change(unload)
+
+
+async def _clear_backlog(call: Call) -> Response:
+    subscription = call.parts.get("subscription")
+
+    def clear(core: Core) -> None:
+        found = _named(core, call, subscription)
+        if subscription is not None and not found:
+            raise Refused(404, f"Subscription {subscription} not found in namespace {call.namespace}")
+        for each in found:
+            cursor_moves.clear_backlog(core, each)
+
+    return await call.change(clear)
+
+
+async def _unsubscribe(call: Call) -> Response:
+    def unsubscribe(core: Core) -> None:
+        existing(core, call.namespace)
+        found = _named(core, call, call.parts["subscription"])
+        if any(each.consumers for each in found):
+            raise Refused(412, "Subscription has active connected consumers")
+        for each in found:
+            subscriptions.delete(core, each)
+
+    return await call.change(unsubscribe)
+
+
+async def _get_replication(call: Call) -> Response:
+    existing(call.core, call.namespace)
+    return JSONResponse([call.core.config.cluster_name])
+
+
+async def _set_replication(call: Call) -> Response:
+    existing(call.core, call.namespace)
+    wanted = call.json()
+    if not wanted or not isinstance(wanted, list):
+        raise Refused(412, "ClusterIds should not be null or empty")
+    if "global" in wanted:
+        raise Refused(412, "Cannot specify global in the list of replication clusters")
+    for cluster in wanted:
+        if cluster != call.core.config.cluster_name:
+            raise Refused(403, f"Invalid cluster id: {cluster}")
+    return Response(status_code=200)
+
+
+_NAMESPACE: Final = "admin/v2/namespaces/{tenant}/{namespace}"
+
+ROUTES: Final[Routes] = (
+    ("admin/v2/namespaces/{tenant}", {"GET": _list}),
+    (_NAMESPACE, {"GET": _get, "PUT": _create, "DELETE": _delete}),
+    (f"{_NAMESPACE}/topics", {"GET": _topics}),
+    (f"{_NAMESPACE}/bundles", {"GET": _get_bundles}),
+    (f"{_NAMESPACE}/unload", {"PUT": _unload}),
+    (f"{_NAMESPACE}/clearBacklog", {"POST": _clear_backlog}),
+    (f"{_NAMESPACE}/clearBacklog/{{subscription}}", {"POST": _clear_backlog}),
+    (f"{_NAMESPACE}/unsubscribe/{{subscription}}", {"POST": _unsubscribe}),
+    (f"{_NAMESPACE}/properties", {"GET": _get_properties, "PUT": _put_properties, "DELETE": _delete_properties}),
+    (f"{_NAMESPACE}/property/{{key}}", {"GET": _get_property, "DELETE": _delete_property}),
+    (f"{_NAMESPACE}/property/{{key}}/{{value}}", {"PUT": _put_property}),
+    (f"{_NAMESPACE}/replication", {"GET": _get_replication, "POST": _set_replication}),
+)

@@ -1,0 +1,177 @@
+"""Paths of topics, partitions and their statistics (admin-rest.md 1.4, 1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import JSONResponse
+
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker import usage
+
+from . import internal_stats, topic_stats, topics
+from .answers import Refused, text_map, whole_number
+from .waiting import ask_later
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+
+    from .calls import Call, Routes
+
+
+async def _list(call: Call) -> Response:
+    parts = call.parts
+    found = topics.list_topics(
+        call.core, parts["domain"], parts["tenant"], parts["namespace"], with_system=call.flag("includeSystemTopic")
+    )
+    return JSONResponse(found)
+
+
+async def _list_partitioned(call: Call) -> Response:
+    parts = call.parts
+    return JSONResponse(topics.list_partitioned(call.core, parts["domain"], parts["tenant"], parts["namespace"]))
+
+
+async def _create(call: Call) -> Response:
+    name, properties = call.topic, text_map(call.json(), "properties")
+    return await call.change(lambda core: topics.create(core, name, properties))
+
+
+async def _delete(call: Call) -> Response:
+    name, force = call.topic, call.flag("force")
+    return await call.change(lambda core: topics.delete(core, name, force=force))
+
+
+def _partitions_in(call: Call) -> tuple[int, dict[str, str]]:
+    """`4`, `"4"`, or `{"partitions": 4, "properties": {...}}`."""
+    body = call.json()
+    if isinstance(body, dict):
+        return whole_number(body.get("partitions"), "partitions"), text_map(body.get("properties"), "properties")
+    return whole_number(body, "partitions"), {}
+
+
+async def _create_partitions(call: Call) -> Response:
+    name = call.topic
+    count, properties = _partitions_in(call)
+    return await call.change(lambda core: topics.create_partitioned(core, name, count, properties))
+
+
+async def _grow_partitions(call: Call) -> Response:
+    name, (count, _) = call.topic, _partitions_in(call)
+    return await call.change(lambda core: topics.grow(core, name, count))
+
+
+async def _get_partitions(call: Call) -> Response:
+    may_be_created = call.flag("checkAllowAutoCreation")
+    return JSONResponse(topics.partition_metadata(call.core, call.topic, may_be_created=may_be_created))
+
+
+async def _delete_partitions(call: Call) -> Response:
+    name, force = call.topic, call.flag("force")
+    return await call.change(lambda core: topics.delete_partitioned(core, name, force=force))
+
+
+def _wanted(call: Call) -> topic_stats.Wanted:
+    return topic_stats.Wanted(
+        publishers=not call.flag("excludePublishers"),
+        consumers=not call.flag("excludeConsumers"),
+        subscription_backlog_bytes=call.query.get("subscriptionBacklogSize", "true").lower() != "false",
+        earliest_time=call.flag("getEarliestTimeInBacklog"),
+    )
+
+
+async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
+    """Have the oldest entry of each backlog read, so that its age is known."""
+    for topic in found:
+
+        def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
+            usage.with_oldest(core, topic, lambda _: done(None))
+
+        await ask_later(call.gate, begin)
+
+
+async def _stats(call: Call) -> Response:
+    topic = topics.existing(call.core, call.topic)
+    await _find_oldest(call, [topic])
+    return JSONResponse(topic_stats.topic_stats(call.core, topic, _wanted(call)))
+
+
+async def _partitioned_stats(call: Call) -> Response:
+    core, name = call.core, call.topic
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        topics.check_namespace(core, name)
+        raise Refused(404, f"Partitioned Topic {name} not found")
+    found = topics.existing_partitions(core, name)
+    await _find_oldest(call, found)
+    each = call.query.get("perPartition", "true").lower() != "false"
+    return JSONResponse(topic_stats.partitioned_stats(core, known.partitions, found, _wanted(call), each=each))
+
+
+async def _internal_stats(call: Call) -> Response:
+    return JSONResponse(internal_stats.internal_stats(topics.existing(call.core, call.topic)))
+
+
+async def _partitioned_internal_stats(call: Call) -> Response:
+    core, name = call.core, call.topic
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        raise Refused(404, f"Partitioned Topic {name} not found")
+    found = topics.existing_partitions(core, name)
+    stats = {topic.full_name: internal_stats.internal_stats(topic) for topic in found}
+    return JSONResponse({"metadata": {"partitions": known.partitions, "deleted": False}, "partitions": stats})
+
+
+async def _unload(call: Call) -> Response:
+    name = call.topic
+
+    def unload(core: Core) -> None:
+        for topic in topics.existing_partitions(core, name):
+            topic_rules.disconnect_all(core, topic)
+
+    return await call.change(unload)
+
+
+async def _get_properties(call: Call) -> Response:
+    return JSONResponse(topics.properties(call.core, call.topic))
+
+
+async def _put_properties(call: Call) -> Response:
+    name, added = call.topic, text_map(call.json(), "properties")
+    return await call.change(lambda core: topics.change_properties(core, name, added, None))
+
+
+async def _delete_property(call: Call) -> Response:
+    name, key = call.topic, call.query.get("key")
+    if key is None:
+        raise Refused(412, "Which property? Name it as ?key=NAME")
+    return await call.change(lambda core: topics.change_properties(core, name, {}, key))
+
+
+_NAMESPACE: Final = "admin/v2/{domain}/{tenant}/{namespace}"
+_TOPIC: Final = f"{_NAMESPACE}/{{topic}}"
+
+ROUTES: Final[Routes] = (
+    (_NAMESPACE, {"GET": _list}),
+    (f"{_NAMESPACE}/partitioned", {"GET": _list_partitioned}),
+    (_TOPIC, {"PUT": _create, "DELETE": _delete}),
+    (
+        f"{_TOPIC}/partitions",
+        {
+            "GET": _get_partitions,
+            "PUT": _create_partitions,
+            "POST": _grow_partitions,
+            "DELETE": _delete_partitions,
+        },
+    ),
+    (f"{_TOPIC}/stats", {"GET": _stats}),
+    (f"{_TOPIC}/partitioned-stats", {"GET": _partitioned_stats}),
+    (f"{_TOPIC}/internalStats", {"GET": _internal_stats}),
+    (f"{_TOPIC}/partitioned-internalStats", {"GET": _partitioned_internal_stats}),
+    (f"{_TOPIC}/unload", {"PUT": _unload}),
+    (f"{_TOPIC}/properties", {"GET": _get_properties, "PUT": _put_properties, "DELETE": _delete_property}),
+)

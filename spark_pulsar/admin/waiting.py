@@ -1,0 +1,43 @@
+"""Orders to the core whose answer comes in a later turn, because entries must be read first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from spark_pulsar.model.errors import PulsarError
+
+from .answers import Refused
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+
+    from .gate import Gate
+
+Answer = TypeVar("Answer")
+
+_PATIENCE_S: Final = 60.0
+"""Longer than any order takes, unless the core was restarted meanwhile."""
+
+
+async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | PulsarError], None]], None]) -> Answer:
+    """Run `begin` in the core with a function for its answer; the answer, once all changes up to then are on disk.
+
+    Raises what `begin` raises, or the error it answers with; 503 when no answer comes because the core was restarted.
+    """
+    answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def settle(answer: Answer | PulsarError) -> None:
+        if answered.done():
+            return
+        if isinstance(answer, PulsarError):
+            answered.set_exception(answer)
+        else:
+            answered.set_result(answer)
+
+    await gate.ask(lambda core: begin(core, lambda answer: core.when_durable(lambda: settle(answer))))
+    try:
+        return await asyncio.wait_for(answered, _PATIENCE_S)
+    except TimeoutError as error:
+        raise Refused(503, "The broker was restarted meanwhile: ask again") from error

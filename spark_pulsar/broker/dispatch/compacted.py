@@ -1,0 +1,122 @@
+"""The compacted view of a topic for its one consumer (CMP-C4): up to the horizon the entries of the compacted ledger,
+behind it the topic as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.ledger.compaction_records import SOURCE
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.model.ids import Position
+
+from .base import fit
+from .exclusive import ExclusiveDispatcher
+from .reading import EntryReader
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.ledger.compaction_records import Compaction
+
+
+class CompactedReader(EntryReader):
+    """Reads the entries of one compacted ledger."""
+
+    __slots__ = ("end",)
+
+    end: int
+    """One past the ledger's last entry."""
+
+    def _read_ahead(self, run: EntryRun) -> None:
+        if run.end_entry_id < self.end:
+            self._order(Position(run.ledger_id, run.end_entry_id), keep=True)
+
+
+class CompactedDispatcher(ExclusiveDispatcher):
+    """`position` counts in the topic, also while it is read from the compacted ledger."""
+
+    def __init__(self, core: Core, subscription: Subscription) -> None:
+        self._ledger_id = -1
+        """The compacted ledger that `_next` belongs to."""
+        self._next = 0
+        """Its next entry; those from there on that lie before `position` are passed over."""
+        super().__init__(core, subscription)
+        self._compacted_reader = CompactedReader(core, subscription.topic, self._wake, self._stop)
+
+    def rewind(self) -> None:
+        super().rewind()
+        self._ledger_id = -1
+
+    def detach(self, consumer: Consumer) -> None:
+        super().detach(consumer)
+        self._compacted_reader.reset()
+
+    def dispatch(self) -> bool:
+        compaction = self.subscription.topic.state.compaction
+        if compaction is None or compaction.ledger is None or self.position > compaction.horizon:
+            return super().dispatch()
+        consumers = self.subscription.consumers
+        if not consumers or self.subscription.fenced or not consumers[0].can_receive:
+            return False
+        if not self._dispatch_compacted(consumers[0], compaction):
+            return False
+        if self._next < compaction.ledger.entries:
+            return True
+        self.position = Position(compaction.horizon.ledger_id, compaction.horizon.entry_id + 1)
+        return super().dispatch()
+
+    def _dispatch_compacted(self, consumer: Consumer, compaction: Compaction) -> bool:
+        """Send from the compacted ledger. False when something must come first: a read, or permits."""
+        info = compaction.ledger
+        assert info is not None, "asked before"
+        reader = self._compacted_reader
+        if self._ledger_id != info.ledger_id:
+            reader.reset()
+            reader.end = info.entries
+            self._ledger_id, self._next = info.ledger_id, compaction.entry_before(self.position)
+        budget = self.core.config.max_dispatch_bytes
+        lost = [each for each in self.subscription.topic.state.damages if each.accepted]
+        while self._next < info.entries and budget > 0:
+            if lost and any(each.holds(info.ledger_id, self._next) for each in lost):
+                self._next += 1
+                continue
+            run = reader.find(info.ledger_id, self._next)
+            if run is None:
+                return False
+            part, following = self._stretch(run)
+            self._next = following
+            if part is None:
+                continue
+            high = fit(part.message_counts, part.ends, 0, len(part.starts), consumer.permits, part.starts[0] + budget)
+            self.send_part(consumer, part, 0, high, with_counts=False)
+            budget -= part.ends[high - 1] - part.starts[0]
+            self._next -= len(part.starts) - high
+            self.position = Position(part.ledger_id, part.first_entry_id + high)
+            if consumer.permits <= 0:
+                return False
+        return True
+
+    def _stretch(self, run: EntryRun) -> tuple[EntryRun | None, int]:
+        """The next entries that were neighbours in the topic, as a run of it, and the compacted entry after them; no
+        run when the next one is not wanted."""
+        cursor, index = self.subscription.cursor, self._next - run.first_entry_id
+        source = Position(*SOURCE.unpack_from(run.buffer, run.starts[index]))
+        if source < self.position or cursor.is_acked(*source):
+            return None, self._next + 1
+        end = index + 1
+        while end < len(run.starts):
+            following = Position(*SOURCE.unpack_from(run.buffer, run.starts[end]))
+            if following != (source.ledger_id, source.entry_id + end - index) or cursor.is_acked(*following):
+                break
+            end += 1
+        counts = run.message_counts
+        part = EntryRun(
+            source.ledger_id,
+            source.entry_id,
+            run.buffer,
+            [start + SOURCE.size for start in run.starts[index:end]],
+            run.ends[index:end],
+            None if counts is None else counts[index:end],
+        )
+        return part, run.first_entry_id + end

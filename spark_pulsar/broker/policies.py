@@ -1,0 +1,264 @@
+"""Policies: where they are kept, and what holds for a topic: its own over its namespace's over the configuration.
+
+A namespace's policies are one JSON object with Apache Pulsar's member names (`retention_policies`,
+`message_ttl_in_seconds`, ...); a topic's are another with the same names, kept under the topic's name without
+partition. `PolicyBook.of` merges them once per distinct pair and remembers the result until something changes.
+
+Who acts on a policy asks `core.policies_of(topic.name)` when it needs the value, and registers with
+`core.policies.watch` when a change must have an effect by itself (a timer to set, producers to close).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.ledger.document_records import (
+    CLUSTERS,
+    GLOBAL_TOPIC_POLICIES,
+    TENANTS,
+    TOPIC_POLICIES,
+    DocumentDeleted,
+    DocumentSet,
+)
+from spark_pulsar.ledger.records import NamespaceSet
+from spark_pulsar.model.policies import (
+    DESTINATION_STORAGE,
+    MESSAGE_AGE,
+    AutoTopicCreation,
+    BacklogQuota,
+    EffectivePolicies,
+    InactiveTopicPolicy,
+    PersistencePolicy,
+    RetentionPolicy,
+)
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.records import Record
+    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.model.names import TopicName
+
+    from .config import BrokerConfig
+    from .core import Core
+
+RETENTION: Final = "retention_policies"
+MESSAGE_TTL: Final = "message_ttl_in_seconds"
+BACKLOG_QUOTAS: Final = "backlog_quota_map"
+PERSISTENCE: Final = "persistence"
+DEDUPLICATION: Final = "deduplicationEnabled"
+DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
+COMPACTION_THRESHOLD: Final = "compaction_threshold"
+SUBSCRIPTION_EXPIRATION: Final = "subscription_expiration_time_minutes"
+INACTIVE_TOPIC: Final = "inactive_topic_policies"
+MAX_PRODUCERS: Final = "max_producers_per_topic"
+MAX_CONSUMERS: Final = "max_consumers_per_topic"
+MAX_CONSUMERS_PER_SUBSCRIPTION: Final = "max_consumers_per_subscription"
+MAX_SUBSCRIPTIONS: Final = "max_subscriptions_per_topic"
+MAX_UNACKED_PER_CONSUMER: Final = "max_unacked_messages_per_consumer"
+MAX_UNACKED_PER_SUBSCRIPTION: Final = "max_unacked_messages_per_subscription"
+SUBSCRIPTION_TYPES: Final = "subscription_types_enabled"
+MAX_TOPICS: Final = "max_topics_per_namespace"
+AUTO_TOPIC_CREATION: Final = "autoTopicCreationOverride"
+AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
+
+MAX_REMEMBERED: Final = 1 << 18
+"""Topics whose effective policies are remembered."""
+
+Watcher = Callable[[str, "str | None"], None]
+"""Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
+
+
+class PolicyBook:
+    """The effective policies of every topic, computed when asked for."""
+
+    def __init__(self, state: DurableState, config: BrokerConfig) -> None:
+        self._state = state
+        self._config = config
+        self._by_topic: dict[str, EffectivePolicies] = {}
+        self._by_texts: dict[tuple[str | None, ...], EffectivePolicies] = {}
+        self._watchers: list[Watcher] = []
+
+    def of(self, name: TopicName) -> EffectivePolicies:
+        """What holds for a topic or partition, which need not exist."""
+        full = name.full
+        known = self._by_topic.get(full)
+        if known is None:
+            if len(self._by_topic) >= MAX_REMEMBERED:  # clients may ask for any name
+                self._by_topic.clear()
+            known = self._by_topic[full] = self._computed(name)
+        return known
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` after every change, within the turn of the change."""
+        self._watchers.append(watcher)
+
+    def changed(self, namespace: str, topic: str | None = None) -> None:
+        """Policies of a namespace, or of one topic of it, are others from now on."""
+        self._by_topic.clear()
+        self._by_texts.clear()
+        for watcher in self._watchers:
+            watcher(namespace, topic)
+
+    def _computed(self, name: TopicName) -> EffectivePolicies:
+        documents, full = self._state.documents, name.base.full
+        texts = (
+            self._state.namespaces.get(name.namespace_name),
+            documents[GLOBAL_TOPIC_POLICIES].get(full),
+            documents[TOPIC_POLICIES].get(full),
+        )
+        known = self._by_texts.get(texts)
+        if known is None:
+            known = self._by_texts[texts] = effective(
+                merged([json.loads(text) for text in texts if text]), self._config
+            )
+        return known
+
+
+def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:
+    """One set of policies out of several, the later ones win; backlog quotas are merged by their type."""
+    total: dict[str, Any] = {}
+    for level in levels:
+        quotas = {**total.get(BACKLOG_QUOTAS, {}), **level.get(BACKLOG_QUOTAS, {})}
+        total = {**total, **level, BACKLOG_QUOTAS: quotas}
+    return total
+
+
+def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePolicies:
+    """The values of merged policies, with the configuration's where there is none."""
+    quotas = policies.get(BACKLOG_QUOTAS, {})
+    default_quota = BacklogQuota(config.default_quota_bytes, config.default_quota_time_s, config.default_quota_policy)
+
+    def quota(kind: str) -> BacklogQuota:
+        value = quotas.get(kind)
+        return default_quota if value is None else BacklogQuota.from_json(value, "")
+
+    def value(member: str, read: Callable[[Any], Any], default: Any) -> Any:
+        found = policies.get(member)
+        return default if found is None else read(found)
+
+    default_retention = RetentionPolicy(config.default_retention_size_mb, config.default_retention_time_minutes)
+    default_inactive = InactiveTopicPolicy(
+        config.delete_inactive_topics,
+        config.inactive_max_s or config.inactive_check_interval_ms // 1000,
+        config.inactive_mode,
+    )
+    types = policies.get(SUBSCRIPTION_TYPES)
+    default_partitions = config.default_num_partitions if config.auto_topic_creation_partitioned else 0
+    creation = value(
+        AUTO_TOPIC_CREATION,
+        AutoTopicCreation.from_json,
+        AutoTopicCreation(config.allow_auto_topic_creation, default_partitions),
+    )
+    return EffectivePolicies(
+        retention=value(RETENTION, RetentionPolicy.from_json, default_retention),
+        message_ttl_s=value(MESSAGE_TTL, int, config.default_message_ttl_s),
+        size_quota=quota(DESTINATION_STORAGE),
+        age_quota=quota(MESSAGE_AGE),
+        persistence=value(PERSISTENCE, PersistencePolicy.from_json, PersistencePolicy()),
+        deduplication=value(DEDUPLICATION, bool, config.deduplication),
+        deduplication_snapshot_interval_s=value(
+            DEDUPLICATION_SNAPSHOT_INTERVAL, int, config.deduplication_snapshot_interval_s
+        ),
+        compaction_threshold_bytes=value(COMPACTION_THRESHOLD, int, config.compaction_threshold_bytes),
+        subscription_expiration_minutes=value(SUBSCRIPTION_EXPIRATION, int, config.subscription_expiration_minutes),
+        inactive_topic=value(INACTIVE_TOPIC, InactiveTopicPolicy.from_json, default_inactive),
+        max_producers=value(MAX_PRODUCERS, int, config.max_producers_per_topic),
+        max_consumers=value(MAX_CONSUMERS, int, config.max_consumers_per_topic),
+        max_consumers_per_subscription=value(
+            MAX_CONSUMERS_PER_SUBSCRIPTION, int, config.max_consumers_per_subscription
+        ),
+        max_subscriptions=value(MAX_SUBSCRIPTIONS, int, config.max_subscriptions_per_topic),
+        max_unacked_per_consumer=value(MAX_UNACKED_PER_CONSUMER, int, config.max_unacked_per_consumer),
+        max_unacked_per_subscription=value(MAX_UNACKED_PER_SUBSCRIPTION, int, config.max_unacked_per_subscription),
+        subscription_types=frozenset(types) if types else config.subscription_types,
+        max_topics=value(MAX_TOPICS, int, config.max_topics_per_namespace),
+        allow_auto_topic_creation=creation.allowed,
+        auto_topic_partitions=creation.partitions,
+        allow_auto_subscription_creation=value(
+            AUTO_SUBSCRIPTION_CREATION,
+            lambda override: bool(override["allowAutoSubscriptionCreation"]),
+            config.allow_auto_subscription_creation,
+        ),
+    )
+
+
+# ---- what is set ------------------------------------------------------------------------------------------------
+
+
+def of_namespace(core: Core, namespace: str) -> dict[str, Any]:
+    """What was set for a namespace that exists, by member name."""
+    found: dict[str, Any] = json.loads(core.state.namespaces[namespace])
+    return found
+
+
+def of_topic(core: Core, name: TopicName, *, for_all_clusters: bool = False) -> dict[str, Any]:
+    """What was set for a topic itself (also when asked for one of its partitions), by member name."""
+    text = core.state.documents[_kind(for_all_clusters)].get(name.base.full)
+    found: dict[str, Any] = {} if text is None else json.loads(text)
+    return found
+
+
+def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> None:
+    """Set one policy of a namespace that exists; None removes it."""
+    policies = _with(of_namespace(core, namespace), member, value)
+    core.append(NamespaceSet(namespace, json.dumps(policies)))
+    core.policies.changed(namespace)
+    _let_go_on(core, namespace)
+
+
+def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for_all_clusters: bool = False) -> None:
+    """Set one policy of a topic with all its partitions; None removes it."""
+    kind, full = _kind(for_all_clusters), name.base.full
+    policies = _with(of_topic(core, name, for_all_clusters=for_all_clusters), member, value)
+    core.append(DocumentSet(kind, full, json.dumps(policies)) if policies else DocumentDeleted(kind, full))
+    core.policies.changed(name.namespace_name, full)
+    _let_go_on(core, name.namespace_name)
+
+
+def forget_topic(core: Core, name: TopicName) -> None:
+    """A topic (not: one of several partitions) is deleted: its policies go with it."""
+    documents, full = core.state.documents, name.full
+    gone = [kind for kind in (TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES) if full in documents[kind]]
+    for kind in gone:
+        core.append(DocumentDeleted(kind, full))
+    if gone:
+        core.policies.changed(name.namespace_name, full)
+
+
+def _let_go_on(core: Core, namespace: str) -> None:
+    """Subscriptions have other limits now."""
+    for topic in core.topics.values():
+        if topic.name.namespace_name == namespace:
+            for subscription in topic.subscriptions.values():
+                subscription.dispatcher.limits_changed()
+
+
+def _kind(for_all_clusters: bool) -> str:
+    return GLOBAL_TOPIC_POLICIES if for_all_clusters else TOPIC_POLICIES
+
+
+def _with(policies: dict[str, Any], member: str, value: object) -> dict[str, Any]:
+    rest = {key: known for key, known in policies.items() if key != member}
+    return rest if value is None else {**rest, member: value}
+
+
+# ---- the beginning ----------------------------------------------------------------------------------------------
+
+
+def records_of_a_new_broker(state: DurableState, config: BrokerConfig) -> list[Record]:
+    """What a broker makes when it starts and it is not there: its cluster, the tenants and namespaces that exist from
+    the start (B-1)."""
+    records: list[Record] = []
+    if not state.documents[CLUSTERS]:
+        records.append(DocumentSet(CLUSTERS, config.cluster_name, "{}"))
+    wanted = [] if state.documents[TENANTS] else ["public", "pulsar"]
+    for namespace in config.namespaces:
+        if namespace not in state.namespaces:
+            records.append(NamespaceSet(namespace, "{}"))
+            wanted.append(namespace.partition("/")[0])
+    for tenant in dict.fromkeys(wanted):
+        if tenant not in state.documents[TENANTS]:
+            text = json.dumps({"adminRoles": [], "allowedClusters": [config.cluster_name]})
+            records.append(DocumentSet(TENANTS, tenant, text))
+    return records

@@ -1,0 +1,102 @@
+"""What a topic's entries and backlogs take: cheap questions for quotas and statistics (rules 5.5, section 17).
+
+Bytes are stored bytes. A backlog's bytes are those after its mark-delete, entries inside a ledger counted as its
+average one; entries acked one by one behind mark-delete count (as in Apache Pulsar).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.wire.entries import publish_time_of
+
+from . import single_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_pulsar.ledger.cursor import Cursor
+    from spark_pulsar.model.ids import Position
+
+    from .core import Core
+    from .subscriptions import Subscription
+    from .topics import Topic
+
+
+class OldestEntry(NamedTuple):
+    """The oldest entry that the slowest durable subscription has not consumed, and when it was published (by its
+    producer's clock; None when its metadata cannot be read)."""
+
+    subscription: str
+    position: Position
+    publish_ms: int | None
+
+
+def storage_bytes(topic: Topic) -> int:
+    """Bytes of all ledgers, consumed or not (`storageSize`)."""
+    return topic.ledger.size_bytes
+
+
+def slowest(topic: Topic) -> Cursor | None:
+    """The durable cursor with the lowest mark-delete, None when there is none."""
+    return min(topic.state.cursors.values(), key=lambda cursor: cursor.mark_delete, default=None)
+
+
+def backlog_bytes(topic: Topic) -> int:
+    """Bytes after the slowest durable cursor's mark-delete (the topic's `backlogSize`); 0 without one."""
+    cursor = slowest(topic)
+    return 0 if cursor is None else topic.ledger.bytes_after(cursor.mark_delete)
+
+
+def subscription_backlog_bytes(subscription: Subscription) -> int:
+    """Bytes after the subscription's mark-delete (its `backlogSize`)."""
+    return subscription.topic.ledger.bytes_after(subscription.cursor.mark_delete)
+
+
+def oldest_known(topic: Topic) -> OldestEntry | None:
+    """The oldest entry of the slowest backlog as far as it is known without reading: None when there is no backlog, or
+    `with_oldest` was not asked since the slowest subscription moved."""
+    known = topic.oldest
+    cursor = slowest(topic)
+    if known is None or cursor is None:
+        return None
+    return known if cursor.name == known.subscription and cursor.next_to_read == known.position else None
+
+
+def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], None]) -> None:
+    """Find the oldest entry of the slowest backlog; `done` gets it in this or a later turn, None when there is no
+    backlog on disk. Asked again about the same entry it costs nothing."""
+    cursor = slowest(topic)
+    if cursor is None:
+        done(None)
+        return
+    name, position = cursor.name, cursor.next_to_read
+    if position > topic.confirmed or not topic.ledger.contains(position):
+        done(None)
+        return
+    known = topic.oldest
+    if known is not None and known.position == position and known.subscription == name:
+        done(known)
+        return
+
+    def read(entry: bytes | None) -> None:
+        topic.oldest = OldestEntry(name, position, None if entry is None else publish_time(entry))
+        done(topic.oldest)
+
+    single_entries.fetch(core, position, read)
+
+
+def publish_time(entry: bytes) -> int | None:
+    """When an entry was published, by its producer's clock; None when its metadata cannot be read."""
+    try:
+        return publish_time_of(entry, 0, len(entry))
+    except CorruptMessage:
+        return None
+
+
+def oldest_backlog_age_s(core: Core, topic: Topic) -> int:
+    """Age of the oldest entry of the slowest backlog in seconds, -1 when unknown or none
+    (`oldestBacklogMessageAgeSeconds`, BQ-10)."""
+    known = oldest_known(topic)
+    return -1 if known is None or known.publish_ms is None else max(0, core.now_ms - known.publish_ms) // 1000

@@ -1,0 +1,129 @@
+"""`spark-pulsar admin clusters`, `tenants` and `brokers`."""
+
+from typing import Annotated
+
+import typer
+
+from spark_pulsar.cli.admin_values import show
+
+clusters = typer.Typer(help="Clusters.", no_args_is_help=True)
+tenants = typer.Typer(help="Tenants.", no_args_is_help=True)
+brokers = typer.Typer(help="The broker itself.", no_args_is_help=True)
+
+_CLUSTERS = "/admin/v2/clusters"
+_TENANTS = "/admin/v2/tenants"
+Cluster = Annotated[str, typer.Argument(metavar="CLUSTER")]
+Tenant = Annotated[str, typer.Argument(metavar="TENANT")]
+Url = Annotated[str | None, typer.Option("--url", help="http://HOST:PORT of the admin API.")]
+UrlSecure = Annotated[str | None, typer.Option("--url-secure", help="The same with https://.")]
+BrokerUrl = Annotated[str | None, typer.Option("--broker-url", help="pulsar://HOST:PORT.")]
+BrokerUrlSecure = Annotated[str | None, typer.Option("--broker-url-secure", help="pulsar+ssl://HOST:PORT.")]
+Roles = Annotated[str | None, typer.Option("--admin-roles", "-r", help="Roles by commas.")]
+Allowed = Annotated[
+    str | None, typer.Option("--allowed-clusters", "-c", help="Clusters by commas; all when not given.")
+]
+
+
+def _cluster_data(url: str | None, url_secure: str | None, broker: str | None, broker_secure: str | None) -> object:
+    data = {
+        "serviceUrl": url,
+        "serviceUrlTls": url_secure,
+        "brokerServiceUrl": broker,
+        "brokerServiceUrlTls": broker_secure,
+    }
+    return {key: value for key, value in data.items() if value is not None}
+
+
+@clusters.command("list")
+def list_clusters(ctx: typer.Context) -> None:
+    """List the clusters."""
+    show(ctx.obj.get(_CLUSTERS))
+
+
+@clusters.command("get")
+def get_cluster(ctx: typer.Context, cluster: Cluster) -> None:
+    """Show a cluster's addresses."""
+    show(ctx.obj.get(f"{_CLUSTERS}/{cluster}"))
+
+
+@clusters.command("create")
+def create_cluster(
+    ctx: typer.Context,
+    cluster: Cluster,
+    url: Url = None,
+    url_secure: UrlSecure = None,
+    broker_url: BrokerUrl = None,
+    broker_url_secure: BrokerUrlSecure = None,
+) -> None:
+    """Make a cluster known."""
+    ctx.obj.put(f"{_CLUSTERS}/{cluster}", _cluster_data(url, url_secure, broker_url, broker_url_secure))
+
+
+@clusters.command("update")
+def update_cluster(
+    ctx: typer.Context,
+    cluster: Cluster,
+    url: Url = None,
+    url_secure: UrlSecure = None,
+    broker_url: BrokerUrl = None,
+    broker_url_secure: BrokerUrlSecure = None,
+) -> None:
+    """Replace a cluster's addresses."""
+    ctx.obj.post(f"{_CLUSTERS}/{cluster}", _cluster_data(url, url_secure, broker_url, broker_url_secure))
+
+
+@clusters.command("delete")
+def delete_cluster(ctx: typer.Context, cluster: Cluster) -> None:
+    """Forget a cluster."""
+    ctx.obj.delete(f"{_CLUSTERS}/{cluster}")
+
+
+def _tenant_info(ctx: typer.Context, roles: str | None, allowed: str | None) -> dict[str, list[str]]:
+    return {
+        "adminRoles": [] if roles is None else roles.split(","),
+        "allowedClusters": ctx.obj.get(_CLUSTERS) if allowed is None else allowed.split(","),
+    }
+
+
+@tenants.command("list")
+def list_tenants(ctx: typer.Context) -> None:
+    """List the tenants."""
+    show(ctx.obj.get(_TENANTS))
+
+
+@tenants.command("get")
+def get_tenant(ctx: typer.Context, tenant: Tenant) -> None:
+    """Show a tenant's admin roles and allowed clusters."""
+    show(ctx.obj.get(f"{_TENANTS}/{tenant}"))
+
+
+@tenants.command("create")
+def create_tenant(ctx: typer.Context, tenant: Tenant, admin_roles: Roles = None, clusters: Allowed = None) -> None:
+    """Create a tenant."""
+    ctx.obj.put(f"{_TENANTS}/{tenant}", _tenant_info(ctx, admin_roles, clusters))
+
+
+@tenants.command("update")
+def update_tenant(ctx: typer.Context, tenant: Tenant, admin_roles: Roles = None, clusters: Allowed = None) -> None:
+    """Replace a tenant's admin roles and allowed clusters."""
+    ctx.obj.post(f"{_TENANTS}/{tenant}", _tenant_info(ctx, admin_roles, clusters))
+
+
+@tenants.command("delete")
+def delete_tenant(
+    ctx: typer.Context, tenant: Tenant, force: Annotated[bool, typer.Option("--force", "-f")] = False
+) -> None:
+    """Delete a tenant without namespaces."""
+    ctx.obj.delete(f"{_TENANTS}/{tenant}", force=force)
+
+
+@brokers.command("healthcheck")
+def health(ctx: typer.Context) -> None:
+    """Print ok when the broker serves."""
+    show(ctx.obj.get("/admin/v2/brokers/health"))
+
+
+@brokers.command("version")
+def broker_version(ctx: typer.Context) -> None:
+    """Print the version of Apache Pulsar that the broker speaks."""
+    show(ctx.obj.get("/admin/v2/brokers/version"))

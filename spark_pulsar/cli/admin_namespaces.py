@@ -1,0 +1,133 @@
+"""`spark-pulsar admin namespaces`: namespaces and their policies."""
+
+from typing import Annotated
+
+import typer
+
+from spark_pulsar.cli.admin_limits import add_limit_commands
+from spark_pulsar.cli.admin_policies import Target, add_get_and_remove, add_policy_commands
+from spark_pulsar.cli.admin_rest import NO_BODY
+from spark_pulsar.cli.admin_values import namespace_path, show
+
+app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
+NAMESPACE = Target("NAMESPACE", namespace_path, is_topic=False)
+Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
+
+
+@app.command("list")
+def list_namespaces(ctx: typer.Context, tenant: Annotated[str, typer.Argument(metavar="TENANT")]) -> None:
+    """List the namespaces of a tenant."""
+    show(ctx.obj.get(f"/admin/v2/namespaces/{tenant}"))
+
+
+@app.command("topics")
+def list_topics(ctx: typer.Context, namespace: Namespace) -> None:
+    """List the topics of a namespace, each partition by itself."""
+    show(ctx.obj.get(f"{namespace_path(namespace)}/topics", mode="ALL"))
+
+
+@app.command("bundles")
+def bundles(ctx: typer.Context, namespace: Namespace) -> None:
+    """Show the bundles of a namespace."""
+    show(ctx.obj.get(f"{namespace_path(namespace)}/bundles"))
+
+
+@app.command("policies")
+def policies(ctx: typer.Context, namespace: Namespace) -> None:
+    """Show all policies of a namespace."""
+    show(ctx.obj.get(namespace_path(namespace)))
+
+
+@app.command("create")
+def create(
+    ctx: typer.Context,
+    namespace: Namespace,
+    bundles: Annotated[int | None, typer.Option("--bundles", "-b", min=1, help="Number of bundles.")] = None,
+    clusters: Annotated[str | None, typer.Option("--clusters", "-c", help="Clusters by commas.")] = None,
+) -> None:
+    """Create a namespace."""
+    body: dict[str, object] = {} if bundles is None else {"bundles": {"numBundles": bundles}}
+    if clusters is not None:
+        body["replication_clusters"] = clusters.split(",")
+    ctx.obj.put(namespace_path(namespace), body or NO_BODY)
+
+
+@app.command("delete")
+def delete(
+    ctx: typer.Context, namespace: Namespace, force: Annotated[bool, typer.Option("--force", "-f")] = False
+) -> None:
+    """Delete a namespace without topics."""
+    ctx.obj.delete(namespace_path(namespace), **({"force": True} if force else {}))
+
+
+@app.command("unload")
+def unload(ctx: typer.Context, namespace: Namespace) -> None:
+    """Close all producers and consumers of a namespace; they come back by themselves."""
+    ctx.obj.put(f"{namespace_path(namespace)}/unload")
+
+
+@app.command("get-clusters")
+def get_clusters(ctx: typer.Context, namespace: Namespace) -> None:
+    """List the clusters that a namespace is on."""
+    show(ctx.obj.get(f"{namespace_path(namespace)}/replication"))
+
+
+@app.command("clear-backlog")
+def clear_backlog(
+    ctx: typer.Context,
+    namespace: Namespace,
+    sub: Annotated[str | None, typer.Option("--sub", "-s", help="Of this subscription only.")] = None,
+    force: Annotated[bool, typer.Option("--force", "-force", "-f", help="Do not ask.")] = False,
+) -> None:
+    """Acknowledge everything for all subscriptions of a namespace, or one of them."""
+    if not force and not typer.confirm("Are you sure you want to clear the backlog?"):
+        return
+    ctx.obj.post(f"{namespace_path(namespace)}/clearBacklog" + ("" if sub is None else f"/{sub}"))
+
+
+@app.command("unsubscribe")
+def unsubscribe(
+    ctx: typer.Context, namespace: Namespace, sub: Annotated[str, typer.Option("--sub", "-s", help="Subscription.")]
+) -> None:
+    """Delete a subscription of all topics of a namespace."""
+    ctx.obj.post(f"{namespace_path(namespace)}/unsubscribe/{sub}")
+
+
+@app.command("set-subscription-expiration-time")
+def set_subscription_expiration(
+    ctx: typer.Context,
+    namespace: Namespace,
+    minutes: Annotated[int, typer.Option("--time", "-t", help="Minutes; 0 is never.")],
+) -> None:
+    """Set after how long a subscription that nobody uses is deleted."""
+    ctx.obj.post(f"{namespace_path(namespace)}/subscriptionExpirationTime", minutes)
+
+
+@app.command("get-properties")
+def get_properties(ctx: typer.Context, namespace: Namespace) -> None:
+    """Show the properties of a namespace."""
+    show(ctx.obj.get(f"{namespace_path(namespace)}/properties"))
+
+
+@app.command("set-properties")
+def set_properties(
+    ctx: typer.Context,
+    namespace: Namespace,
+    prop: Annotated[list[str], typer.Option("--properties", "-p", metavar="NAME=VALUE", help="May be repeated.")],
+) -> None:
+    """Add properties to a namespace."""
+    pairs = [text.partition("=") for text in prop]
+    if not all(name and separator for name, separator, _ in pairs):
+        raise typer.BadParameter("want NAME=VALUE", param_hint="--properties")
+    ctx.obj.put(f"{namespace_path(namespace)}/properties", {name: value for name, _, value in pairs})
+
+
+@app.command("clear-properties")
+def clear_properties(ctx: typer.Context, namespace: Namespace) -> None:
+    """Remove all properties of a namespace."""
+    ctx.obj.delete(f"{namespace_path(namespace)}/properties")
+
+
+add_get_and_remove(app, NAMESPACE, "subscription-expiration-time", "subscriptionExpirationTime")
+add_policy_commands(app, NAMESPACE)
+add_limit_commands(app, NAMESPACE)

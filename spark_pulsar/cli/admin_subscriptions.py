@@ -1,0 +1,175 @@
+"""`spark-pulsar admin topics …` of subscriptions: create, skip, clear, expire, reset, unsubscribe."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from spark_pulsar.cli.admin_values import show, time_s, topic_path
+from spark_pulsar.client.clock import wall_ms
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
+Subscription = Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")]
+Expiry = Annotated[str, typer.Option("--expireTime", "-t", help="Older than this: 90, 30s, 5m, 3h, 2d.")]
+Pairs = Annotated[list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE")]
+Excluded = Annotated[bool, typer.Option("--exclude-reset-position", "-e", help="Without the message itself.")]
+
+
+def subscription_path(topic: str, subscription: str) -> str:
+    """The REST path of a subscription."""
+    return f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}"
+
+
+def _place(text: str, *, excluded: bool = False, properties: dict[str, str] | None = None) -> dict[str, Any]:
+    """`12:4`, `latest` or `earliest` as the REST API takes it."""
+    named = {"latest": LATEST_ID, "earliest": EARLIEST_ID}
+    try:
+        wanted = named.get(text) or MessageId.parse(text)
+    except PulsarError as error:
+        raise typer.BadParameter(f"want LEDGER:ENTRY, latest or earliest, got '{text}'") from error
+    place: dict[str, Any] = {
+        "ledgerId": wanted.ledger_id,
+        "entryId": wanted.entry_id,
+        "partitionIndex": wanted.partition,
+        "batchIndex": wanted.batch_index,
+        "excluded": excluded,
+    }
+    return place | ({"properties": properties} if properties else {})
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str]:
+    pairs = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise typer.BadParameter(f"want NAME=VALUE, got '{text}'")
+        pairs[name] = value
+    return pairs
+
+
+def subscriptions(ctx: typer.Context, topic: Topic) -> None:
+    """List the subscriptions of a topic."""
+    show(ctx.obj.get(f"{topic_path(topic)}/subscriptions"))
+
+
+def create_subscription(
+    ctx: typer.Context,
+    topic: Topic,
+    subscription: Subscription,
+    message_id: Annotated[
+        str, typer.Option("--messageId", "-m", help="latest, earliest, or LEDGER:ENTRY to begin at.")
+    ] = "latest",
+    properties: Pairs = None,
+) -> None:
+    """Create a durable subscription, and its topic if that is missing."""
+    place = _place(message_id, properties=_pairs(properties))
+    ctx.obj.put(subscription_path(topic, subscription), place)
+
+
+def unsubscribe(
+    ctx: typer.Context,
+    topic: Topic,
+    subscription: Subscription,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Close connected consumers.")] = False,
+) -> None:
+    """Delete a subscription."""
+    ctx.obj.delete(subscription_path(topic, subscription), force=force)
+
+
+def get_properties(ctx: typer.Context, topic: Topic, subscription: Subscription) -> None:
+    """Show the properties of a subscription."""
+    show(ctx.obj.get(f"{subscription_path(topic, subscription)}/properties"))
+
+
+def update_properties(
+    ctx: typer.Context,
+    topic: Topic,
+    subscription: Subscription,
+    properties: Pairs = None,
+    clear: Annotated[bool, typer.Option("--clear", "-c", help="Remove all of them.")] = False,
+) -> None:
+    """Replace the properties of a subscription."""
+    if clear == bool(properties):
+        raise typer.BadParameter("Need either --property or --clear")
+    ctx.obj.put(f"{subscription_path(topic, subscription)}/properties", _pairs(properties))
+
+
+def skip(
+    ctx: typer.Context,
+    topic: Topic,
+    subscription: Subscription,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Entries to skip; a batch is one.")],
+) -> None:
+    """Acknowledge the next entries of a subscription."""
+    ctx.obj.post(f"{subscription_path(topic, subscription)}/skip/{count}")
+
+
+def clear_backlog(ctx: typer.Context, topic: Topic, subscription: Subscription) -> None:
+    """Acknowledge everything for a subscription."""
+    ctx.obj.post(f"{subscription_path(topic, subscription)}/skip_all")
+
+
+def expire_messages(
+    ctx: typer.Context,
+    topic: Topic,
+    subscription: Subscription,
+    expire_time: Annotated[str | None, typer.Option("--expireTime", "-t", help="Older than: 90, 30s, 5m, 3h.")] = None,
+    position: Annotated[str | None, typer.Option("--position", "-p", help="Up to LEDGER:ENTRY.")] = None,
+    excluded: Excluded = False,
+) -> None:
+    """Acknowledge what is older than a time, or lies before a position."""
+    path = f"{subscription_path(topic, subscription)}/expireMessages"
+    if (expire_time is None) == (position is None):
+        raise typer.BadParameter("Either time (--expireTime) or message position (--position) has to be provided")
+    if expire_time is not None:
+        ctx.obj.post(f"{path}/{time_s(expire_time)}")
+    elif position is not None:
+        ctx.obj.post(path, _place(position, excluded=excluded))
+
+
+def expire_for_all(ctx: typer.Context, topic: Topic, expire_time: Expiry) -> None:
+    """Acknowledge what is older than a time, for every subscription."""
+    ctx.obj.post(f"{topic_path(topic)}/all_subscription/expireMessages/{time_s(expire_time)}")
+
+
+def reset_cursor(
+    ctx: typer.Context,
+    topic: Topic,
+    subscription: Subscription,
+    time: Annotated[str | None, typer.Option("--time", "-t", help="So far back: 90, 30s, 5m, 3h, 2d.")] = None,
+    message_id: Annotated[
+        str | None, typer.Option("--messageId", "-m", help="latest, earliest, or LEDGER:ENTRY.")
+    ] = None,
+    excluded: Excluded = False,
+) -> None:
+    """Move a subscription back or forth; connected consumers go on from there."""
+    path = f"{subscription_path(topic, subscription)}/resetcursor"
+    if (time is None) == (message_id is None):
+        raise typer.BadParameter("Either Timestamp (--time) or Position (--messageId) has to be provided")
+    if message_id is not None:
+        ctx.obj.post(path, _place(message_id, excluded=excluded))
+    elif time is not None:
+        ctx.obj.post(f"{path}/{wall_ms() - 1000 * time_s(time)}")
+
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "subscriptions": subscriptions,
+    "create-subscription": create_subscription,
+    "unsubscribe": unsubscribe,
+    "get-subscription-properties": get_properties,
+    "update-subscription-properties": update_properties,
+    "skip": skip,
+    "clear-backlog": clear_backlog,
+    "expire-messages": expire_messages,
+    "expire-messages-all-subscriptions": expire_for_all,
+    "reset-cursor": reset_cursor,
+}
+
+
+def add_subscription_commands(app: typer.Typer) -> None:
+    """Add the commands to the group `topics`."""
+    for name, command in COMMANDS.items():
+        app.command(name)(command)

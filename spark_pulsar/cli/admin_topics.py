@@ -1,0 +1,115 @@
+"""`spark-pulsar admin topics`: topics, partitions, statistics, and the policies of single topics."""
+
+from typing import Annotated
+
+import typer
+
+from spark_pulsar.cli.admin_compaction import add_compaction_commands
+from spark_pulsar.cli.admin_limits import add_limit_commands
+from spark_pulsar.cli.admin_messages import add_message_commands
+from spark_pulsar.cli.admin_policies import add_policy_commands
+from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
+from spark_pulsar.cli.admin_topic_policies import TOPIC
+from spark_pulsar.cli.admin_values import namespace_path, show, topic_path
+
+app = typer.Typer(help="Topics, partitions, subscriptions, messages, statistics and policies.", no_args_is_help=True)
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
+Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1)]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Close who is connected.")]
+Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
+_DOMAINS = ("persistent", "non-persistent")
+
+
+@app.command("list")
+def list_topics(
+    ctx: typer.Context,
+    namespace: Namespace,
+    domain: Annotated[str | None, typer.Option("--topic-domain", "-td", help=f"{' or '.join(_DOMAINS)}.")] = None,
+    system: Annotated[bool, typer.Option("--include-system-topic", "-ist")] = False,
+) -> None:
+    """List the topics of a namespace, each partition by itself."""
+    tail = namespace_path(namespace).removeprefix("/admin/v2/namespaces")
+    found = []
+    for each in _DOMAINS if domain is None else (domain,):
+        found += ctx.obj.get(f"/admin/v2/{each}{tail}", includeSystemTopic=system)
+    show(found)
+
+
+@app.command("list-partitioned-topics")
+def list_partitioned(ctx: typer.Context, namespace: Namespace) -> None:
+    """List the partitioned topics of a namespace."""
+    tail = namespace_path(namespace).removeprefix("/admin/v2/namespaces")
+    show([name for each in _DOMAINS for name in ctx.obj.get(f"/admin/v2/{each}{tail}/partitioned")])
+
+
+@app.command("create")
+def create(ctx: typer.Context, topic: Topic) -> None:
+    """Create a topic without partitions."""
+    ctx.obj.put(topic_path(topic), {})
+
+
+@app.command("delete")
+def delete(ctx: typer.Context, topic: Topic, force: Force = False) -> None:
+    """Delete a topic without partitions, and its subscriptions."""
+    ctx.obj.delete(topic_path(topic), force=force)
+
+
+@app.command("create-partitioned-topic")
+def create_partitioned(ctx: typer.Context, topic: Topic, partitions: Partitions) -> None:
+    """Create a topic with partitions."""
+    ctx.obj.put(f"{topic_path(topic)}/partitions", partitions)
+
+
+@app.command("update-partitioned-topic")
+def update_partitioned(ctx: typer.Context, topic: Topic, partitions: Partitions) -> None:
+    """Give a partitioned topic more partitions."""
+    ctx.obj.post(f"{topic_path(topic)}/partitions", partitions)
+
+
+@app.command("get-partitioned-topic-metadata")
+def partitioned_metadata(ctx: typer.Context, topic: Topic) -> None:
+    """Show the number of partitions."""
+    show(ctx.obj.get(f"{topic_path(topic)}/partitions"))
+
+
+@app.command("delete-partitioned-topic")
+def delete_partitioned(ctx: typer.Context, topic: Topic, force: Force = False) -> None:
+    """Delete a partitioned topic with all its partitions."""
+    ctx.obj.delete(f"{topic_path(topic)}/partitions", force=force)
+
+
+@app.command("unload")
+def unload(ctx: typer.Context, topic: Topic) -> None:
+    """Close all producers and consumers of a topic; they come back by themselves."""
+    ctx.obj.put(f"{topic_path(topic)}/unload")
+
+
+@app.command("stats")
+def stats(
+    ctx: typer.Context,
+    topic: Topic,
+    precise: Annotated[bool, typer.Option("--get-precise-backlog", "-gpb", help="Always so here.")] = False,
+) -> None:
+    """Show the statistics of a topic without partitions, or of one partition."""
+    show(ctx.obj.get(f"{topic_path(topic)}/stats", getPreciseBacklog=precise))
+
+
+@app.command("partitioned-stats")
+def partitioned_stats(
+    ctx: typer.Context, topic: Topic, per_partition: Annotated[bool, typer.Option("--per-partition")] = False
+) -> None:
+    """Show the statistics of a partitioned topic."""
+    show(ctx.obj.get(f"{topic_path(topic)}/partitioned-stats", perPartition=per_partition))
+
+
+@app.command("stats-internal")
+def stats_internal(ctx: typer.Context, topic: Topic) -> None:
+    """Show the ledgers and cursors of a topic."""
+    show(ctx.obj.get(f"{topic_path(topic)}/internalStats"))
+
+
+add_subscription_commands(app)
+add_message_commands(app)
+add_compaction_commands(app)
+add_policy_commands(app, TOPIC)
+add_limit_commands(app, TOPIC)

@@ -1,0 +1,85 @@
+"""How sizes, times and names are written on the command line of `spark-pulsar admin`: as for `pulsar-admin`."""
+
+import json
+import re
+import sys
+from typing import Any
+from urllib.parse import quote
+
+import typer
+
+from spark_pulsar.model.errors import InvalidTopicName
+from spark_pulsar.model.names import TopicName, split_namespace
+
+_SIZE_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TIME_FACTORS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+NO_LIMIT = -1
+MIB = 1 << 20
+
+
+def size_bytes(text: str) -> int:
+    """`4096`, `100K`, `10M`, `16G`, `2T` in bytes; `-1` is no limit."""
+    match = re.fullmatch(r"(-?[0-9]+)([kmgt]?)", text.strip().lower())
+    if match is None:
+        raise typer.BadParameter(f"Invalid size '{text}'. Valid formats are: (4096, 100K, 10M, 16G, 2T)")
+    return int(match[1]) * _SIZE_FACTORS[match[2]]
+
+
+def time_s(text: str) -> int:
+    """`90`, `30s`, `5m`, `3h`, `2d`, `5w`, `1y` in seconds; `-1` is no limit."""
+    match = re.fullmatch(r"(-?[0-9]+)([smhdwy]?)", text.strip().lower())
+    if match is None:
+        raise typer.BadParameter(f"Invalid time '{text}'. Valid formats are: (90, 30s, 5m, 3h, 2d, 5w, 1y)")
+    return int(match[1]) * _TIME_FACTORS[match[2]]
+
+
+def whole_mib(size: int) -> int:
+    """Bytes as whole MiB, which retention is kept in; no limit stays no limit."""
+    return NO_LIMIT if size == NO_LIMIT else size // MIB
+
+
+def whole_minutes(time: int) -> int:
+    """Seconds as whole minutes, which retention is kept in; no limit stays no limit."""
+    return NO_LIMIT if time == NO_LIMIT else time // 60
+
+
+def switched(enable: bool, disable: bool) -> bool:
+    """The value of a pair `--enable`, `--disable`, exactly one of which is given."""
+    if enable == disable:
+        raise typer.BadParameter("Need to specify either --enable or --disable")
+    return enable
+
+
+def namespace_path(text: str) -> str:
+    """The REST path of `tenant/namespace`."""
+    try:
+        tenant, namespace = split_namespace(text)
+    except InvalidTopicName as error:
+        hint = ": this takes a namespace, not a topic" if text.count("/") > 1 else ""
+        raise typer.BadParameter(f"want <tenant>/<namespace>, got '{text}'{hint}") from error
+    return f"/admin/v2/namespaces/{tenant}/{namespace}"
+
+
+def topic_path(text: str) -> str:
+    """The REST path of a topic: `x`, `tenant/namespace/x`, or with `persistent://`."""
+    name = topic_name(text)
+    return f"/admin/v2/{name.domain}/{name.tenant}/{name.namespace}/{quote(name.local, safe='')}"
+
+
+def topic_name(text: str) -> TopicName:
+    """The topic that is meant."""
+    try:
+        return TopicName.parse(text)
+    except InvalidTopicName as error:
+        raise typer.BadParameter(error.message) from error
+
+
+def show(value: Any) -> None:
+    """Print an answer: objects as indented JSON, lists of texts a line each, anything else as it is."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        text = "".join(f"{each}\n" for each in value)
+    elif isinstance(value, str):
+        text = f"{value}\n"
+    else:
+        text = json.dumps(value, indent=2, separators=(",", " : "), ensure_ascii=False) + "\n"
+    sys.stdout.write(text)

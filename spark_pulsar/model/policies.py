@@ -1,0 +1,322 @@
+"""Policies of namespaces and topics as values, and their JSON: the bodies of the admin API, which is also how they are
+kept. Field names of the JSON and texts of the refusals are Apache Pulsar's (admin-rest.md 1.3.2, 1.3.3, 1.9).
+
+`from_json` takes what a client sent: numbers may come as text, unknown members are ignored (T-16). It raises
+`MalformedPolicy` (400) or `InvalidPolicy` (412). `to_json` gives what is stored and answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from spark_pulsar.model.errors import PulsarError
+
+NO_LIMIT: Final = -1
+
+DESTINATION_STORAGE: Final = "destination_storage"
+MESSAGE_AGE: Final = "message_age"
+QUOTA_TYPES: Final = (DESTINATION_STORAGE, MESSAGE_AGE)
+
+REQUEST_HOLD: Final = "producer_request_hold"
+PRODUCER_EXCEPTION: Final = "producer_exception"
+BACKLOG_EVICTION: Final = "consumer_backlog_eviction"
+QUOTA_POLICIES: Final = (REQUEST_HOLD, PRODUCER_EXCEPTION, BACKLOG_EVICTION)
+
+NO_SUBSCRIPTIONS: Final = "delete_when_no_subscriptions"
+SUBSCRIPTIONS_CAUGHT_UP: Final = "delete_when_subscriptions_caught_up"
+INACTIVE_MODES: Final = (NO_SUBSCRIPTIONS, SUBSCRIPTIONS_CAUGHT_UP)
+
+SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
+
+MAX_ENSEMBLE: Final = 5
+_MIB: Final = 1024 * 1024
+
+
+class MalformedPolicy(PulsarError):
+    """The value of a policy cannot be read, or contradicts itself."""
+
+    http_status = 400
+
+
+class InvalidPolicy(PulsarError):
+    """The value of a policy is out of its range, or contradicts another policy."""
+
+    http_status = 412
+
+
+def number(value: object, what: str) -> int:
+    """A whole number, also from text, a fraction (cut) or a truth value (T-16)."""
+    if isinstance(value, bool | int | float | str):
+        try:
+            return int(value)
+        except (ValueError, OverflowError):
+            pass
+    raise MalformedPolicy(f"{what}: want a whole number, got {value!r}")
+
+
+def truth(value: object, what: str) -> bool:
+    """true or false, also as text or number (T-16)."""
+    if isinstance(value, bool | int | float):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise MalformedPolicy(f"{what}: want true or false, got {value!r}")
+
+
+def members(value: object, what: str) -> Mapping[str, Any]:
+    """A JSON object."""
+    if isinstance(value, Mapping):
+        return value
+    raise MalformedPolicy(f"{what}: want a JSON object, got {value!r}")
+
+
+def at_least_zero(value: object, refusal: str) -> int:
+    """A number that is not negative; `refusal` is said otherwise."""
+    found = number(value, refusal)
+    if found < 0:
+        raise InvalidPolicy(refusal)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """What is kept of messages that every subscription has acknowledged (RET-1): -1 is no limit, both 0 is nothing."""
+
+    size_mb: int = 0
+    time_minutes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The size limit in bytes; -1 is none."""
+        return self.size_mb * _MIB if self.size_mb >= 0 else NO_LIMIT
+
+    @property
+    def time_ms(self) -> int:
+        """The time limit in milliseconds; -1 is none."""
+        return self.time_minutes * 60_000 if self.time_minutes >= 0 else NO_LIMIT
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether acknowledged messages may go at once. One limit of 0 is enough (RET-2)."""
+        return self.size_mb == 0 or self.time_minutes == 0
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """`{"retentionTimeInMinutes": 180, "retentionSizeInMB": 10240}`; an absent member is 0."""
+        body = members(value, "retention")
+        size_mb = number(body.get("retentionSizeInMB", 0), "retentionSizeInMB")
+        time_minutes = number(body.get("retentionTimeInMinutes", 0), "retentionTimeInMinutes")
+        for limit, name in ((time_minutes, "time"), (size_mb, "size")):
+            if limit < NO_LIMIT:
+                raise MalformedPolicy(f"Invalid retention policy: {name} limit must be >= -1")
+        if (size_mb == 0) != (time_minutes == 0):
+            raise MalformedPolicy(
+                "Invalid retention policy: Setting a single time or size limit to 0 is invalid when one of the limits "
+                "has a non-zero value. Use the value of -1 instead of 0 to ignore a specific limit. To disable "
+                "retention both limits must be set to 0."
+            )
+        return cls(size_mb, time_minutes)
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered."""
+        return {"retentionTimeInMinutes": self.time_minutes, "retentionSizeInMB": self.size_mb}
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogQuota:
+    """What happens when the backlog of a topic's slowest subscription reaches a limit (section 5.5).
+
+    Of a `destination_storage` quota `limit_bytes` counts: negative is no limit, 0 is always exceeded (BQ-1). Of a
+    `message_age` quota `limit_time_s` counts: 0 and below are no limit (BQ-2).
+    """
+
+    limit_bytes: int = NO_LIMIT
+    limit_time_s: int = NO_LIMIT
+    policy: str = REQUEST_HOLD
+
+    @classmethod
+    def from_json(cls, value: object, namespace: str) -> Self:
+        """`{"limitSize": ..., "limitTime": ..., "policy": ...}`; an absent limit is 0, `limit` is an old name of
+        `limitSize`. The policy must be there."""
+        body = members(value, "backlogQuota")
+        size = body.get("limitSize", body.get("limit", 0))
+        if not size and body.get("limit"):
+            size = body["limit"]
+        policy = body.get("policy")
+        if policy not in QUOTA_POLICIES:
+            raise MalformedPolicy(
+                f"Set namespace[{namespace}] backlog quota failed because the data validation failed. "
+                "the attribute policy cannot be null"
+            )
+        return cls(number(size, "limitSize"), number(body.get("limitTime", 0), "limitTime"), policy)
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered: `limit` mirrors `limitSize` for old clients."""
+        return {
+            "limit": self.limit_bytes,
+            "limitSize": self.limit_bytes,
+            "limitTime": self.limit_time_s,
+            "policy": self.policy,
+        }
+
+
+def check_quota_fits(retention: RetentionPolicy, quota: BacklogQuota | None) -> bool:
+    """Whether a `destination_storage` quota leaves room below the retention of the same topic (RET-3)."""
+    if quota is None or retention.keeps_nothing:
+        return True
+    if retention.size_mb > 0 and quota.limit_bytes >= retention.size_bytes:
+        return False
+    return not (retention.time_minutes > 0 and quota.limit_time_s >= retention.time_minutes * 60)
+
+
+@dataclass(frozen=True, slots=True)
+class PersistencePolicy:
+    """How many bookies Apache Pulsar would use, and how often it stores a cursor. Here one disk does, at once: the
+    numbers are kept for the tools that read them."""
+
+    ensemble: int = 1
+    write_quorum: int = 1
+    ack_quorum: int = 1
+    max_mark_delete_rate: float = 1.0
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The four members; an absent or zero quorum is 2, an absent rate 0.0."""
+        if value is None:
+            raise MalformedPolicy("persistence policies should not be null")
+        body = members(value, "persistence")
+        ensemble, write, ack = (
+            number(body.get(f"bookkeeper{name}", 2), f"bookkeeper{name}")
+            for name in ("Ensemble", "WriteQuorum", "AckQuorum")
+        )
+        rate = body.get("managedLedgerMaxMarkDeleteRate", 0.0)
+        if not 0 < ensemble <= MAX_ENSEMBLE:
+            raise MalformedPolicy(f"Bookkeeper-Ensemble must be <= {MAX_ENSEMBLE} and > 0.")
+        if not ensemble >= write >= ack:
+            raise MalformedPolicy(f"Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write}) >= AckQuorum ({ack})")
+        try:
+            return cls(ensemble, write, ack, float(rate))
+        except (TypeError, ValueError) as error:
+            raise MalformedPolicy(f"managedLedgerMaxMarkDeleteRate: want a number, got {rate!r}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered."""
+        return {
+            "bookkeeperEnsemble": self.ensemble,
+            "bookkeeperWriteQuorum": self.write_quorum,
+            "bookkeeperAckQuorum": self.ack_quorum,
+            "managedLedgerMaxMarkDeleteRate": self.max_mark_delete_rate,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class InactiveTopicPolicy:
+    """When a topic that nobody uses is deleted (TN-11)."""
+
+    delete_while_inactive: bool = False
+    max_inactive_s: int = 60
+    mode: str = NO_SUBSCRIPTIONS
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The three members; an unknown mode is refused (T-16: Apache Pulsar forgets it)."""
+        body = members(value, "inactiveTopicPolicies")
+        mode = body.get("inactiveTopicDeleteMode") or NO_SUBSCRIPTIONS
+        if mode not in INACTIVE_MODES:
+            raise MalformedPolicy(f"inactiveTopicDeleteMode: want one of {', '.join(INACTIVE_MODES)}, got {mode!r}")
+        return cls(
+            truth(body.get("deleteWhileInactive", False), "deleteWhileInactive"),
+            number(body.get("maxInactiveDurationSeconds", 0), "maxInactiveDurationSeconds"),
+            mode,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered."""
+        return {
+            "inactiveTopicDeleteMode": self.mode,
+            "maxInactiveDurationSeconds": self.max_inactive_s,
+            "deleteWhileInactive": self.delete_while_inactive,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AutoTopicCreation:
+    """Whether a topic comes into being when it is used, and with how many partitions (TN-7); 0 is one without."""
+
+    allowed: bool = True
+    partitions: int = 0
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """`{"allowAutoTopicCreation": true, "topicType": "partitioned", "defaultNumPartitions": 3}`; the type is only
+        needed when it is allowed."""
+        body = members(value, "autoTopicCreation")
+        allowed = truth(body.get("allowAutoTopicCreation", False), "allowAutoTopicCreation")
+        kind, partitions = body.get("topicType"), body.get("defaultNumPartitions")
+        if not allowed and kind in (None, "", "non-partitioned"):
+            return cls(False, 0)
+        if kind == "partitioned":
+            if partitions is None:
+                raise _no_auto_creation("[defaultNumPartitions] cannot be null when the type is partitioned.")
+            if number(partitions, "defaultNumPartitions") < 1:
+                raise _no_auto_creation("[defaultNumPartitions] cannot be less than 1 for partition type.")
+            return cls(allowed, number(partitions, "defaultNumPartitions"))
+        if kind != "non-partitioned":
+            raise _no_auto_creation(f"Unknown topic type [{'null' if kind is None else kind}]")
+        if partitions is not None:
+            raise _no_auto_creation("[defaultNumPartitions] is not allowed to be set when the type is non-partition.")
+        return cls(allowed, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered."""
+        answer: dict[str, Any] = {"allowAutoTopicCreation": self.allowed}
+        if self.partitions:
+            return {**answer, "topicType": "partitioned", "defaultNumPartitions": self.partitions}
+        return {**answer, "topicType": "non-partitioned"} if self.allowed else answer
+
+
+def _no_auto_creation(detail: str) -> InvalidPolicy:
+    return InvalidPolicy(f"Invalid configuration for autoTopicCreationOverride. the detail is {detail}")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicies:
+    """What holds for one topic: its own policies over its namespace's over the broker's configuration.
+
+    A number of 0 is "no limit" or "off" unless the policy's own class says otherwise.
+    """
+
+    retention: RetentionPolicy = RetentionPolicy()
+    message_ttl_s: int = 0
+    """TTL-1; 0 = off."""
+    size_quota: BacklogQuota = BacklogQuota()
+    """`destination_storage` (BQ-1)."""
+    age_quota: BacklogQuota = BacklogQuota()
+    """`message_age` (BQ-2)."""
+    persistence: PersistencePolicy = PersistencePolicy()
+    deduplication: bool = False
+    """DED-1."""
+    deduplication_snapshot_interval_s: int = 120
+    compaction_threshold_bytes: int = 0
+    """CMP-C: backlog of the compaction cursor at which compaction begins by itself; 0 = never."""
+    subscription_expiration_minutes: int = 0
+    """How long a subscription without consumers and without acks lives; 0 = for ever."""
+    inactive_topic: InactiveTopicPolicy = InactiveTopicPolicy()
+    max_producers: int = 0
+    max_consumers: int = 0
+    max_consumers_per_subscription: int = 0
+    max_subscriptions: int = 0
+    max_unacked_per_consumer: int = 0
+    max_unacked_per_subscription: int = 0
+    subscription_types: frozenset[str] = frozenset(SUBSCRIPTION_TYPES)
+    """SUB-3."""
+    max_topics: int = 0
+    """Topics and partitions of the namespace (TN-10)."""
+    allow_auto_topic_creation: bool = True
+    """TN-7."""
+    auto_topic_partitions: int = 0
+    """Partitions of a topic that comes into being by itself; 0 is a topic without (TN-7)."""
+    allow_auto_subscription_creation: bool = True
+    """TN-9."""

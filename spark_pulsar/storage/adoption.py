@@ -1,0 +1,116 @@
+"""Taking over what recovery found: segments to go on with, files to use again, and what crashes left lying about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from spark_pulsar.ledger.damage_records import TopicDamaged
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.storage import RecoveryReport
+
+from .checkpoint import JournalMark
+from .disk import Disk
+from .groups import GROUP_HEADER_BYTES, group_header_bytes, read_group, records_of
+from .journal_walk import Replay
+from .layout import Layout
+from .ledger_files import Extent, usable_table
+from .run_index import RunIndex
+from .segments import Segment, SegmentFiles
+
+
+def adopt_segments(
+    disk: Disk, layout: Layout, files: SegmentFiles, mark: JournalMark, replay: Replay, *, may_reuse: bool
+) -> Segment | None:
+    """Open what replay found; the segment to go on writing to, None when a new one must be begun.
+
+    `may_reuse`: the checkpoint, which says that older segments are not needed, is known to survive power loss; they are
+    left alone otherwise, for the next opening.
+    """
+    old = {number: path for number, path in layout.segments().items() if number < mark.first_segment}
+    numbers = [*layout.segments()]
+    spares = dict(layout.spares())
+    for number, path in old.items() if may_reuse else ():
+        spares[number] = layout.spare(number)
+        disk.rename(path, spares[number])
+    for found in replay.segments:
+        path, header = found.path, found.header
+        fd = disk.open(path, os.O_RDWR)
+        segment = Segment(path, fd, header.size, header.number, header.salt, found.end)
+        segment.write_at = found.end
+        segment.group_offsets.extend(found.group_offsets)
+        segment.set_aside = replay.has_holes
+        files.live[header.number] = segment
+    files.adopt(spares, numbers)
+    if not replay.segments or replay.cut:
+        return None
+    last = replay.segments[-1].header
+    return files.live[last.number] if last.synced == files.synced else None
+
+
+def write_last_group_again(files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay) -> Segment | None:
+    """Write the journal's last group once more, to a segment of its own, and go on there; None when that is not needed.
+
+    Whether it was ever synced nobody knows: the process may have been killed before, or its sync may have failed, and
+    what was read was in the system's memory alone. Groups written behind it would be durable and it would not, and a
+    second sync of the same pages proves nothing. All groups before it were synced before it was written. The new
+    segment says that it begins with this group, which cuts it off where it stood.
+    """
+    last = replay.segments[-1] if replay.segments else None
+    if last is None or not last.header.synced or not files.synced or replay.last_group <= mark.last_group:
+        return None
+    old = files.live[last.header.number]
+    if not old.group_offsets:
+        return None
+    at = old.group_offsets[-1]
+    payload = read_group(files.disk, old.fd, at, old.number, old.salt)
+    if payload is None:
+        raise OSError(f"{files.layout.relative(old.path)}: the last group cannot be read a second time")
+    records = sum(1 for _ in records_of(payload))
+
+    def group(segment: Segment) -> list[bytes]:
+        return [group_header_bytes(segment.number, segment.salt, replay.last_group, records, [payload]), payload]
+
+    size = GROUP_HEADER_BYTES + len(payload)
+    segment = files.begin(replay.last_group, size, group)
+    segment.group_offsets.append(segment.write_at)
+    index.move_from(old.number, at, segment.number, segment.write_at)
+    segment.write_at += size
+    old.group_offsets.pop()
+    old.write_at = at
+    return segment
+
+
+def find_short_files(
+    disk: Disk, layout: Layout, state: DurableState, extents: Mapping[int, Extent]
+) -> list[TopicDamaged]:
+    """What is lost because files of ledgers are missing or shorter than what was durable, and is not known yet."""
+    damages: list[TopicDamaged] = []
+    paths = layout.ledger_files()
+    for ledger_id, extent in extents.items():
+        path = layout.ledger(ledger_id)
+        size = path.stat().st_size if ledger_id in paths else 0
+        info = state.ledgers.get(ledger_id)
+        if info is None or size >= extent.size:
+            continue
+        table = usable_table(disk, layout, ledger_id, extent)
+        wanted = max(info.first_entry_id, extent.first)
+        text = f"{extent.size} bytes of settled entries were durable, {size} are there"
+        known = {damage[:3] for damage in state.topics[info.topic_id].damages}
+        stops = [*table.offsets[1:], extent.size][: len(table.offsets)]
+        blocks = zip(table.firsts, table.ends, stops, strict=True)
+        whole = [(first, end) for first, end, stop in blocks if table.damaged or stop <= size]
+        for first, end in [*whole, (extent.end, extent.end)]:
+            if first > wanted and (ledger_id, wanted, first) not in known:
+                place = f"{layout.relative(path)}:{size}"
+                damages.append(TopicDamaged(info.topic_id, ledger_id, wanted, first, place, text))
+            wanted = max(wanted, end)
+    return damages
+
+
+def remove_leftovers(disk: Disk, layout: Layout, extents: Mapping[int, Extent], report: RecoveryReport) -> None:
+    """A ledger file that the checkpoint does not name was left by a settling or a trim that a crash interrupted."""
+    for ledger_id, path in layout.ledger_files().items():
+        if ledger_id not in extents:
+            disk.remove(path)
+            report.notes.append(f"{layout.relative(path)}: removed, its settling was never finished")

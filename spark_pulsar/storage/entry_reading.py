@@ -1,0 +1,103 @@
+"""Reading stored entries, wherever settling has them at the moment: in the ledger's file or in the journal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.storage import StorageDamaged
+
+from .journal_reader import JournalReader
+from .ledger_files import Extent, LedgerFiles
+from .lost_entries import LostEntries
+from .run_index import RunIndex
+from .segments import Segment
+
+
+class EntryReading:
+    """Any thread may read. `lock` guards index and extents; `on_free` is called with a segment that waited to be
+    recycled until its last reader left."""
+
+    def __init__(
+        self,
+        lock: threading.Lock,
+        index: RunIndex,
+        files: LedgerFiles,
+        journal: JournalReader,
+        lost: LostEntries,
+        on_free: Callable[[Segment], None],
+    ) -> None:
+        self._lock = lock
+        self._index = index
+        self._files = files
+        self._journal = journal
+        self._lost = lost
+        self._on_free = on_free
+        self.segments: dict[int, Segment] = {}
+        """The live segments, shared with those who change them."""
+
+    def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """See `Storage.read`."""
+        runs: list[EntryRun] = []
+        while max_entries > 0 and (max_bytes > 0 or not runs):
+            try:
+                run = self._read_one(ledger_id, entry_id)
+            except StorageDamaged:
+                if runs:
+                    break  # what is readable before it first
+                raise
+            if run is None:
+                break
+            if runs and (run.first_entry_id != entry_id or run.ends[0] - run.starts[0] > max_bytes):
+                break
+            run = run.limited(max_entries, max_bytes)
+            runs.append(run)
+            entry_id = run.end_entry_id
+            max_entries -= len(run)
+            max_bytes -= run.size_bytes
+        return runs
+
+    def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:
+        """The stored run at or after the entry, cut to begin with it."""
+        if not self._lost:
+            return self._find(ledger_id, entry_id)
+        self._lost.check(ledger_id, entry_id)
+        run = self._find(ledger_id, entry_id)
+        return None if run is None else self._lost.before(run)
+
+    def _find(self, ledger_id: int, entry_id: int) -> EntryRun | None:
+        passed: Extent | None = None
+        while True:
+            # File or journal is decided in one look: settling moves entries from one to the other between two.
+            with self._lock:
+                extent = self._files.extents.get(ledger_id)
+                in_file = extent is not None and extent != passed and entry_id < extent.end
+                if not in_file:
+                    runs = self._index.ledgers.get(ledger_id)
+                    if runs is None or entry_id >= runs.end:
+                        return None
+                    place = runs.place(runs.index_of(entry_id))
+                    segment = self.segments[place.segment]
+                    segment.readers += 1
+                    break
+            assert extent is not None, "it is in the file"
+            try:
+                run = self._files.read(ledger_id, extent, entry_id)
+            except FileNotFoundError:
+                return None
+            if run is not None:
+                return run
+            passed = extent
+        try:
+            run = self._journal.read(segment, ledger_id, place)
+        finally:
+            self._release(segment)
+        return run.slice(entry_id, run.end_entry_id)
+
+    def _release(self, segment: Segment) -> None:
+        with self._lock:
+            segment.readers -= 1
+            free = segment.retired and segment.readers == 0
+        if free:
+            self._on_free(segment)

@@ -1,0 +1,146 @@
+"""`check --repair`: go on without what is lost, after saying exactly what that is.
+
+Nothing intact is touched. Damaged files are copied to `damaged/` first; what the damage leaves of them is salvaged by
+opening the directory as a broker does. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
+parts of the journal behind. A damaged checkpoint cannot be repaired: the journal has only what came after it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Final
+
+from spark_pulsar.ledger.compaction_records import CompactionForgotten
+from spark_pulsar.ledger.damage_records import DamageAccepted, TopicDamaged
+from spark_pulsar.ledger.records import CounterSet, Record
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.storage import StorageError
+
+from .check import Examination, Finding, Severity, examine
+from .checkpoint import Checkpoint
+from .disk import Disk
+from .files import FileStorage
+from .layout import Layout
+from .ledger_files import Extent, footer_bytes, load_table, usable_table
+
+REPAIRS: Final = "storage.repairs"
+"""The counter of repairs."""
+
+_POLL_S: Final = 0.01
+
+
+def repair(data_dir: str | os.PathLike[str]) -> tuple[list[Finding], list[str]]:
+    """Repair a data directory that no broker uses: what `check` found before, and what was done, in words.
+
+    StorageError when it cannot be repaired; then nothing was changed.
+    """
+    layout = Layout(Path(data_dir))
+    done = _write_version(layout)
+    found = examine(data_dir)
+    if found.is_in_order:
+        return found.findings, done
+    if not found.is_readable:
+        worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
+        raise StorageError(f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory")
+    done += _set_aside(layout, found)
+    failed: list[Exception] = []
+    storage, state = FileStorage.open(data_dir, on_failed=failed.append)
+    try:
+        # Nothing may be dropped here: the policies that keep consumed entries are the broker's to read.
+        state.keeps_consumed = lambda _: True
+        done += _accept(storage, state, found.losses)
+        while storage.unwritten_bytes and not failed:
+            time.sleep(_POLL_S)
+        # The segment that was begun just now is the first that is needed after this.
+        storage.checkpoint(state)
+        while storage.checkpointing and not failed:
+            time.sleep(_POLL_S)
+        problem = failed[0] if failed else storage.settle_error
+        if problem is not None:
+            raise StorageError(f"the repair could not be written: {problem}") from problem
+    finally:
+        storage.close(state)
+    return found.findings, done + _write_footers(layout)
+
+
+def _write_version(layout: Layout) -> list[str]:
+    if layout.version.exists() or not layout.checkpoint.exists() or not layout.journal.is_dir():
+        return []
+    layout.write_version(Disk())
+    return ["VERSION: written again"]
+
+
+def _set_aside(layout: Layout, found: Examination) -> list[str]:
+    done: list[str] = []
+    files = {finding.file for finding in found.findings if finding.severity is Severity.ERROR}
+    for name in sorted(files):
+        path = layout.root / name
+        if path.is_file() and path.parent in (layout.journal, layout.ledgers):
+            copy = layout.aside(path)
+            shutil.copyfile(path, copy)
+            done.append(f"{name}: copied to {layout.relative(copy)}")
+    return done
+
+
+def _accept(storage: FileStorage, state: DurableState, losses: list[TopicDamaged]) -> list[str]:
+    done: list[str] = []
+    records: list[Record] = []
+
+    def write(record: Record) -> None:
+        state.apply(record)
+        records.append(record)
+
+    for loss in losses:
+        if loss.topic_id in state.topics:
+            write(loss)
+    for topic in list(state.topics.values()):
+        left = [damage for damage in topic.damages if not damage.accepted]
+        done += [f"{topic.name}: {damage.loss} ({damage.place}: {damage.text})" for damage in left]
+        if left:
+            write(DamageAccepted(topic.topic_id))
+        compaction = topic.compaction
+        compacted = None if compaction is None or compaction.ledger is None else compaction.ledger.ledger_id
+        if compacted is not None and any(damage.ledger_id == compacted for damage in left):
+            write(CompactionForgotten(topic.topic_id))
+            done.append(f"{topic.name}: its compacted view is dropped and will be made anew")
+    # Also when no topic lost anything: the next checkpoint passes over all segments before this record's.
+    write(CounterSet(REPAIRS, state.counters.get(REPAIRS, 0) + 1))
+    storage.submit(records)
+    return done
+
+
+def _write_footers(layout: Layout) -> list[str]:
+    """Footers that do not list the blocks that are there are written again. Of a file with damaged blocks the intact
+    ones are searched for whenever it is opened: it gets none."""
+    disk = Disk()
+    checkpoint = Checkpoint(layout)
+    try:
+        _, _, extents = checkpoint.load()
+    finally:
+        checkpoint.close()
+    done: list[str] = []
+    for ledger_id, extent in extents.items():
+        if extent.sealed and _footer_is_wrong(disk, layout, ledger_id, extent):
+            table = usable_table(disk, layout, ledger_id, extent)
+            if table.damaged:
+                continue
+            fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
+            try:
+                footer = footer_bytes(table)
+                disk.truncate(fd, extent.size)
+                disk.write_durably(fd, [footer], extent.size)
+            finally:
+                os.close(fd)
+            done.append(f"{layout.relative(layout.ledger(ledger_id))}: its table of blocks is written again")
+    return done
+
+
+def _footer_is_wrong(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> bool:
+    try:
+        load_table(disk, layout, ledger_id, extent)
+    except (StorageError, FileNotFoundError):
+        return True
+    return False

@@ -1,0 +1,82 @@
+"""Runs of SENDs: what `sends` makes of a received buffer, and what is known of each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PLAIN: Final = 0
+"""A run of SENDs that are checked and have nothing special about them."""
+
+CHECKSUM_WRONG: Final = 1
+"""The CRC32C does not match the bytes: refuse with ChecksumError."""
+
+CHECKSUM_ABSENT: Final = 2
+"""No 0x0e01 block. Deliverable, but the Go client discards such entries (wire-protocol 1.2)."""
+
+METADATA_MALFORMED: Final = 4
+"""The metadata size does not fit into the entry."""
+
+CHUNK: Final = 8
+"""is_chunk: a piece of a large message."""
+
+TRANSACTION: Final = 16
+"""Transaction ids are present; `SendRun.transaction` has them."""
+
+MARKER: Final = 32
+"""A broker's internal marker, which no client may send."""
+
+SHADOW: Final = 64
+"""The SEND carries a message_id, as only the replicator of a shadow topic does."""
+
+
+class SendRun:
+    """Consecutive SENDs of one producer in one buffer; index i of every list is the i-th of them.
+
+    `buffer[starts[i]:ends[i]]` is an entry as it is stored and delivered: from 0x0e01 (from metadataSize when the
+    checksum is absent) to the end of its frame. `message_counts` are at least 1. `highest_sequence_ids` is None when
+    no SEND has one. `flags` holds for every entry; a run that is not PLAIN or CHUNK has one entry.
+    """
+
+    __slots__ = (
+        "buffer",
+        "ends",
+        "flags",
+        "highest_sequence_ids",
+        "message_counts",
+        "producer_id",
+        "sequence_ids",
+        "starts",
+        "transaction",
+    )
+
+    def __init__(
+        self, producer_id: int, buffer: bytes, sequence_id: int, message_count: int, start: int, end: int
+    ) -> None:
+        self.producer_id = producer_id
+        self.buffer = buffer
+        self.sequence_ids = [sequence_id]
+        self.message_counts = [message_count]
+        self.starts = [start]
+        self.ends = [end]
+        self.flags = PLAIN
+        self.highest_sequence_ids: list[int] | None = None
+        self.transaction: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __repr__(self) -> str:
+        return f"SendRun(producer_id={self.producer_id}, entries={len(self)}, flags={self.flags})"
+
+    def slice(self, low: int, high: int) -> SendRun:
+        """The SENDs `low … high - 1` over the same buffer."""
+        part = SendRun(self.producer_id, self.buffer, 0, 0, 0, 0)
+        part.sequence_ids = self.sequence_ids[low:high]
+        part.message_counts = self.message_counts[low:high]
+        part.starts = self.starts[low:high]
+        part.ends = self.ends[low:high]
+        part.flags = self.flags
+        part.transaction = self.transaction
+        if self.highest_sequence_ids is not None:
+            part.highest_sequence_ids = self.highest_sequence_ids[low:high]
+        return part

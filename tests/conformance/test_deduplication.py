@@ -1,0 +1,281 @@
+"""De-duplication, as producers with names and sequence ids see it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import expect_nothing, position, receive_texts, send_all
+from tests.eventually import eventually
+from tests.raw import Frame, RawConnection, batch_payload
+
+EARLIEST = pulsar.InitialPosition.Earliest
+MINUS_ONE = 2**64 - 1
+
+
+def _deduplicating(broker: Broker) -> str:
+    """A topic with de-duplication on and a subscription `keep` that holds everything."""
+    topic = broker.topic()
+    broker.client().subscribe(topic, "keep", initial_position=EARLIEST).close()
+    _switch(broker, topic, True)
+    return topic
+
+
+def _switch(broker: Broker, topic: str, enabled: bool) -> None:
+    status, answer = broker.rest("POST", f"{topic_path(topic)}/deduplicationEnabled", enabled)
+    assert status == 204, answer
+    wanted = "Enabled" if enabled else "Disabled"
+    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["deduplicationStatus"] == wanted)
+
+
+def _stored(broker: Broker, topic: str) -> list[str]:
+    """All that is stored."""
+    found: list[str] = []
+    reader = broker.client().create_reader(topic, pulsar.MessageId.earliest)
+    while reader.has_message_available():
+        found += receive_texts(reader, 1)
+    reader.close()
+    return found
+
+
+def _opened(broker: Broker, topic: str, name: str = "p") -> tuple[RawConnection, Frame]:
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    return raw, raw.request("PRODUCER", topic=topic, producer_id=1, producer_name=name)
+
+
+def _answer(raw: RawConnection, sequence_id: int, payload: bytes = b"x", **fields: Any) -> Frame:
+    """What comes back for one SEND, after nothing is under way any more."""
+    raw.send_message(1, sequence_id, payload, **fields)
+    frame = raw.next_frame(10)
+    assert frame is not None
+    return frame
+
+
+def _is_repeated(frame: Frame) -> bool:
+    assert frame.type == "SEND_RECEIPT", frame
+    return frame.position == (MINUS_ONE, MINUS_ONE)
+
+
+def test_a_sequence_id_is_stored_once(broker: Broker) -> None:
+    # covers DED-2, DED-3, DED-13
+    topic = _deduplicating(broker)
+    client = broker.client()
+    producer = client.create_producer(topic, producer_name="p")
+    stored = producer.send(b"5", sequence_id=5)
+    repeated = producer.send(b"5 again", sequence_id=5)
+    lower = producer.send(b"3", sequence_id=3)
+    producer.send(b"9", sequence_id=9)
+    assert position(stored)[:2] > (0, -1)
+    assert [position(each)[:2] for each in (repeated, lower)] == [(-1, -1), (-1, -1)]
+    consumer = client.subscribe(topic, "keep")
+    assert receive_texts(consumer, 2) == ["5", "9"]
+    expect_nothing(consumer)
+
+
+def test_a_producer_goes_on_where_its_name_stopped(broker: Broker) -> None:
+    # covers DED-11, PR-3
+    topic = _deduplicating(broker)
+    client = broker.client()
+    first = client.create_producer(topic, producer_name="p")
+    first.send(b"7", sequence_id=7)
+    first.close()
+    second = client.create_producer(topic, producer_name="p")
+    assert second.last_sequence_id() == 7
+    second.send(b"next")
+    assert second.last_sequence_id() == 8
+    other = client.create_producer(topic, producer_name="q", initial_sequence_id=20)
+    assert other.last_sequence_id() == 20
+    other.send(b"q")
+    assert other.last_sequence_id() == 21
+    assert _stored(broker, topic) == ["7", "next", "q"]
+
+
+def test_a_client_that_starts_again_from_its_journal_stores_each_item_once(broker: Broker) -> None:
+    # covers DED-11
+    topic = _deduplicating(broker)
+    for upto in (4, 7, 10):
+        client = broker.client()
+        producer = client.create_producer(topic, producer_name="journal", send_timeout_millis=0)
+        # One life asks where to go on, the others repeat all they have. (The client takes the id 0 for none.)
+        for number in range(producer.last_sequence_id() + 1 if upto == 7 else 1, upto):
+            producer.send(str(number).encode(), sequence_id=number)
+        client.close()
+    assert _stored(broker, topic) == [str(number) for number in range(1, 10)]
+
+
+def test_receipts_of_what_was_stored_before(broker: Broker) -> None:
+    # covers DED-3, DED-7
+    topic = _deduplicating(broker)
+    raw, ready = _opened(broker, topic)
+    assert ready["last_sequence_id"] == -1
+    stored = _answer(raw, 4)
+    assert not _is_repeated(stored)
+    again = _answer(raw, 4)
+    assert _is_repeated(again)
+    assert (again["producer_id"], again["sequence_id"]) == (1, 4)
+    raw.close()
+    eventually(lambda: not broker.rest("GET", f"{topic_path(topic)}/stats")[1]["publishers"])
+    _, ready = _opened(broker, topic)
+    assert ready["last_sequence_id"] == 4
+
+
+def test_the_name_of_the_producer_counts_and_not_that_in_the_metadata(broker: Broker) -> None:
+    # covers DED-2
+    topic = _deduplicating(broker)
+    first, _ = _opened(broker, topic, "a")
+    second, _ = _opened(broker, topic, "b")
+    assert not _is_repeated(_answer(first, 1))
+    assert not _is_repeated(_answer(second, 1, metadata={"producer_name": "a"}))
+    assert _is_repeated(_answer(second, 1, metadata={"producer_name": "c"}))
+
+
+def test_batches(broker: Broker) -> None:
+    # covers DED-2: compared by the lowest id, kept by the highest
+    topic = _deduplicating(broker)
+    raw, _ = _opened(broker, topic)
+
+    def send(low: int, high: int) -> Frame:
+        count = high - low + 1
+        values = [str(number).encode() for number in range(low, high + 1)]
+        metadata = {"num_messages_in_batch": count, "highest_sequence_id": high}
+        payload = batch_payload(values, low)
+        return _answer(raw, low, payload, metadata=metadata, num_messages=count, highest_sequence_id=high)
+
+    first = send(0, 9)
+    assert (_is_repeated(first), first["highest_sequence_id"]) == (False, 9)
+    assert _is_repeated(send(0, 9))
+    assert _is_repeated(send(3, 9))
+    assert _is_repeated(_answer(raw, 5))
+    assert not _is_repeated(send(10, 14))
+    assert _stored(broker, topic) == [str(number) for number in range(15)]
+
+
+@pytest.mark.ours_only("section 21 row 20: Apache Pulsar drops the whole batch and answers that it is stored")
+def test_a_batch_of_old_and_new_messages_is_refused(broker: Broker) -> None:
+    topic = _deduplicating(broker)
+    client = broker.client()
+    client.create_producer(topic, producer_name="p").send(b"14", sequence_id=14)
+    client.close()
+    failures: list[Any] = []
+    client = broker.client()
+    producer = client.create_producer(
+        topic,
+        producer_name="p",
+        batching_enabled=True,
+        batching_max_messages=9,
+        batching_max_publish_delay_ms=60_000,
+        send_timeout_millis=0,
+    )
+    for number in range(12, 21):
+        producer.send_async(str(number).encode(), lambda result, _id: failures.append(result), sequence_id=number)
+    eventually(lambda: len(failures) == 9)
+    assert set(failures) == {pulsar.Result.ChecksumError}
+    for number in range(15, 18):
+        producer.send_async(str(number).encode(), lambda result, _id: failures.append(result), sequence_id=number)
+    producer.flush()
+    assert failures[9:] == [pulsar.Result.Ok] * 3
+    assert _stored(broker, topic) == ["14", "15", "16", "17"]
+
+
+def test_a_chunked_message_is_judged_by_its_last_chunk(broker: Broker) -> None:
+    # covers DED-8
+    topic = _deduplicating(broker)
+    raw, _ = _opened(broker, topic)
+
+    def send(chunk_id: int) -> bool:
+        metadata = {"uuid": "u", "chunk_id": chunk_id, "num_chunks_from_msg": 2, "total_chunk_msg_size": 2}
+        return _is_repeated(_answer(raw, 3, b"c", metadata=metadata, is_chunk=True))
+
+    assert [send(chunk_id) for chunk_id in (0, 1, 0, 1)] == [False, False, False, True]
+    assert _is_repeated(_answer(raw, 3))
+
+
+def test_it_is_switched_on_and_off_on_a_live_topic(broker: Broker) -> None:
+    # covers DED-1, section 21 row 21
+    topic = broker.topic()
+    producer = broker.client().create_producer(topic, producer_name="p")
+
+    def is_repeated(sequence_id: int) -> bool:
+        return producer.send(b"x", sequence_id=sequence_id).ledger_id() == -1
+
+    assert [is_repeated(3), is_repeated(3)] == [False, False]
+    _switch(broker, topic, True)
+    assert [is_repeated(5), is_repeated(5)] == [False, True]
+    _switch(broker, topic, False)
+    assert [is_repeated(5), is_repeated(5)] == [False, False]
+    _switch(broker, topic, True)
+    assert [is_repeated(5), is_repeated(5)] == [False, True]
+
+
+def test_it_is_switched_on_for_a_namespace(broker: Broker) -> None:
+    # covers DED-1
+    namespace = f"public/{broker.topic().rpartition('/')[2]}"
+    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    assert broker.rest("POST", f"/admin/v2/namespaces/{namespace}/deduplication", True)[0] == 204
+    producer = broker.client().create_producer(f"persistent://{namespace}/t", producer_name="p")
+    ids = [producer.send(b"x", sequence_id=number).ledger_id() for number in (1, 1, 2)]
+    assert [ledger_id == -1 for ledger_id in ids] == [False, True, False]
+
+
+def test_ids_are_known_after_an_unload(broker: Broker) -> None:
+    # covers DED-7
+    topic = _deduplicating(broker)
+    producer = broker.client().create_producer(topic, producer_name="p")
+    producer.send(b"4", sequence_id=4)
+    assert broker.rest("PUT", f"{topic_path(topic)}/unload")[0] == 204
+    assert producer.send(b"4 again", sequence_id=4).ledger_id() == -1
+    producer.send(b"5", sequence_id=5)
+    assert _stored(broker, topic) == ["4", "5"]
+
+
+def test_ids_are_known_after_a_kill(own_broker: Broker) -> None:
+    # covers DED-7
+    topic = _deduplicating(own_broker)
+    producer = own_broker.client().create_producer(topic, producer_name="p")
+    send_all(producer, [str(number) for number in range(1_500)])
+    own_broker.kill()
+    own_broker.restart()
+    raw, ready = _opened(own_broker, topic)
+    while ready.type != "PRODUCER_SUCCESS":  # the client above came back with the name first
+        own_broker.close_since(0)
+        raw, ready = _opened(own_broker, topic)
+    assert ready["last_sequence_id"] == 1_499
+    assert [_is_repeated(_answer(raw, number)) for number in (1_400, 1_499, 1_500)] == [True, True, False]
+
+
+def test_a_producer_under_kills_stores_each_message_once(own_broker: Broker) -> None:
+    # covers DED-5, DED-7, DED-11, section 21 row 18
+    topic = _deduplicating(own_broker)
+    client = own_broker.client(operation_timeout_seconds=60)
+    producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0, block_if_queue_full=True)
+    kills, burst = (3, 4_000) if own_broker.kind == "ours" else (1, 4_000)
+    receipts: list[Any] = []
+    some = threading.Event()
+
+    def receipt(result: pulsar.Result, _id: pulsar.MessageId) -> None:
+        receipts.append(result)
+        some.set()
+
+    sent = 0
+    for _ in range(kills):
+        some.clear()
+
+        def send_burst(first: int = sent) -> None:
+            for number in range(first, first + burst):
+                producer.send_async(str(number).encode(), receipt)
+
+        sending = threading.Thread(target=send_burst)
+        sending.start()
+        assert some.wait(20)
+        own_broker.kill()
+        own_broker.restart()
+        sending.join()
+        sent += burst
+        eventually(lambda wanted=sent: len(receipts) == wanted, timeout_s=60)
+    assert set(receipts) == {pulsar.Result.Ok}
+    assert _stored(own_broker, topic) == [str(number) for number in range(sent)]

@@ -1,0 +1,251 @@
+"""Statistics of topics: members, sizes, ages, what is left out when asked."""
+
+from __future__ import annotations
+
+import urllib.request
+
+import pulsar
+
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import receive_texts, send_all
+from tests.eventually import eventually
+
+TOPIC_MEMBERS = """
+msgRateIn msgThroughputIn msgRateOut msgThroughputOut bytesInCounter msgInCounter systemTopicBytesInCounter
+bytesOutCounter msgOutCounter bytesOutInternalCounter averageMsgSize msgChunkPublished storageSize backlogSize
+backlogQuotaLimitSize backlogQuotaLimitTime oldestBacklogMessageAgeSeconds publishRateLimitedTimes
+earliestMsgPublishTimeInBacklogs offloadedStorageSize lastOffloadLedgerId lastOffloadSuccessTimeStamp
+lastOffloadFailureTimeStamp ongoingTxnCount abortedTxnCount committedTxnCount publishers waitingPublishers
+subscriptions replication nonContiguousDeletedMessagesRanges nonContiguousDeletedMessagesRangesSerializedSize
+delayedMessageIndexSizeInBytes
+"""
+SUBSCRIPTION_MEMBERS = """
+msgRateOut msgThroughputOut bytesOutCounter msgOutCounter msgRateRedeliver messageAckRate chunkedMessageRate msgBacklog
+backlogSize earliestMsgPublishTimeInBacklog msgBacklogNoDelayed blockedSubscriptionOnUnackedMsgs msgDelayed msgInReplay
+unackedMessages type msgRateExpired totalMsgExpired lastExpireTimestamp lastConsumedFlowTimestamp lastConsumedTimestamp
+lastAckedTimestamp lastMarkDeleteAdvancedTimestamp consumers isDurable isReplicated allowOutOfOrderDelivery
+consumersAfterMarkDeletePosition drainingHashesCount nonContiguousDeletedMessagesRanges subscriptionProperties
+filterProcessedMsgCount dispatchThrottledMsgEventsBySubscriptionLimit durable replicated
+"""
+CONSUMER_MEMBERS = """
+msgRateOut bytesOutCounter msgOutCounter consumerName availablePermits unackedMessages avgMessagesPerEntry
+blockedConsumerOnUnackedMsgs address connectedSince clientVersion lastAckedTimestamp lastConsumedTimestamp metadata
+"""
+PUBLISHER_MEMBERS = """
+accessMode msgRateIn msgThroughputIn averageMsgSize chunkedMessageRate producerId supportsPartialProducer producerName
+address connectedSince clientVersion metadata
+"""
+
+
+def stats_of(broker: Broker, topic: str, query: str = "getPreciseBacklog=true") -> dict[str, object]:
+    """The answer of `stats`."""
+    status, stats = broker.rest("GET", f"{topic_path(topic)}/stats?{query}")
+    assert status == 200, stats
+    return dict(stats)
+
+
+def test_all_members_are_there(broker: Broker) -> None:
+    # covers ST-1, T-6, T-7, admin-rest 1.5.2
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", properties={"who": "me"})
+    producer = client.create_producer(topic, producer_name="namely", properties={"a": "b"})
+    send_all(producer, ["x"])
+    receive_texts(consumer, 1)
+    status, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    assert status == 200
+    assert not set(TOPIC_MEMBERS.split()) - set(stats)
+    subscription = stats["subscriptions"]["s"]
+    assert not set(SUBSCRIPTION_MEMBERS.split()) - set(subscription)
+    (one,), (publisher,) = subscription["consumers"], stats["publishers"]
+    assert not set(CONSUMER_MEMBERS.split()) - set(one)
+    assert not set(PUBLISHER_MEMBERS.split()) - set(publisher)
+    assert (publisher["producerName"], publisher["metadata"], one["metadata"]) == ("namely", {"a": "b"}, {"who": "me"})
+    assert "127.0.0.1" in publisher["address"]
+    assert " " not in publisher["clientVersion"]
+    assert (subscription["type"], subscription["consumersAfterMarkDeletePosition"]) == ("Exclusive", {})
+    assert subscription["activeConsumerName"] == one["consumerName"]
+
+
+def test_sizes_are_those_of_what_is_stored(broker: Broker) -> None:
+    # covers ST-2, 5.5 (size accounting)
+    topic = broker.topic()
+    client = broker.client()
+    idle = client.subscribe(topic, "idle")
+    busy = client.subscribe(topic, "busy")
+    send_all(client.create_producer(topic, batching_enabled=False), [bytes(1000)] * 10)
+    before = stats_of(broker, topic)
+    size = before["storageSize"]
+    assert isinstance(size, int)
+    assert 10_000 < size < 11_500
+    assert before["backlogSize"] == size
+    for _ in range(10):
+        busy.acknowledge(busy.receive(5_000))
+    busy.close()
+
+    def settled() -> bool:
+        subscriptions = stats_of(broker, topic)["subscriptions"]
+        assert isinstance(subscriptions, dict)
+        return bool(subscriptions["busy"]["backlogSize"] == 0 and subscriptions["idle"]["backlogSize"] == size)
+
+    eventually(settled)
+    after = stats_of(broker, topic)
+    assert (after["storageSize"], after["backlogSize"]) == (size, size)
+    without = stats_of(broker, topic, "subscriptionBacklogSize=false")["subscriptions"]
+    assert isinstance(without, dict)
+    assert without["idle"]["backlogSize"] == -1
+    idle.close()
+
+
+def test_clients_are_left_out_when_asked(broker: Broker) -> None:
+    # covers admin-rest 1.5.2 (exclude)
+    topic = broker.topic(partitions=2)
+    client = broker.client()
+    client.subscribe(topic, "s")
+    client.create_producer(topic)
+    for path in (f"{topic_path(topic)}/partitioned-stats", f"{topic_path(topic)}-partition-0/stats"):
+        full = broker.rest("GET", path)[1]
+        assert full["publishers"]
+        assert full["subscriptions"]["s"]["consumers"]
+        without = broker.rest("GET", f"{path}?excludePublishers=true&excludeConsumers=true")[1]
+        assert (without["publishers"], without["subscriptions"]["s"]["consumers"]) == ([], [])
+
+
+def test_partitions_are_summed(broker: Broker) -> None:
+    # covers ST-5, admin-rest 1.5.2
+    topic = broker.topic(partitions=3)
+    client = broker.client()
+    client.subscribe(topic, "s").close()
+    producer = client.create_producer(
+        topic, message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution, batching_enabled=False
+    )
+    send_all(producer, ["x"] * 9)
+    path = f"{topic_path(topic)}/partitioned-stats"
+    stats = broker.rest("GET", f"{path}?getPreciseBacklog=true")[1]
+    assert stats["metadata"] == {"partitions": 3, "deleted": False}
+    assert stats["msgInCounter"] == 9
+    assert stats["subscriptions"]["s"]["msgBacklog"] == 9
+    assert sorted(stats["partitions"]) == [f"{topic}-partition-{index}" for index in range(3)]
+    assert sum(each["storageSize"] for each in stats["partitions"].values()) == stats["storageSize"] > 0
+    assert broker.rest("GET", f"{path}?perPartition=false")[1]["partitions"] == {}
+
+
+def test_quotas_and_ttl_show_as_limits(broker: Broker) -> None:
+    # covers BQ-10
+    topic = broker.topic()
+    client = broker.client()
+    client.create_producer(topic)
+    assert (stats_of(broker, topic)["backlogQuotaLimitSize"], stats_of(broker, topic)["backlogQuotaLimitTime"]) == (
+        -1,
+        -1,
+    )
+    quota = {"limitSize": 1 << 30, "limitTime": 3600, "policy": "producer_request_hold"}
+    for kind in ("destination_storage", "message_age"):
+        path = f"{topic_path(topic)}/backlogQuota?backlogQuotaType={kind}"
+        assert broker.rest("POST", path, quota)[0] == 204
+    eventually(
+        lambda: (
+            stats_of(broker, topic)["backlogQuotaLimitSize"] == 1 << 30
+            and stats_of(broker, topic)["backlogQuotaLimitTime"] == 3600
+        )
+    )
+
+
+def test_ledgers_and_cursors(broker: Broker) -> None:
+    # covers admin-rest 1.5.3
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    sent = send_all(client.create_producer(topic, batching_enabled=False), [str(index) for index in range(10)])
+    received = [consumer.receive(5_000) for _ in range(10)]
+    for message in (received[0], received[3], received[4], received[7]):
+        consumer.acknowledge(message)
+    ledger = sent[0].ledger_id()
+
+    def shown() -> bool:
+        stats = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]
+        cursor = stats["cursors"]["s"]
+        return bool(cursor["individuallyDeletedMessages"].count("..") == 2)
+
+    eventually(shown)
+    stats = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]
+    assert (stats["numberOfEntries"], stats["currentLedgerEntries"], stats["state"]) == (10, 10, "LedgerOpened")
+    assert stats["totalSize"] == stats["currentLedgerSize"] > 0
+    assert stats["lastConfirmedEntry"] == f"{ledger}:9"
+    last = stats["ledgers"][-1]
+    assert (last["ledgerId"], last["entries"], last["size"], last["offloaded"]) == (ledger, 0, 0, False)
+    cursor = stats["cursors"]["s"]
+    assert cursor["markDeletePosition"] == f"{ledger}:0"
+    assert cursor["individuallyDeletedMessages"] == (f"[({ledger}:2..{ledger}:4],({ledger}:6..{ledger}:7]]")
+    assert cursor["totalNonContiguousDeletedMessagesRange"] == 2
+    assert cursor["properties"] == {}
+    assert broker.rest("GET", f"{topic_path(broker.topic())}/internalStats")[0] == 404
+
+
+def test_internal_stats_of_partitions(broker: Broker) -> None:
+    # covers admin-rest 1.5.1
+    topic = broker.topic(partitions=2)
+    path = topic_path(topic)
+    status, stats = broker.rest("GET", f"{path}/partitioned-internalStats")
+    assert (status, stats["metadata"]) == (200, {"partitions": 2, "deleted": False})
+    assert sorted(stats["partitions"]) == [f"{topic}-partition-{index}" for index in range(2)]
+    status, answer = broker.rest("GET", f"{path}/internalStats")
+    assert (status, answer["reason"]) == (404, f"Topic {topic} not found")
+
+
+def test_properties_of_topics(broker: Broker) -> None:
+    # covers admin-rest 1.4 (properties)
+    for partitions in (0, 2):
+        topic = broker.topic(partitions=partitions)
+        path = topic_path(topic)
+        if not partitions:
+            assert broker.rest("PUT", path, {"a": "1"}) == (204, "")
+            assert broker.rest("GET", f"{path}/properties") == (200, {"a": "1"})
+        assert broker.rest("PUT", f"{path}/properties", {"b": "2", "c": "3"}) == (204, "")
+        assert broker.rest("DELETE", f"{path}/properties?key=c") == (204, "")
+        assert broker.rest("DELETE", f"{path}/properties?key=none") == (204, "")
+        properties = broker.rest("GET", f"{path}/properties")[1]
+        assert properties == ({"b": "2"} if partitions else {"a": "1", "b": "2"})
+
+
+def test_clients_come_back_after_unloading_a_topic(broker: Broker) -> None:
+    # covers admin-rest 1.4 (unload)
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    send_all(producer, ["before"])
+    assert broker.rest("PUT", f"{topic_path(topic)}/unload") == (204, "")
+    send_all(producer, ["after"])
+    assert receive_texts(consumer, 2)[-1] == "after"
+    status, answer = broker.rest("PUT", f"{topic_path(broker.topic())}/unload")
+    assert (status, "not found" in answer["reason"]) == (404, True)
+
+
+def test_quota_and_its_use_are_metrics(broker: Broker) -> None:
+    # covers BQ-10, admin-rest 7.1
+    topic = broker.topic()
+    client = broker.client()
+    client.subscribe(topic, "s").close()
+    quota = {"limitSize": 1 << 30, "limitTime": 3600, "policy": "producer_request_hold"}
+    producer = client.create_producer(topic, batching_enabled=False)
+    for kind in ("destination_storage", "message_age"):
+        path = f"{topic_path(topic)}/backlogQuota?backlogQuotaType={kind}"
+        assert broker.rest("POST", path, quota)[0] == 204
+    send_all(producer, [bytes(1000)])
+
+    def metrics() -> dict[str, float]:
+        with urllib.request.urlopen(f"{broker.admin_url}/metrics", timeout=20) as answer:
+            lines = [line for line in answer.read().decode().splitlines() if f'topic="{topic}"' in line]
+        return {line.partition("{")[0]: float(line.rpartition("} ")[2].split()[0]) for line in lines}
+
+    def shown() -> bool:
+        found = metrics()
+        return (
+            found["pulsar_storage_backlog_quota_limit"] == 1 << 30
+            and found["pulsar_storage_backlog_quota_limit_time"] == 3600
+            and 1000 < found["pulsar_storage_backlog_size"] < 1200
+            and found["pulsar_storage_size"] > 0
+        )
+
+    eventually(shown, timeout_s=30)

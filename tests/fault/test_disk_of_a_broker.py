@@ -1,0 +1,167 @@
+"""A broker whose disk is full, forbids, or fails: producers wait, nothing receipted is lost, all goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.storage.check import Severity, check
+from tests.brokers import Broker
+from tests.eventually import eventually
+from tests.fault.crash_load import QUIET_CLIENT
+
+TOPIC = "persistent://public/default/t"
+BODY = b"." * 20_000
+SMALL = {"journalMaxSizeMB": 1, "managedLedgerMaxEntriesPerLedger": 20, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
+
+
+class FaultyBroker(BrokerProcess):
+    """See `faulty_broker`."""
+
+    _module = "tests.fault.faulty_broker"
+
+
+@pytest.fixture
+def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "faults"
+    monkeypatch.setenv("FAULTS", str(path))
+    return path
+
+
+@pytest.fixture
+def process(tmp_path: Path, faults: Path) -> Iterator[BrokerProcess]:
+    with FaultyBroker(tmp_path / "data", SMALL) as started:
+        yield started
+
+
+class Publishing:
+    """An official producer that remembers its receipts; one message under way at a time is enough."""
+
+    def __init__(self, client: pulsar.Client) -> None:
+        self.receipts: list[int] = []
+        self.errors: list[object] = []
+        self._next = 0
+        self._producer = client.create_producer(TOPIC, batching_enabled=False, send_timeout_millis=0)
+
+    def send(self, count: int) -> None:
+        """Send so many more, without waiting."""
+        for number in range(self._next, self._next + count):
+            value = b"%d/" % number + BODY
+            self._producer.send_async(value, lambda result, _, number=number: self._done(result, number))
+        self._next += count
+
+    def _done(self, result: object, number: int) -> None:
+        if result == pulsar.Result.Ok:
+            self.receipts.append(number)
+        else:
+            self.errors.append(result)
+
+
+@contextmanager
+def connected(process: BrokerProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(process.service_url, operation_timeout_seconds=20, logger=QUIET_CLIENT)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def stored(client: pulsar.Client) -> list[int]:
+    """Every message of the topic, in order, the second of two equal ones left out."""
+    numbers: list[int] = []
+    with closing(client.create_reader(TOPIC, pulsar.MessageId.earliest)) as reader:
+        while reader.has_message_available():
+            number = int(reader.read_next(timeout_millis=10_000).data().split(b"/")[0])
+            if number not in numbers:
+                numbers.append(number)
+    return numbers
+
+
+def in_order(process: BrokerProcess) -> None:
+    process.stop()
+    assert [str(finding) for finding in check(process.data_dir) if finding.severity is Severity.ERROR] == []
+
+
+def survive_shortage(process: BrokerProcess, begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Publish into a shortage until the broker says so, read meanwhile, and see everything through when it ends."""
+    with connected(process) as client:
+        client.subscribe(TOPIC, "keep").close()
+        publishing = Publishing(client)
+        publishing.send(20)
+        eventually(lambda: len(publishing.receipts) == 20)
+        begin()
+        publishing.send(300)
+        eventually(lambda: "no space for the journal" in process.log, timeout_s=30)
+        # Another producer is told; readers are served.
+        broker = Broker("ours", process.service_url, process.admin_url, process)
+        with closing(broker.raw()) as raw:
+            raw.request("LOOKUP", topic=TOPIC)
+            refused = raw.request("PRODUCER", topic=TOPIC, producer_id=1)
+            assert refused.fields["error"] == "ServiceNotReady", refused
+        assert stored(client)[:20] == list(range(20))
+        assert len(publishing.receipts) < 320
+        end()
+        eventually(lambda: len(publishing.receipts) == 320, timeout_s=60)
+        assert publishing.errors == []
+        assert stored(client) == list(range(320))
+        assert "there is space for the journal again" in process.log
+        assert "Traceback" not in process.log
+    in_order(process)
+
+
+@pytest.mark.parametrize("fault", ["full", "forbidden"])
+def test_producers_wait_while_the_disk_takes_no_more(process: BrokerProcess, faults: Path, fault: str) -> None:
+    # covers DUR-10
+    survive_shortage(process, lambda: _write(faults, fault), lambda: _write(faults, ""))
+
+
+def _write(faults: Path, text: str) -> None:
+    faults.write_text(text)
+
+
+@pytest.mark.parametrize("fault", ["sync", "commit"])
+def test_after_a_failed_sync_the_broker_starts_its_core_again(process: BrokerProcess, faults: Path, fault: str) -> None:
+    # covers DUR-10: what was written and not synced is written again elsewhere, never synced a second time
+    with connected(process) as client:
+        client.subscribe(TOPIC, "keep").close()
+        publishing = Publishing(client)
+        publishing.send(20)
+        eventually(lambda: len(publishing.receipts) == 20)
+        faults.write_text(fault)
+        publishing.send(300)
+        eventually(lambda: len(publishing.receipts) == 320, timeout_s=60)
+        eventually(lambda: "the core is back" in process.log, timeout_s=30)
+        assert faults.read_text() == ""
+        assert stored(client) == list(range(320))
+    in_order(process)
+
+
+def test_a_file_system_that_is_really_full(tmp_path: Path, faults: Path) -> None:
+    # covers DUR-10
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", small], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small file system is not allowed here")
+    ballast = small / "ballast"
+
+    def begin() -> None:
+        space = os.statvfs(small)
+        with ballast.open("wb") as file:
+            for _ in range(space.f_bavail * space.f_frsize // 4096 - 40):
+                file.write(bytes(4096))
+
+    try:
+        with BrokerProcess(small / "data", SMALL) as process:
+            survive_shortage(process, begin, ballast.unlink)
+    finally:
+        subprocess.run(["umount", small], check=True)

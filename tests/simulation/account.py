@@ -1,0 +1,222 @@
+"""The account: what a topic's log and its subscriptions must look like, as plain sets, without the broker's code.
+
+It is changed by postings, small tuples `(method, arguments…)`. The judge keeps two accounts: one with every posting,
+and one with those whose group is on disk; after a crash the postings that survived are all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+Place = tuple[int, int]
+"""(ledger id, entry id)."""
+
+Posting = tuple[Any, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """One entry that a producer sent, perhaps several times."""
+
+    topic: str
+    producer: str
+    number: int
+    """Counts the producer's entries from 0, whatever became of them."""
+    sequence_id: int
+    count: int
+    """Messages in it."""
+    publish_ms: int
+    entry: bytes
+    highest_sequence_id: int | None = None
+    key: str | None = None
+
+    @property
+    def full(self) -> int:
+        """The bit set of a batch of which nothing is acked."""
+        return (1 << self.count) - 1
+
+    def __repr__(self) -> str:
+        return f"{self.producer}#{self.number}"
+
+
+class Subscription:
+    """What one durable subscription has acked. Only entries that are stored are spoken of."""
+
+    __slots__ = ("acked", "bits", "redelivered")
+
+    def __init__(self) -> None:
+        self.acked: set[Place] = set()
+        self.bits: dict[Place, int] = {}
+        """Batches acked in part: 1 = still unacked."""
+        self.redelivered: dict[Place, int] = {}
+
+    def copy(self) -> Subscription:
+        """The same, apart."""
+        twin = Subscription()
+        twin.acked, twin.bits, twin.redelivered = set(self.acked), dict(self.bits), dict(self.redelivered)
+        return twin
+
+    def forget(self, place: Place) -> None:
+        """The entry is gone."""
+        self.acked.discard(place)
+        self.bits.pop(place, None)
+        self.redelivered.pop(place, None)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """One ledger as the account sees it."""
+
+    opened_ms: int
+    sealed_ms: int | None = None
+    size_bytes: int = 0
+    """Of all entries it took."""
+    entries: int = 0
+    """All that it took."""
+
+
+class Topic:
+    """The log of one topic and its durable subscriptions."""
+
+    __slots__ = ("heads", "ledgers", "log", "stored", "subscriptions")
+
+    def __init__(self) -> None:
+        self.log: dict[Place, Sent] = {}
+        """Readable entries, rising."""
+        self.ledgers: dict[int, Ledger] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.stored: dict[tuple[str, int], int] = {}
+        """How often (producer, number) was stored, also if it was trimmed meanwhile."""
+        self.heads: dict[str, int] = {}
+        """The highest number stored of each producer."""
+
+    def copy(self) -> Topic:
+        """The same, apart."""
+        twin = Topic()
+        twin.log, twin.stored, twin.heads = dict(self.log), dict(self.stored), dict(self.heads)
+        twin.ledgers = {number: replace(each) for number, each in self.ledgers.items()}
+        twin.subscriptions = {name: each.copy() for name, each in self.subscriptions.items()}
+        return twin
+
+    def unacked(self, name: str) -> list[Place]:
+        """What the subscription still wants, in order."""
+        acked = self.subscriptions[name].acked
+        return [place for place in self.log if place not in acked]
+
+
+@dataclass(slots=True)
+class Account:
+    """All topics by name, and the postings that change them."""
+
+    topics: dict[str, Topic] = field(default_factory=dict)
+    ledger_topics: dict[int, str] = field(default_factory=dict)
+    cursors: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """(topic, subscription) by cursor id."""
+    topic_names: dict[int, str] = field(default_factory=dict)
+    policies: dict[tuple[str | None, str], Any] = field(default_factory=dict)
+    """Values by topic (None: the namespace) and member."""
+
+    def copy(self) -> Account:
+        """The same, apart."""
+        return Account(
+            {name: topic.copy() for name, topic in self.topics.items()},
+            dict(self.ledger_topics),
+            dict(self.cursors),
+            dict(self.topic_names),
+            dict(self.policies),
+        )
+
+    def post(self, posting: Posting) -> None:
+        """Change the account."""
+        getattr(self, posting[0])(*posting[1:])
+
+    # Postings
+
+    def policy_set(self, topic: str | None, member: str, value: Any) -> None:
+        self.policies[topic, member] = value
+
+    def topic_created(self, topic_id: int, name: str) -> None:
+        self.topics[name] = Topic()
+        self.topic_names[topic_id] = name
+
+    def topic_deleted(self, topic_id: int) -> None:
+        del self.topics[self.topic_names.pop(topic_id)]
+
+    def ledger_opened(self, topic_id: int, ledger_id: int, now_ms: int) -> None:
+        name = self.topic_names[topic_id]
+        self.ledger_topics[ledger_id] = name
+        self.topics[name].ledgers[ledger_id] = Ledger(now_ms)
+
+    def ledger_sealed(self, ledger_id: int, now_ms: int) -> None:
+        self.topics[self.ledger_topics[ledger_id]].ledgers[ledger_id].sealed_ms = now_ms
+
+    def stored(self, place: Place, sent: Sent) -> None:
+        topic = self.topics[sent.topic]
+        topic.log[place] = sent
+        ledger = topic.ledgers[place[0]]
+        ledger.size_bytes += len(sent.entry)
+        ledger.entries += 1
+        key = (sent.producer, sent.number)
+        topic.stored[key] = topic.stored.get(key, 0) + 1
+        topic.heads[sent.producer] = max(topic.heads.get(sent.producer, -1), sent.number)
+
+    def gone(self, ledger_id: int, before: int | None) -> None:
+        """Entries of a ledger below `before`, or the whole ledger, are not readable any more."""
+        topic = self.topics[self.ledger_topics[ledger_id]]
+        places = [place for place in topic.log if place[0] == ledger_id and (before is None or place[1] < before)]
+        for place in places:
+            del topic.log[place]
+            for subscription in topic.subscriptions.values():
+                subscription.forget(place)
+        if before is None:
+            topic.ledgers.pop(ledger_id, None)
+
+    def subscribed(self, cursor_id: int, topic_id: int, name: str, mark: Place) -> None:
+        topic_name = self.topic_names[topic_id]
+        self.cursors[cursor_id] = (topic_name, name)
+        self.topics[topic_name].subscriptions[name] = Subscription()
+        self.moved(topic_name, name, mark)
+
+    def unsubscribed(self, cursor_id: int) -> None:
+        topic_name, name = self.cursors.pop(cursor_id)
+        del self.topics[topic_name].subscriptions[name]
+
+    def acked(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
+        topic = self.topics[topic_name]
+        subscription = topic.subscriptions[name]
+        for place in places:
+            if place in topic.log and place not in subscription.acked:
+                subscription.forget(place)
+                subscription.acked.add(place)
+
+    def acked_through(self, topic_name: str, name: str, last: Place) -> None:
+        self.acked(topic_name, name, [place for place in self.topics[topic_name].log if place <= last])
+
+    def acked_in_part(self, topic_name: str, name: str, place: Place, bits: int) -> None:
+        topic = self.topics[topic_name]
+        subscription = topic.subscriptions[name]
+        sent = topic.log.get(place)
+        if sent is None or sent.count == 1 or place in subscription.acked:
+            return
+        left = subscription.bits.get(place, sent.full) & bits
+        if left:
+            subscription.bits[place] = left
+        else:
+            self.acked(topic_name, name, [place])
+
+    def moved(self, topic_name: str, name: str, mark: Place) -> None:
+        """Everything up to `mark` is acked and nothing else."""
+        topic = self.topics[topic_name]
+        subscription = topic.subscriptions[name]
+        subscription.acked = {place for place in topic.log if place <= mark}
+        subscription.bits.clear()
+        subscription.redelivered.clear()
+
+    def redelivered(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
+        topic = self.topics[topic_name]
+        subscription = topic.subscriptions[name]
+        for place in places:
+            if place in topic.log and place not in subscription.acked:
+                subscription.redelivered[place] = subscription.redelivered.get(place, 0) + 1

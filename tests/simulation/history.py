@@ -1,0 +1,201 @@
+"""One history: a seed's world, step by step, then healed, drained and killed once more."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+
+from .account import Place
+from .judge import Violation
+from .profile import draw
+from .rules import NOTHING
+from .steps import Steps
+
+_PATIENCE = 4_000
+"""Rounds after which a healed world that is not quiet is stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one history did."""
+
+    seed: int
+    trace_hash: str
+    turns: int
+    starts: int
+    entries: int
+    receipts: int
+    deliveries: int
+    acks: int
+
+
+class History(Steps):
+    """What happens in a seed's world, and what must be true in the end."""
+
+    def run(self) -> None:
+        """The whole history. Violation, or AssertionError from an invariant, when the broker breaks a promise."""
+        choices = self.random.choices
+        indexes = range(len(self._actions))
+        if self.random.random() < 0.9:
+            self._begin()
+        for step in range(self.profile.steps):
+            index = choices(indexes, cum_weights=self._cumulated)[0]
+            self.world.note("step", step, self._names[index])
+            self._actions[index]()
+            if step % 25 == 24:
+                self.world.compare()
+        self.finish()
+
+    # The end
+
+    def finish(self) -> None:
+        """Heal everything, let every producer finish, drain every subscription, die once more."""
+        world, judge = self.world, self.world.judge
+        world.store.heal()
+        self._until_quiet()
+        self._check_expiry()
+        for (topic_name, member), _ in list(judge.live.policies.items()):
+            world.set_policy(topic_name, member, NOTHING[member])
+        self._until_quiet(producers=True)
+        world.compare()
+        world.witness.check_nothing_is_stuck()
+        for client in world.clients:
+            for producer in client.producers:
+                times = judge.durable.topics[producer.topic].stored if producer.topic in judge.durable.topics else {}
+                lost = [number for number in range(producer.sent) if not times.get((producer.name, number))]
+                if lost or producer.waiting:
+                    raise Violation(f"{producer.name}: {lost} were never stored, {len(producer.waiting)} wait (DUR-1)")
+        self._drain()
+        world.crash()
+        self._drain(expect_nothing=True)
+
+    def _check_expiry(self) -> None:
+        """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""
+        world, judge = self.world, self.world.judge
+        for _ in range(6):
+            world.advance(500)
+            self._bustle()
+        for topic_name, topic in judge.live.topics.items():
+            if topic_name in world.core.topics and not self.profile.clock_goes_back:
+                late = judge.rules.overdue(topic_name, topic, 2_500)
+                if late:
+                    raise Violation(f"{topic_name}: {late} are wanted and should have expired long ago (TTL-2)")
+
+    def _until_quiet(self, *, producers: bool = False) -> None:
+        world = self.world
+        quiet = before = 0
+        for _ in range(_PATIENCE):
+            if producers:
+                for client in world.clients:
+                    if client.link is None and any(producer.waiting for producer in client.producers):
+                        world.connect(client)
+                    for producer in client.producers:
+                        if client.connected and producer.state == "closed" and producer.waiting:
+                            client.open_producer(producer)
+            for link in list(world.links.values()):
+                if not link.is_read and world.core.sessions.get(link.session_id) is None:
+                    link.is_read = True
+                world.carry_up(link)
+                world.carry_down(link)
+            for session_id, session in list(world.core.sessions.items()):
+                if not session.writable and session_id in world.links:
+                    world.socket(world.links[session_id], writable=True)
+            world.write()
+            world.settle()
+            world.serve_reads()
+            under_way = any(link.upstream or link.downstream for link in world.links.values())
+            if len(world.trace) != before or under_way:
+                before, quiet = len(world.trace), 0
+                world.advance(0)
+                continue
+            quiet += 1
+            if quiet > 4:
+                return
+            deadline = world.broker.next_deadline()
+            world.advance(1_000 if deadline is None else max(100, min(1_000, deadline - world.now_ms)))
+        raise Violation("the healed world does not come to rest")
+
+    def _drain(self, *, expect_nothing: bool = False) -> None:
+        """A lone consumer of each subscription gets everything that is not acked, and acks it."""
+        world, judge = self.world, self.world.judge
+        for link in list(world.links.values()):
+            world.cut(link)
+        client = world.clients[0]
+        for topic_name, topic in judge.live.topics.items():
+            for name in list(topic.subscriptions):
+                if client.link is None:
+                    world.connect(client)
+                    self._until_quiet()
+                wanted = topic.unacked(name)
+                if expect_nothing and wanted:
+                    raise Violation(f"{name} of {topic_name}: acked with receipts, and {wanted} came back (ACK-4)")
+                index = int(name[1:])
+                client.consumers.clear()
+                client.open_consumer(
+                    topic_name, name, self.kinds[index], 1 << 20, initial_position=CommandSubscribe.Earliest
+                )
+                got: list[Place] = []
+                while True:
+                    self._until_quiet()
+                    consumer = next(iter(client.consumers.values()), None)
+                    if consumer is None or consumer.state != "open":
+                        raise Violation(f"{name} of {topic_name}: nobody else is there, and a consumer is refused")
+                    if not consumer.inbox:
+                        break
+                    fresh = list(consumer.inbox)
+                    got += fresh
+                    consumer.inbox.clear()
+                    positions = [Position(*place) for place in fresh]
+                    client.tell(requests.ack(consumer.consumer_id, positions, request_id=client.request_id()))
+                if sorted(got) != wanted:
+                    missing = sorted(set(wanted) - set(got))
+                    raise Violation(f"{name} of {topic_name}: {missing} are not acked and never delivered (SH-10)")
+                client.tell(requests.close_consumer(client.request_id(), consumer.consumer_id))
+                self._until_quiet()
+
+
+def run(
+    seed: int,
+    *,
+    storage: str | None = None,
+    observe: Callable[[History], None] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Result:
+    """Run the history of a seed. The error of a failure has the story's end in its notes; `tell` gets all of it."""
+    history = History(draw(seed, storage=storage))
+    if observe is not None:
+        observe(history)
+    world = history.world
+    try:
+        history.run()
+    except Exception as error:
+        tail = "\n".join(map(_line, world.trace[-60:]))
+        error.add_note(f"seed {seed}; the end of its story:\n{tail}\nmake simulate SEEDS={seed}")
+        raise
+    finally:
+        if tell is not None:
+            tell(str(history.profile))
+            for line in world.trace:
+                tell(_line(line))
+        world.store.dispose()
+    digest = hashlib.blake2b(repr(world.trace).encode(), digest_size=16).hexdigest()
+    told = world.told
+    return Result(
+        seed,
+        digest,
+        world.turns,
+        world.starts,
+        len(world.judge.sent),
+        told["receipts"],
+        told["deliveries"],
+        told["acks"],
+    )
+
+
+def _line(line: tuple[object, ...]) -> str:
+    return ("" if line[0] == "step" else "    ") + " ".join(map(str, line))

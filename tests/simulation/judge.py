@@ -1,0 +1,362 @@
+"""The judge: turns the records that the core makes into postings, and says whether each of them may be.
+
+It also keeps a second `DurableState`, to which the records of every submit on disk are applied: what a storage gives
+back after a crash must equal it after some whole number of further submits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from spark_pulsar.ledger import cursor_records as cr
+from spark_pulsar.ledger import records as r
+from spark_pulsar.ledger.scattered import EntriesScattered
+from spark_pulsar.ledger.state import DurableState
+from tests.contract.histories import shared_picture as picture
+
+from .account import Account, Place, Posting, Sent, Topic
+from .rules import Rules
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.storage import Storage
+
+
+class Violation(AssertionError):
+    """The broker broke a promise."""
+
+
+@dataclass(slots=True)
+class Submit:
+    """What went to storage at once: its records, and what they and the clients' acks mean for the account."""
+
+    records: Sequence[r.Record]
+    postings: list[Posting] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Seek:
+    """A subscription is to move. `place` or `time_ms` is the target; `through` the last entry on disk when it began."""
+
+    place: Place | None
+    time_ms: int
+    through: Place
+    is_exact: bool = True
+    """False when an entry could not be read meanwhile: a search by time may then miss."""
+    submit: int = 0
+    """The submit that moved the subscription, 0 before."""
+    is_moot: bool = False
+    """Whether the subscription went meanwhile."""
+
+
+class Judge:
+    """Keeps the accounts and judges every record."""
+
+    def __init__(self) -> None:
+        self.live = Account()
+        self.durable = Account()
+        self.shadow = DurableState()
+        self.submits: deque[Submit] = deque()
+        """Handed to storage, not known to be on disk."""
+        self.submitted = 0
+        self.on_disk = 0
+        """How many submits were handed over, and how many of them storage reported."""
+        self.sent: dict[bytes, Sent] = {}
+        """Every entry that a client ever sent, by its bytes, which are unique."""
+        self.initial: dict[tuple[str, str], bool] = {}
+        """Subscriptions that somebody asked for: whether from the latest entry on."""
+        self.seeks: dict[tuple[str, str], deque[Seek]] = {}
+        """Moves that were asked for and not made, in order."""
+        self.created_in: dict[tuple[str, str], int] = {}
+        """The submit that a subscription was created in last."""
+        self.unsubscribing: set[tuple[str, str]] = set()
+        self.now_ms = 0
+        self.rules = Rules(lambda: self.live, lambda: self.now_ms)
+        self.deduplicates = False
+        self._unsubmitted: list[Posting] = []
+        self._on: dict[type[r.Record], Callable[[Any], None]] = {
+            r.EntriesAppended: self._entries_appended,
+            EntriesScattered: self._entries_scattered,
+            r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
+            r.TopicDeleted: lambda record: self.post("topic_deleted", record.topic_id),
+            r.LedgerOpened: lambda record: self.post(
+                "ledger_opened", record.topic_id, record.ledger_id, record.opened_ms
+            ),
+            r.LedgerSealed: self._ledger_sealed,
+            r.LedgersTrimmed: self._ledgers_trimmed,
+            r.EntriesDropped: self._entries_dropped,
+            cr.CursorCreated: self._cursor_created,
+            cr.CursorDeleted: self._cursor_deleted,
+            cr.CursorAcked: self._cursor_acked,
+            cr.CursorMarkDeleted: self._cursor_mark_deleted,
+            cr.CursorReset: self._cursor_reset,
+        }
+
+    # Postings and submits
+
+    def post(self, *posting: Any) -> None:
+        """Change the live account now, the durable one when the next submit is on disk."""
+        self.live.post(posting)
+        self._unsubmitted.append(posting)
+
+    def on_submit(self, records: Sequence[r.Record]) -> int:
+        """Records go to storage; the number of the submit, from 1."""
+        for record in records:
+            judge = self._on.get(type(record))
+            if judge is not None:
+                judge(record)
+        self.submitted += 1
+        self.submits.append(Submit(records, self._unsubmitted))
+        self._unsubmitted = []
+        return self.submitted
+
+    def on_durable(self, number: int) -> None:
+        """Storage says that submits up to this one are on disk."""
+        while self.on_disk < number:
+            self._settle(self.submits.popleft())
+
+    def _settle(self, submit: Submit) -> None:
+        for record in submit.records:
+            self.shadow.apply(record)
+        for posting in submit.postings:
+            self.durable.post(posting)
+        self.on_disk += 1
+
+    def on_recovered(self, state: DurableState) -> int:
+        """Storage was opened again after whatever happened: how many submits survived that were not reported."""
+        found = picture(state)
+        survivors = 0
+        while picture(self.shadow) != found:
+            if not self.submits:
+                raise Violation(
+                    "what storage recovered is no state after a whole number of submits, or lacks one that was "
+                    f"reported on disk; {survivors} later ones were tried:\n{_difference(picture(self.shadow), found)}"
+                )
+            self._settle(self.submits.popleft())
+            survivors += 1
+        self.shadow.finish_recovery()
+        self.submits.clear()
+        self.submitted = self.on_disk
+        self._unsubmitted.clear()
+        self.live = self.durable.copy()
+        self.seeks.clear()
+        self.unsubscribing.clear()
+        self.compare(state)
+        return survivors
+
+    # Records
+
+    def _entries_appended(self, record: r.EntriesAppended) -> None:
+        run = record.run
+        for entry_id in range(run.first_entry_id, run.end_entry_id):
+            self._stored((run.ledger_id, entry_id), run.entry(entry_id))
+
+    def _entries_scattered(self, record: EntriesScattered) -> None:
+        for index in range(len(record)):
+            run = record.run(index)
+            self._stored((run.ledger_id, run.first_entry_id), run.entry(run.first_entry_id))
+
+    def _stored(self, place: Place, entry: bytes) -> None:
+        sent = self.sent.get(entry)
+        if sent is None:
+            raise Violation(f"{place}: nobody sent what is stored there")
+        topic = self.live.topics[sent.topic]
+        if self.live.ledger_topics.get(place[0]) != sent.topic:
+            raise Violation(f"{sent!r} of {sent.topic} is stored in another topic's ledger {place[0]}")
+        if topic.log and place <= next(reversed(topic.log)):
+            raise Violation(f"{place} does not come after {next(reversed(topic.log))} (ML-1)")
+        head = topic.heads.get(sent.producer, -1)
+        if sent.number > head + 1:
+            raise Violation(f"{sent!r} is stored after {sent.producer}#{head}: order of the producer (PR-9)")
+        if self.deduplicates and (sent.producer, sent.number) in topic.stored:
+            raise Violation(f"{sent!r} is stored twice with de-duplication (DED-2)")
+        self.post("stored", place, sent)
+
+    def _ledger_sealed(self, record: r.LedgerSealed) -> None:
+        self.post("ledger_sealed", record.ledger_id, record.sealed_ms)
+
+    def _ledgers_trimmed(self, record: r.LedgersTrimmed) -> None:
+        name = self.live.topic_names[record.topic_id]
+        topic = self.live.topics[name]
+        for ledger_id in record.ledger_ids:
+            info = topic.ledgers[ledger_id]
+            self._check_unprotected(name, ledger_id, [place for place in topic.log if place[0] == ledger_id])
+            if info.sealed_ms is None and not self.is_deleting(name):
+                raise Violation(f"ledger {ledger_id} of {name} was trimmed while it was open (5.2)")
+            self.post("gone", ledger_id, None)
+
+    def _entries_dropped(self, record: r.EntriesDropped) -> None:
+        name = self.live.topic_names[record.topic_id]
+        ledger_id, before = record.ledger_id, record.first_entry_id
+        topic = self.live.topics[name]
+        places = [place for place in topic.log if place[0] == ledger_id and place[1] < before]
+        self._check_unprotected(name, ledger_id, places)
+        self.post("gone", ledger_id, before)
+
+    def _check_unprotected(self, name: str, ledger_id: int, places: list[Place]) -> None:
+        topic = self.live.topics[name]
+        if self.is_deleting(name) or not places:
+            return
+        for subscription, each in topic.subscriptions.items():
+            wanted = [place for place in places if place not in each.acked]
+            if wanted:
+                raise Violation(f"{name}: {wanted} are given up, but {subscription} has not acked them (5.2)")
+        if self.rules.retains(name, ledger_id, topic):
+            raise Violation(f"{name}: ledger {ledger_id} is given up inside its retention (RET-1)")
+
+    def is_deleting(self, _topic: str) -> bool:
+        """Whether the topic is being deleted."""
+        return False
+
+    def _cursor_created(self, record: cr.CursorCreated) -> None:
+        name = self.live.topic_names[record.topic_id]
+        mark = (record.ledger_id, record.entry_id)
+        latest = self.initial.get((name, record.name))
+        if latest is None:
+            raise Violation(f"nobody asked for the subscription {record.name} of {name}")
+        wrong = [place for place in self.live.topics[name].log if (place <= mark) != latest]
+        if wrong:
+            raise Violation(f"{record.name} of {name} begins at {mark}: wrong for {wrong} (CUR-9)")
+        self.created_in[name, record.name] = self.submitted + 1
+        self.post("subscribed", record.cursor_id, record.topic_id, record.name, mark)
+
+    def _cursor_deleted(self, record: cr.CursorDeleted) -> None:
+        key = self.live.cursors[record.cursor_id]
+        if key not in self.unsubscribing and not self.is_deleting(key[0]):
+            raise Violation(f"the subscription {key[1]} of {key[0]} goes, and nobody asked for it")
+        for seek in self.seeks.pop(key, ()):
+            seek.is_moot = True
+        self.post("unsubscribed", record.cursor_id)
+
+    def _cursor_acked(self, record: cr.CursorAcked) -> None:
+        topic_name, name = self.live.cursors[record.cursor_id]
+        topic = self.live.topics[topic_name]
+        self._skipped(
+            topic_name,
+            name,
+            [
+                place
+                for place in topic.log
+                if any(place[0] == ledger_id and first <= place[1] < end for ledger_id, first, end in record.ranges)
+            ],
+        )
+        subscription = topic.subscriptions[name]
+        for ledger_id, entry_id, bits in record.batch_sets:
+            place = (ledger_id, entry_id)
+            sent = topic.log.get(place)
+            if sent is not None and place not in subscription.acked:
+                left = subscription.bits.get(place, sent.full)
+                if left & ~bits:
+                    raise Violation(f"{name} of {topic_name}: messages of {place} are acked, and nobody acked them")
+
+    def _cursor_mark_deleted(self, record: cr.CursorMarkDeleted) -> None:
+        topic_name, name = self.live.cursors[record.cursor_id]
+        mark = (record.ledger_id, record.entry_id)
+        self._skipped(topic_name, name, [place for place in self.live.topics[topic_name].log if place <= mark])
+
+    def _skipped(self, topic_name: str, name: str, places: list[Place]) -> None:
+        """Entries are acked by a record: what no client acked must be allowed by a rule."""
+        topic = self.live.topics[topic_name]
+        acked = topic.subscriptions[name].acked
+        unasked = [place for place in places if place not in acked]
+        for place in unasked:
+            if not self.rules.may_skip(topic_name, name, topic.log[place]):
+                raise Violation(f"{name} of {topic_name}: {place} is acked, and neither a client nor a rule did it")
+        if unasked:
+            self.post("acked", topic_name, name, unasked)
+
+    def _cursor_reset(self, record: cr.CursorReset) -> None:
+        topic_name, name = self.live.cursors[record.cursor_id]
+        mark = (record.ledger_id, record.entry_id)
+        waiting = self.seeks.get((topic_name, name))
+        if not waiting:
+            raise Violation(f"{name} of {topic_name} moves to {mark}, and nobody asked for it")
+        seek = waiting.popleft()
+        log = self.live.topics[topic_name].log
+        wrong: list[Place] = []
+        if seek.place is not None:
+            wrong = [place for place in log if (place <= mark) != (place < seek.place)]
+        elif seek.is_exact and _rises([sent.publish_ms for sent in log.values()]):
+            wrong = [
+                place
+                for place, sent in log.items()
+                if (place <= mark) != (place <= seek.through and sent.publish_ms < seek.time_ms)
+            ]
+        if wrong:
+            raise Violation(f"{name} of {topic_name} moved to {mark} for {seek}: wrong for {wrong} (CUR-11, CUR-12)")
+        self.post("moved", topic_name, name, mark)
+        seek.submit = self.submitted + 1
+
+    # Comparing
+
+    def compare(self, state: DurableState) -> None:
+        """The broker's state says what the account says."""
+        if state.topics_by_name.keys() != self.live.topics.keys():
+            raise Violation(f"topics are {sorted(state.topics_by_name)}, should be {sorted(self.live.topics)}")
+        for name, topic in self.live.topics.items():
+            found = state.topics_by_name[name]
+            places = [
+                (ledger_id, entry_id)
+                for ledger_id, info in found.ledger.ledgers.items()
+                for entry_id in range(info.first_entry_id, info.entries)
+            ]
+            if places != list(topic.log):
+                raise Violation(f"{name} holds {places}, should hold {list(topic.log)}")
+            if found.cursors.keys() != topic.subscriptions.keys():
+                raise Violation(f"{name} has {list(found.cursors)}, should have {list(topic.subscriptions)}")
+            for cursor in found.cursors.values():
+                _compare_cursor(name, cursor, topic)
+
+    def verify_content(self, storage: Storage) -> None:
+        """Every readable entry is stored as it was sent."""
+        for name, topic in self.durable.topics.items():
+            for ledger_id in topic.ledgers:
+                wanted = {place[1]: sent for place, sent in topic.log.items() if place[0] == ledger_id}
+                first = min(wanted, default=0)
+                while wanted:
+                    runs = storage.read(ledger_id, first, 100, 1 << 20)
+                    if not runs:
+                        raise Violation(f"{name}: entries {list(wanted)} of ledger {ledger_id} cannot be read")
+                    for run in runs:
+                        for entry_id in range(run.first_entry_id, run.end_entry_id):
+                            sent = wanted.pop(entry_id, None)
+                            counts = run.message_counts
+                            count = 1 if counts is None else counts[entry_id - run.first_entry_id]
+                            if sent is not None and (run.entry(entry_id), count) != (sent.entry, sent.count):
+                                raise Violation(f"{name}: {ledger_id}:{entry_id} is not what was sent")
+                        first = run.end_entry_id
+
+
+def _compare_cursor(name: str, cursor: Any, topic: Topic) -> None:
+    subscription = topic.subscriptions[cursor.name]
+    for place in topic.log:
+        if cursor.is_acked(*place) != (place in subscription.acked):
+            raise Violation(f"{cursor.name} of {name}: {place} is {'' if cursor.is_acked(*place) else 'not '}acked")
+        bits = None if place in subscription.acked else cursor.batch_set(*place)
+        if bits != subscription.bits.get(place):
+            raise Violation(f"{cursor.name} of {name}: {place} has {bits}, should have {subscription.bits.get(place)}")
+        count = 0 if place in subscription.acked else cursor.redelivery_count(*place)
+        if count != subscription.redelivered.get(place, 0):
+            raise Violation(f"{cursor.name} of {name}: {place} was redelivered {count} times by the cursor")
+    backlog = len(topic.log) - len(subscription.acked)
+    if cursor.backlog() != backlog:
+        raise Violation(f"{cursor.name} of {name}: backlog {cursor.backlog()}, should be {backlog}")
+
+
+def _rises(numbers: list[int]) -> bool:
+    return all(first <= second for first, second in pairwise(numbers))
+
+
+def _difference(one: Any, other: Any, path: str = "") -> str:
+    """Where two pictures differ, as text."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        lines = [
+            _difference(one.get(key), other.get(key), f"{path}/{key}")
+            for key in {**one, **other}
+            if one.get(key) != other.get(key)
+        ]
+        return "\n".join(lines)
+    return f"{path}: last tried {one!r}, found {other!r}"

@@ -1,0 +1,150 @@
+"""What one history is about: sizes, limits, faults and how often each thing happens, all drawn from the seed.
+
+Each history leaves some things out altogether and does others far too often (swarm testing): what is rare everywhere is
+common somewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+STEPS: Final = (60, 100, 160, 240)
+
+WEIGHTS: Final[dict[str, float]] = {
+    # What clients do
+    "publish": 9,
+    "open_producer": 3,
+    "close_producer": 0.5,
+    "open_consumer": 5,
+    "close_consumer": 2,
+    "grant": 4,
+    "ack": 8,
+    "ack_in_part": 6,
+    "ack_cumulatively": 2,
+    "redeliver": 2,
+    "seek": 0.7,
+    "seek_to_time": 0.5,
+    "unsubscribe": 0.15,
+    "connect": 2,
+    "open_reader": 0.5,
+    "ask_last_id": 0.3,
+    "set_policy": 0.4,
+    # The network
+    "bustle": 12,
+    "carry_up": 16,
+    "carry_down": 12,
+    "cut": 0.5,
+    "go_silent": 0.5,
+    "slow_socket": 0.7,
+    # The disk
+    "write": 10,
+    "settle": 3,
+    "read": 6,
+    "fail_read": 0.3,
+    "checkpoint": 1,
+    "fail_write": 0.25,
+    "fill_up": 0.15,
+    "heal_disk": 0.6,
+    "die_soon": 0.5,
+    "crash": 0.5,
+    "restart": 0.25,
+    # Time
+    "tick": 5,
+    "jump": 0.5,
+}
+ALWAYS: Final = frozenset(
+    {
+        "publish",
+        "open_producer",
+        "open_consumer",
+        "connect",
+        "carry_up",
+        "carry_down",
+        "write",
+        "read",
+        "bustle",
+        "tick",
+        "grant",
+    }
+)
+"""Without these nothing happens at all."""
+
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(slots=True)
+class Profile:
+    """The shape of one history."""
+
+    seed: int
+    steps: int
+    storage: str
+    """`memory` or `files`."""
+    topics: int
+    clients: int
+    subscriptions: int
+    producers: int
+    config: dict[str, Any] = field(default_factory=dict)
+    """Keywords of BrokerConfig."""
+    weights: dict[str, float] = field(default_factory=dict)
+    entry_bytes: tuple[int, ...] = (0, 10, 100)
+    run_length: int = 4
+    batch: int = 5
+    batch_share: float = 0.4
+    receipt_share: float = 0.6
+    clock_goes_back: bool = False
+    segment_bytes: int = 8192
+    power: str = "random"
+    """What a crash does to writes that were not synced: keep, lose, random."""
+
+
+def draw(seed: int, *, storage: str | None = None) -> Profile:
+    """The profile of a seed."""
+    random = Random(f"profile of {seed}")
+    choice = random.choice
+    weights = {}
+    for action, weight in WEIGHTS.items():
+        if action in ALWAYS or random.random() > 0.25:
+            weights[action] = weight * choice((0.3, 1, 1, 1, 3))
+    small = random.random() < 0.7
+    config: dict[str, Any] = {
+        "batch_index_acks": random.random() < 0.7,
+        "ledger_max_entries": choice((1, 3, 5, 8)) if small else 50_000,
+        "ledger_max_bytes": choice((300, 1 << 31)),
+        "ledger_min_age_ms": choice((-1, -1, 100, 600_000)),
+        "ledger_max_age_ms": choice((1_000, 14_400_000)),
+        "cache_bytes": choice((0, 3_000, 1 << 20)),
+        "max_unacked_per_consumer": choice((0, 4, 50_000)),
+        "max_unacked_per_subscription": choice((0, 9, 200_000)),
+        "round_robin_batch": choice((1, 3, 20)),
+        "max_read_entries": choice((1, 3, 1_000)),
+        "max_read_bytes": choice((100, 5_000_000)),
+        "max_dispatch_bytes": choice((200, 2_000_000)),
+        "max_turn_bytes": choice((300, 16_000_000)),
+        "max_pending_publishes_per_session": choice((3, 1_000)),
+        "max_pending_publish_bytes": choice((2_000, 64_000_000)),
+    }
+    if random.random() < 0.5:
+        config["deduplication"] = True
+        config["deduplication_producer_timeout_ms"] = 1 << 40
+    return Profile(
+        seed,
+        choice(STEPS),
+        storage or choice(("memory", "files")),
+        choice((1, 1, 2, 3)),
+        choice((1, 2, 3)),
+        choice((1, 2, 3)),
+        choice((1, 2, 3)),
+        config,
+        weights,
+        choice(((0, 10, 100), (0, 10, 1_500))),
+        choice((1, 4, 9)),
+        choice((2, 5, 70)),
+        choice((0, 0.4, 1)),
+        choice((0.2, 0.6, 1)),
+        random.random() < 0.3,
+        choice((2_048, 8_192, 65_536)),
+        choice(("keep", "lose", "random", "random")),
+    )

@@ -1,0 +1,165 @@
+"""What policies allow: when the broker may give up an entry that nobody acked, or a ledger that everybody has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import takewhile
+from random import Random
+from typing import Any, Final
+
+from spark_pulsar.broker import policies
+from spark_pulsar.broker.core import Core
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import (
+    BACKLOG_EVICTION,
+    DESTINATION_STORAGE,
+    MESSAGE_AGE,
+    PRODUCER_EXCEPTION,
+    REQUEST_HOLD,
+    BacklogQuota,
+    RetentionPolicy,
+)
+
+from .account import Account, Sent, Topic
+
+NAMESPACE: Final = "public/default"
+_MIB: Final = 1 << 20
+_EVICTION_SHARE: Final = 0.9
+_ESTIMATE: Final = 0.4
+"""The broker estimates sizes inside a ledger from its average entry: eviction may begin at this share of the limit."""
+_LAG_TURNS: Final = 300
+"""What a policy began (reading entries to find the expired ones) may be done so much later."""
+_MOMENT_TURNS: Final = 4
+"""A change holds after so many turns."""
+
+Policies = dict[tuple["str | None", str], Any]
+
+NOTHING: Final[dict[str, Any]] = {
+    policies.MESSAGE_TTL: 0,
+    policies.RETENTION: RetentionPolicy().to_json(),
+    policies.BACKLOG_QUOTAS: {},
+}
+"""The policies of a namespace that gives up nothing and holds nobody."""
+
+
+def draw_policy(random: Random) -> tuple[str, Any]:
+    """A policy's member and a value for it."""
+    member = random.choice(list(NOTHING))
+    if member == policies.MESSAGE_TTL:
+        return member, random.choice((0, 1, 30, 3_600))
+    if member == policies.RETENTION:
+        size, minutes = random.choice(((0, 0), (-1, -1), (-1, 1), (-1, 60), (1, -1), (1, 1)))
+        return member, RetentionPolicy(size, minutes).to_json()
+    kind = random.choice((DESTINATION_STORAGE, MESSAGE_AGE))
+    what = random.choice((REQUEST_HOLD, PRODUCER_EXCEPTION, BACKLOG_EVICTION, BACKLOG_EVICTION))
+    limit = random.choice((300, 1_500)) if kind == DESTINATION_STORAGE else -1
+    seconds = random.choice((1, 10, 60)) if kind == MESSAGE_AGE else -1
+    return member, {kind: BacklogQuota(limit, seconds, what).to_json()}
+
+
+def change(topic: str | None, member: str, value: Any) -> Callable[[Core], None]:
+    """What the admin API asks of the core."""
+
+    def ask(core: Core) -> None:
+        if topic is None:
+            policies.set_of_namespace(core, NAMESPACE, member, value)
+        else:
+            policies.set_of_topic(core, TopicName.parse(topic), member, value)
+
+    return ask
+
+
+class Rules:
+    """The policies in an account, as rules for the judge."""
+
+    def __init__(self, account: Callable[[], Account], now_ms: Callable[[], int]) -> None:
+        self._account = account
+        self._now_ms = now_ms
+        self.turns = 0
+        """Turns of the core so far."""
+        self._before: list[tuple[int, Policies]] = []
+        """What held before each change, and until which turn: what was begun under it may still be done."""
+
+    def note_change(self) -> None:
+        """A policy is about to change."""
+        self._before = [each for each in self._before if each[0] > self.turns - _LAG_TURNS]
+        self._before.append((self.turns, dict(self._account().policies)))
+
+    def _held(self, turns: int) -> list[Policies]:
+        """What holds now, and what held within the last turns."""
+        return [self._account().policies, *(known for until, known in self._before if until > self.turns - turns)]
+
+    @staticmethod
+    def _value(known: Policies, topic: str, member: str) -> Any:
+        value = known.get((topic, member))
+        return known.get((None, member), NOTHING[member]) if value is None else value
+
+    def _ttl_ms(self, known: Policies, topic: str) -> int:
+        return 1_000 * int(self._value(known, topic, policies.MESSAGE_TTL))
+
+    @staticmethod
+    def _quota(known: Policies, topic: str, kind: str) -> BacklogQuota:
+        """The quota of a kind; a topic's own goes before the namespace's of the same kind."""
+        for owner in (topic, None):
+            found = known.get((owner, policies.BACKLOG_QUOTAS), {}).get(kind)
+            if found is not None:
+                return BacklogQuota.from_json(found, NAMESPACE)
+        return BacklogQuota()
+
+    def _is_expired(self, known: Policies, sent: Sent) -> bool:
+        ttl_ms = self._ttl_ms(known, sent.topic)
+        return ttl_ms > 0 and sent.publish_ms <= self._now_ms() - ttl_ms
+
+    def must_be_expired(self, sent: Sent) -> bool:
+        """Whether an entry is older than its topic's time to live, also by what held a moment ago (TTL-1)."""
+        return all(self._is_expired(known, sent) for known in self._held(_MOMENT_TURNS))
+
+    def may_skip(self, topic_name: str, name: str, sent: Sent) -> bool:
+        """Whether expiry or a quota lets the broker ack an entry by itself."""
+        return any(self._may_skip(known, topic_name, name, sent) for known in self._held(_LAG_TURNS))
+
+    def _may_skip(self, known: Policies, topic_name: str, name: str, sent: Sent) -> bool:
+        if self._is_expired(known, sent):
+            return True
+        age = self._quota(known, topic_name, MESSAGE_AGE)
+        if age.limit_time_s > 0 and age.policy == BACKLOG_EVICTION:
+            limit_ms = int(_EVICTION_SHARE * age.limit_time_s) * 1_000
+            if sent.publish_ms <= self._now_ms() - limit_ms:
+                return True
+        size = self._quota(known, topic_name, DESTINATION_STORAGE)
+        if size.limit_bytes < 0 or size.policy != BACKLOG_EVICTION:
+            return False
+        topic = self._account().topics[topic_name]
+        wanted = topic.unacked(name)
+        behind = [place for place in topic.log if wanted and place >= wanted[0]]
+        exact = sum(len(topic.log[place].entry) for place in behind)
+        ledgers = topic.ledgers
+        estimate = sum(ledgers[place[0]].size_bytes / ledgers[place[0]].entries for place in behind)
+        return max(exact, estimate) >= _ESTIMATE * size.limit_bytes
+
+    def retains(self, topic_name: str, ledger_id: int, topic: Topic) -> bool:
+        """Whether retention protects a ledger that every subscription has acked (RET-1)."""
+        return all(self._retains(known, topic_name, ledger_id, topic) for known in self._held(_MOMENT_TURNS))
+
+    def _retains(self, known: Policies, topic_name: str, ledger_id: int, topic: Topic) -> bool:
+        policy = RetentionPolicy.from_json(self._value(known, topic_name, policies.RETENTION))
+        if policy.size_mb == 0 or policy.time_minutes == 0:
+            return False
+        sealed_ms = topic.ledgers[ledger_id].sealed_ms
+        if sealed_ms is None:
+            return True
+        if 0 <= policy.time_minutes * 60_000 < self._now_ms() - sealed_ms:
+            return False
+        rest = sum(each.size_bytes for number, each in topic.ledgers.items() if number > ledger_id)
+        return policy.size_mb < 0 or rest < policy.size_mb * _MIB
+
+    def overdue(self, topic_name: str, topic: Topic, slack_ms: int) -> list[Sent]:
+        """Entries that somebody still wants and that should have expired (TTL-2). Behind one that is not expired, those
+        of a clock that lags may wait for it (after a restart or a seek)."""
+        ttl_ms = self._ttl_ms(self._account().policies, topic_name)
+        limit_ms = self._now_ms() - ttl_ms - slack_ms
+        late: list[Sent] = []
+        for name in topic.subscriptions:
+            wanted = [topic.log[place] for place in topic.unacked(name)]
+            late += takewhile(lambda sent: sent.publish_ms < limit_ms, wanted)
+        return late if ttl_ms else []

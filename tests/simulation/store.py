@@ -1,0 +1,311 @@
+"""What the bytes live on: the same few handles for the storage in memory and the one in files.
+
+Storage works when the world says so: `write` lets the journal put some of what waits on disk, `settle` lets one
+background job run. A crash leaves what the disk leaves.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from queue import Empty
+from random import Random
+from types import SimpleNamespace
+from typing import Any, Protocol
+from unittest import mock
+
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.storage import Storage, StorageError, StorageFailed
+from spark_pulsar.storage import background, files, journal
+from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.journal import Barrier, Submission
+from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+
+from .disk import PageCacheDisk, PowerLost
+
+
+class Store(Protocol):
+    """A storage that a world works by hand."""
+
+    storage: Storage
+
+    def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
+        """Recover what the disk holds and go on with it. StorageError or OSError while the disk refuses."""
+
+    def write(self, random: Random) -> None:
+        """Let the journal work once."""
+
+    def settle(self, random: Random) -> None:
+        """Let the background work once."""
+
+    def checkpoint_soon(self) -> None:
+        """Have the storage ask for a checkpoint, if it can be had."""
+
+    def fail_next_write(self) -> None:
+        """The next write of the journal fails, as a failing fsync does."""
+
+    def fill_up(self) -> None:
+        """The disk is full until it is healed."""
+
+    def die_soon(self, random: Random) -> None:
+        """The process dies at one of the next operations of the disk."""
+
+    def heal(self) -> None:
+        """The disk is well again."""
+
+    def crash(self, random: Random) -> None:
+        """The process dies, or the power fails."""
+
+    def give_up(self, random: Random) -> None:
+        """A write failed: the process lives on and opens the storage again."""
+
+    def close(self, state: DurableState) -> None:
+        """Clean end."""
+
+    def dispose(self) -> None:
+        """Let go of everything."""
+
+
+class MemoryStore:
+    """The storage in memory: groups of any size, and whatever was not written is lost."""
+
+    storage: MemoryStorage
+
+    def __init__(self) -> None:
+        self._disk = MemoryDisk()
+
+    def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
+        self.storage, state = MemoryStorage.open(self._disk, on_failed=on_failed, auto=False)
+        return state
+
+    def write(self, random: Random) -> None:
+        self.storage.sync(random.choice((1, 2, None)))
+
+    def settle(self, random: Random) -> None:
+        """The memory has no background."""
+
+    def checkpoint_soon(self) -> None:
+        self.storage.checkpoint_wanted = True
+
+    def fail_next_write(self) -> None:
+        self.storage.fail_next_sync(OSError(errno.EIO, os.strerror(errno.EIO)))
+
+    def fill_up(self) -> None:
+        """Memory does not fill up."""
+
+    def die_soon(self, random: Random) -> None:
+        """Memory has no operations in between."""
+
+    def heal(self) -> None:
+        """A failed storage in memory is simply opened again."""
+
+    def crash(self, random: Random) -> None:
+        self.storage.crash()
+
+    def give_up(self, random: Random) -> None:
+        self.storage.crash()
+
+    def close(self, state: DurableState) -> None:
+        self.storage.close(state)
+
+    def dispose(self) -> None:
+        """Nothing is held."""
+
+
+class _NoThread:
+    """Stands in for a thread of the storage: its work is done by the store, the rest of it when it is joined."""
+
+    def __init__(self, target: Callable[[], None], **_: Any) -> None:
+        self._target = target
+        self.is_dead = False
+
+    def start(self) -> None:
+        """Nothing begins."""
+
+    def join(self) -> None:
+        """Do what is left."""
+        if not self.is_dead:
+            self.is_dead = True
+            self._target()
+
+
+class _Stalled(BaseException):
+    """The journal would wait for the disk to take more."""
+
+
+class _Ending:
+    """Stands in for the event by which the journal is told to end: whoever waits for it goes on another time."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """The end."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Whether it is the end."""
+        return self._is_set
+
+    def wait(self, _timeout_s: float) -> None:
+        """Wait for it: another time."""
+        raise _Stalled
+
+
+class _NoTimer:
+    """Stands in for a timer of the storage, which only tries again what is tried again anyway."""
+
+    daemon = True
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def start(self) -> None:
+        """Nothing begins."""
+
+    def cancel(self) -> None:
+        """Nothing ends."""
+
+
+_THREADS = SimpleNamespace(**{**vars(threading), "Thread": _NoThread, "Event": _Ending, "Timer": _NoTimer})
+
+
+class FileStore:
+    """The storage in files, on a disk that loses what was not synced. Its threads are worked by hand."""
+
+    storage: FileStorage
+
+    def __init__(self, random: Random, mode: str, segment_bytes: int, clock: Callable[[], float]) -> None:
+        self.disk = PageCacheDisk(random, mode)
+        self._segment_bytes = segment_bytes
+        self._is_open = False
+        self._stalled: list[Submission] = []
+        """The group that the journal waits to write."""
+        self._after: Barrier | None = None
+        """What stands behind it."""
+        self._patches = ExitStack()
+        for module in (journal, background, files):
+            self._patches.enter_context(mock.patch.object(module, "threading", _THREADS))
+        self._patches.enter_context(mock.patch.object(files, "time", SimpleNamespace(monotonic=clock)))
+
+    def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
+        self._is_open = False
+        self._stalled, self._after = [], None
+        self.storage, state = FileStorage.open(
+            self.disk.data_dir, on_failed=on_failed, segment_bytes=self._segment_bytes, disk=self.disk
+        )
+        self._is_open = True
+        return state
+
+    def write(self, random: Random) -> None:
+        worker = self.storage._journal
+        if worker._thread.is_dead:
+            return
+        group, item = self._stalled, self._after
+        if not group:
+            group, item = self._gathered(random)
+        self._stalled, self._after = [], None
+        if group:
+            try:
+                worker._commit(group)
+            except _Stalled:
+                self._stalled, self._after = group, item
+                return
+            except Exception as error:  # noqa: BLE001 - as the thread does
+                worker._thread.is_dead = True
+                worker._fail(error)
+                return
+        if item is not None:
+            item.reached(worker._last_group)
+
+    def _gathered(self, random: Random) -> tuple[list[Submission], Barrier | None]:
+        """What the journal's thread would take from its queue now, or the first of it, as if the rest came later."""
+        worker = self.storage._journal
+        left = random.choice((0, 1, 1 << 30))
+
+        def get_nowait() -> Any:
+            nonlocal left
+            if left <= 0:
+                raise Empty
+            left -= 1
+            return worker._queue.get_nowait()
+
+        try:
+            item = worker._queue.get_nowait()
+        except Empty:
+            return [], None
+        group: list[Submission] = []
+        if isinstance(item, Submission):
+            group, item = worker._gather(item, get_nowait)
+        return group, item if isinstance(item, Barrier) else None
+
+    def settle(self, random: Random) -> None:
+        worker = random.choice((self.storage._background, self.storage._tender))
+        try:
+            job = worker._queue.get_nowait()
+        except Empty:
+            return
+        if job is not None:
+            try:
+                job()
+            except Exception as error:  # noqa: BLE001 - as the thread does
+                worker.error = error
+
+    def checkpoint_soon(self) -> None:
+        self.storage._trimmed = True
+
+    def fail_next_write(self) -> None:
+        self.disk.fails_next = True
+
+    def fill_up(self) -> None:
+        self.disk.is_full = True
+
+    def die_soon(self, random: Random) -> None:
+        self.disk.dies_at = self.disk.operations + random.choice((1, 2, 3, 5, 8, 13, 21))
+
+    def heal(self) -> None:
+        self.disk.heal()
+
+    def crash(self, random: Random) -> None:
+        self._abandon()
+        if random.random() < 0.3:
+            self.disk.forget_process()
+        else:
+            self.disk.lose_power()
+
+    def give_up(self, random: Random) -> None:
+        """As the runner does: close, then open again; the page cache is as it was."""
+        try:
+            self._end()
+            self.storage.close()
+        except PowerLost:
+            self.crash(random)
+        except (StorageError, OSError):
+            self._abandon()
+        self._is_open = False
+
+    def close(self, state: DurableState) -> None:
+        self._end()
+        self.storage.close(state)
+        self._is_open = False
+
+    def dispose(self) -> None:
+        self._abandon()
+        self._patches.close()
+        self.disk.dispose()
+
+    def _end(self) -> None:
+        """The journal that waits for space is told to end: it tries once more."""
+        self.storage._journal._ending.set()
+        if self._stalled:
+            self.write(Random(0))
+
+    def _abandon(self) -> None:
+        """Let go of what a dead process holds, without writing anything."""
+        self.disk.dies_at = None
+        if self._is_open:
+            self._is_open = False
+            self.storage._opened.close()

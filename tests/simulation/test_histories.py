@@ -1,0 +1,45 @@
+"""Histories of the whole broker. `SIMULATION_SEEDS=1..20000` (or `make simulate SEEDS=…`) runs others, or more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .seeds import numbers_of, run_many
+
+SEEDS = os.environ.get("SIMULATION_SEEDS", "1..2500")
+"""Chosen to take about 45 s on two cores."""
+
+
+@pytest.mark.timeout(0)
+def test_no_promise_is_broken() -> None:
+    # covers DUR-1, DUR-3, ML-1, ML-5, PR-2, PR-9, PR-15, ACK-1 … ACK-4, ACK-9, SH-4, SH-10, EX-1, EX-2, EX-4, NACK-2
+    # covers NACK-3, RC-1, CUR-1, CUR-3, CUR-6, CUR-9, CUR-11, CUR-12, CUR-16, 5.2
+    summary = run_many(numbers_of(SEEDS))
+    print(summary.text)
+    stories = "\n\n".join(f"---- seed {seed}\n{story}" for seed, story in summary.failures[:3])
+    assert not summary.failures, f"{summary.text}\n{stories}"
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    """In other processes, with other hash seeds: what replays is exactly what failed."""
+    program = (
+        "from tests.simulation.history import run\n"
+        "print([run(seed, storage=storage).trace_hash for seed in range(40, 52) for storage in ('memory', None)])"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(set(told[0].split(","))) > 12

@@ -1,0 +1,224 @@
+"""Would the simulation notice? Each rule that is broken on purpose here is found within a few seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker import publishing, retention
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.dispatch.base import Dispatcher
+from spark_pulsar.broker.dispatch.exclusive import ExclusiveDispatcher
+from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.sessions import Session
+from spark_pulsar.ledger import snapshot
+from spark_pulsar.ledger.cursor import Cursor
+from spark_pulsar.ledger.cursor_records import CursorAcked
+from spark_pulsar.ledger.managed import ManagedLedger
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.model.ids import Position
+from spark_pulsar.storage import files, journal
+
+from .disk import PageCacheDisk
+from .history import run
+
+MAX_SEEDS = 300
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def receipt_before_durable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Core, "when_durable", lambda _self, due: due())
+
+
+def durable_too_early(patch: pytest.MonkeyPatch) -> None:
+    """A group that is on disk counts for all that were begun."""
+    real = Core.on_durable
+    patch.setattr(Core, "on_durable", lambda self, _group: real(self, self._group))
+
+
+def batch_acks_forgotten_on_replay(patch: pytest.MonkeyPatch) -> None:
+    real = CursorAcked.decode
+
+    def decode(body: bytes, at: int, end: int) -> CursorAcked:
+        record = real(body, at, end)
+        return CursorAcked(record.cursor_id, record.ranges)
+
+    patch.setattr(CursorAcked, "decode", staticmethod(decode))
+
+
+def batch_acks_replace_each_other(patch: pytest.MonkeyPatch) -> None:
+    real = Cursor.acknowledge_batch
+
+    def acknowledge_batch(self: Cursor, ledger_id: int, entry_id: int, bits: int) -> None:
+        self.batch_sets.get(ledger_id, {}).pop(entry_id, None)
+        real(self, ledger_id, entry_id, bits)
+
+    patch.setattr(Cursor, "acknowledge_batch", acknowledge_batch)
+
+
+def trims_what_somebody_wants(patch: pytest.MonkeyPatch) -> None:
+    real = retention.plan_trimming
+    patch.setattr(retention, "plan_trimming", lambda ledger, _slowest, *more: real(ledger, None, *more))
+
+
+def settling_drops_one_too_many(patch: pytest.MonkeyPatch) -> None:
+    real = DurableState.first_needed_entry
+
+    def first_needed_entry(self: DurableState, ledger_id: int) -> int | None:
+        needed = real(self, ledger_id)
+        return None if needed is None else min(needed + 1, self.ledgers[ledger_id].entries)
+
+    patch.setattr(DurableState, "first_needed_entry", first_needed_entry)
+
+
+def mark_delete_jumps_over_a_hole(patch: pytest.MonkeyPatch) -> None:
+    real = Cursor.acknowledge
+
+    def acknowledge(self: Cursor, ranges: Any) -> None:
+        real(self, [(ledger_id, max(0, first - 1), end) for ledger_id, first, end in ranges])
+
+    patch.setattr(Cursor, "acknowledge", acknowledge)
+
+
+def entries_are_seen_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dispatcher, "visible_through", lambda self: self.subscription.topic.ledger.last_position)
+
+
+def exclusive_forgets_to_go_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ExclusiveDispatcher, "redeliver", lambda _self, _consumer, _ranges, _epoch: None)
+
+
+def shared_forgets_what_a_consumer_held(patch: pytest.MonkeyPatch) -> None:
+    def detach(self: SharedDispatcher, consumer: Any) -> None:
+        consumer.let_go_of_all()
+        if not self.subscription.consumers:
+            self.rewind()
+
+    patch.setattr(SharedDispatcher, "detach", detach)
+
+
+def redelivery_counts_are_not_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Cursor, "redeliver", lambda _self, _ranges: None)
+
+
+def lazy_acks_are_never_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Core, "append_lazily", lambda self, record: self.state.apply(record))
+
+
+def producers_share_a_name(patch: pytest.MonkeyPatch) -> None:
+    """A name is taken over while its old connection still sends."""
+
+    def take_over(core: Core, session: Session, command: Any, topic: Any, holder: Any, _busy: Any) -> None:
+        del topic.producers[holder.name]
+        publishing._open(core, session, command, topic, look_again=False)
+
+    patch.setattr(publishing, "_when_holder_is_checked", take_over)
+
+
+def a_seek_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ManagedLedger, "previous_position", staticmethod(lambda position: Position(*position)))
+
+
+def seals_are_lost_in_rows(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint forgets that a ledger was sealed."""
+    real = snapshot._ROW_VALUES["ledgers"]
+    patch.setitem(
+        snapshot._ROW_VALUES,
+        "ledgers",
+        lambda state, key: None if (row := real(state, key)) is None else (*row[:-1], None),
+    )
+
+
+# ---- storage in files
+
+
+def writes_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PageCacheDisk, "write_durably", PageCacheDisk.write)
+
+
+def files_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PageCacheDisk, "sync", lambda _self, _fd: None)
+
+
+def names_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PageCacheDisk, "sync_directory", lambda _self, _path: None)
+
+
+def settling_copies_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(files, "plan_ledgers", lambda *_: None)
+
+
+def the_checkpoint_is_ahead_of_the_journal(patch: pytest.MonkeyPatch) -> None:
+    """Rows are stored without waiting for the groups before them."""
+    patch.setattr(journal.Journal, "barrier", lambda self, reached: reached(self._last_group))
+
+
+def a_failed_write_is_tried_again(patch: pytest.MonkeyPatch) -> None:
+    real = PageCacheDisk.write_durably
+
+    def write_durably(self: PageCacheDisk, fd: int, buffers: Any, offset: int) -> int:
+        try:
+            return real(self, fd, buffers, offset)
+        except OSError:
+            self.sync(fd)
+            return offset + sum(map(len, buffers))
+
+    patch.setattr(PageCacheDisk, "write_durably", write_durably)
+
+
+FILE_MUTATIONS: list[Patch] = [
+    writes_are_not_synced,
+    files_are_not_synced,
+    names_are_not_synced,
+    settling_copies_nothing,
+    the_checkpoint_is_ahead_of_the_journal,
+    a_failed_write_is_tried_again,
+]
+
+MUTATIONS: list[Patch] = [
+    receipt_before_durable,
+    durable_too_early,
+    batch_acks_forgotten_on_replay,
+    batch_acks_replace_each_other,
+    trims_what_somebody_wants,
+    settling_drops_one_too_many,
+    mark_delete_jumps_over_a_hole,
+    entries_are_seen_before_they_are_durable,
+    exclusive_forgets_to_go_back,
+    shared_forgets_what_a_consumer_held,
+    redelivery_counts_are_not_kept,
+    lazy_acks_are_never_written,
+    producers_share_a_name,
+    a_seek_is_off_by_one,
+    seals_are_lost_in_rows,
+]
+
+
+def seeds_until_found(storage: str | None) -> int | None:
+    """How many seeds it takes until something is found."""
+    for seed in range(1, MAX_SEEDS + 1):
+        try:
+            run(seed, storage=storage)
+        except Exception:  # noqa: BLE001 - any failure is a finding
+            return seed
+    return None
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)
+def test_a_broken_rule_is_found(mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    found = seeds_until_found(None)
+    assert found is not None, f"not found within {MAX_SEEDS} seeds"
+    print(f"{mutation.__name__}: found by seed {found}")
+
+
+@pytest.mark.parametrize("mutation", FILE_MUTATIONS, ids=lambda each: each.__name__)
+def test_a_broken_promise_of_the_disk_is_found(mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers DUR-1, DUR-3, DUR-9
+    mutation(monkeypatch)
+    found = seeds_until_found("files")
+    assert found is not None, f"not found within {MAX_SEEDS} seeds"
+    print(f"{mutation.__name__}: found by seed {found}")

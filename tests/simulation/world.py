@@ -1,0 +1,369 @@
+"""The world around one broker: turns of its core, its storage, its connections, its clock, and its deaths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker.broker import Broker
+from spark_pulsar.broker.config import BrokerConfig
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.events import (
+    EntriesRead,
+    Event,
+    ReadFailed,
+    RecordsDurable,
+    Requested,
+    SessionClosed,
+    SessionOpened,
+    WritingPaused,
+    WritingResumed,
+)
+from spark_pulsar.broker.invariants import check
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.storage import StorageError, StorageFailed
+
+from . import rules
+from .actors import Client, Link
+from .disk import PowerLost
+from .judge import Judge
+from .profile import Profile
+from .store import FileStore, MemoryStore, Store
+from .witness import Witness
+
+KNOWN_CONTRADICTIONS = ("a quota is passed (BQ-1)",)
+"""Invariants that histories are known to break: bytes of a backlog are estimated from averages, so that a large entry
+makes all before it count for more, and a size quota is looked at too late."""
+
+START_MS = 1_795_000_000_000
+
+
+class World:
+    """One broker, from its first start over all its deaths. Everything random comes from the seed."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.random = Random(profile.seed)
+        self.now_ms = START_MS
+        self.judge = Judge()
+        self.judge.deduplicates = bool(profile.config.get("deduplication"))
+        self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
+        self.links: dict[int, Link] = {}
+        self.reads: list[fx.ReadEntries] = []
+        self.starts = 0
+        self.told = Counter[str]()
+        """What clients were told, over all starts."""
+        self.turns = 0
+        self.trace: list[Any] = []
+        self._last_session = 0
+        self._durable: list[int] = []
+        """Groups of the core that storage reported and the core has not heard of."""
+        self._failed = False
+        self.store: Store = self._make_store()
+        self.broker: Broker
+        self.witness: Witness
+        self.state: DurableState
+        self.start()
+
+    def _make_store(self) -> Store:
+        profile = self.profile
+        if profile.storage == "memory":
+            return MemoryStore()
+        return FileStore(self.random, profile.power, profile.segment_bytes, lambda: self.now_ms / 1000)
+
+    @property
+    def core(self) -> Core:
+        return self.broker.core
+
+    def note(self, *what: Any) -> None:
+        """A line of the story."""
+        self.trace.append(what)
+
+    # Life and death
+
+    def start(self) -> None:
+        """Open the storage, as often as it takes, and start a core on it."""
+        for _ in range(5):
+            try:
+                self.state = self.store.open(self._on_storage_failed)
+                break
+            except (StorageError, OSError) as error:
+                self.note("cannot open", type(error).__name__)
+                self.store.heal()
+            except PowerLost:
+                self.note("power lost while opening")
+                self.store.crash(self.random)
+        else:
+            raise AssertionError("the storage cannot be opened any more")
+        survivors = self.judge.on_recovered(self.state)
+        self.judge.verify_content(self.store.storage)
+        self.starts += 1
+        self.note("started", self.starts, survivors, self.judge.on_disk)
+        self._failed = False
+        self.broker = Broker(self.state, BrokerConfig(**self.profile.config), self.now_ms)
+        self.witness = Witness(self.judge, self.core, self.told)
+        self.turn([])
+
+    def _on_storage_failed(self, _error: StorageFailed) -> None:
+        self._failed = True
+
+    def _forget_life(self) -> None:
+        """Connections end, having brought to the clients some of what was under way."""
+        for link in self.links.values():
+            if link.client is not None:
+                for _ in range(self.random.randint(0, len(link.downstream))):
+                    if link.client is not None:
+                        link.client.hear(link.downstream.popleft())
+            if link.client is not None:
+                link.client.leave()
+        self.links.clear()
+        self.reads.clear()
+        self._durable.clear()
+
+    def crash(self) -> None:
+        """The process dies, or the power fails; another start."""
+        self.note("crash")
+        self._forget_life()
+        self.store.crash(self.random)
+        if self.profile.clock_goes_back and self.random.random() < 0.5:
+            self.now_ms -= self.random.choice((1_000, 100_000_000))
+        self.start()
+
+    def restart(self) -> None:
+        """Clean end and another start."""
+        self.note("restart")
+        self.core.force_lazy_records()
+        try:
+            self._handle([])
+            self.store.close(self.state)
+        except (StorageError, OSError):
+            self._forget_life()
+            self.store.crash(self.random)
+            self.start()
+        except PowerLost:
+            self.crash()
+        else:
+            if not self._failed:
+                self.judge.on_durable(self.judge.submitted)
+            self._forget_life()
+            self.start()
+
+    # Turns
+
+    def turn(self, events: list[Event]) -> None:
+        """The core hears what happened, and its orders are carried out."""
+        self.turns += 1
+        try:
+            self._handle(events)
+            if self.store.storage.needs_checkpoint():
+                self._checkpoint()
+        except StorageFailed:
+            self._failed = True
+        except PowerLost:
+            self.crash()
+            return
+        if self._failed:
+            self.note("storage failed")
+            self._forget_life()
+            self.store.give_up(self.random)
+            self.start()
+
+    def _handle(self, events: list[Event]) -> None:
+        if self._durable:
+            events = [*(RecordsDurable(group) for group in self._durable), *events]
+            self._durable.clear()
+        happened: list[Event] = []
+        hear = self.witness.hear
+        for event in events:
+            happened.append(Requested(lambda _core, event=event: hear(event)))
+            happened.append(event)
+        self.judge.rules.turns = self.turns
+        self.judge.now_ms = max(self.now_ms, self.core.now_ms)
+        effects = self.broker.handle(happened, self.now_ms)
+        self._check()
+        # The records of a turn are its last effect, but were made before anything was sent to consumers.
+        numbers = [self.judge.on_submit(effect.records) for effect in effects if isinstance(effect, fx.AppendRecords)]
+        for effect in effects:
+            self._perform(effect, numbers)
+
+    def _check(self) -> None:
+        try:
+            check(self.broker)
+        except AssertionError as error:
+            if not str(error).startswith(KNOWN_CONTRADICTIONS):
+                raise
+
+    def _perform(self, effect: fx.Effect, numbers: list[int]) -> None:
+        if isinstance(effect, fx.AppendRecords):
+            self._submit(effect.records, effect.group, numbers.pop(0))
+        elif isinstance(effect, fx.ReadEntries):
+            self.note("reads", effect.token, effect.ledger_id, effect.entry_id)
+            self.reads.append(effect)
+        else:
+            self.witness.see(effect)
+            self.note(*_told(effect))
+            link = self.links.get(effect.session_id)
+            if link is None:
+                return
+            if isinstance(effect, fx.PauseReading):
+                link.is_read = False
+            elif isinstance(effect, fx.ResumeReading):
+                link.is_read = True
+            elif link.client is not None:
+                link.downstream.append(effect)
+
+    def _submit(self, records: list[Record], group: int, number: int) -> None:
+        self.note("submit", number, *(type(record).__name__ for record in records))
+
+        def on_durable(_storage_group: int) -> None:
+            self.judge.on_durable(number)
+            self._durable.append(group)
+
+        self.store.storage.submit(records, on_durable)
+
+    def compare(self) -> None:
+        """Compare the broker's state with the account, when nothing is left that was done and not yet told."""
+        if not self.core._records:
+            self.judge.compare(self.state)
+
+    def _checkpoint(self) -> None:
+        """As the engine does it; what storage itself applies goes to the account too."""
+        self.core.force_lazy_records()
+        self._handle([])
+        applied: list[Record] = []
+        apply = self.state.apply
+
+        def listen(record: Record) -> None:
+            apply(record)
+            applied.append(record)
+
+        self.state.apply = listen  # type: ignore[method-assign]
+        try:
+            self.store.storage.checkpoint(self.state)
+        finally:
+            del self.state.apply
+        self.note("checkpoint", *(type(record).__name__ for record in applied))
+        if applied:
+            self.judge.on_submit(applied)
+
+    # The disk
+
+    def write(self) -> None:
+        """The journal works; the core hears of it now or with what happens next."""
+        self._work(self.store.write)
+        if self._durable and self.random.random() < 0.8:
+            self.turn([])
+
+    def settle(self) -> None:
+        """The background works."""
+        self._work(self.store.settle)
+
+    def _work(self, work: Any) -> None:
+        try:
+            work(self.random)
+        except PowerLost:
+            self.crash()
+            return
+        if self._failed:
+            self.turn([])
+
+    def serve_reads(self, *, fail: bool = False) -> None:
+        """Answer what the core wants to read, in any order."""
+        reads, self.reads = self.reads, []
+        self.random.shuffle(reads)
+        events: list[Event] = []
+        for read in reads:
+            if fail:
+                self.witness.note_read_failed()
+                events.append(ReadFailed(read.token, "simulated"))
+            else:
+                runs = self.store.storage.read(read.ledger_id, read.entry_id, read.max_entries, read.max_bytes)
+                events.append(EntriesRead(read.token, runs))
+        if events:
+            self.turn(events)
+
+    # The network
+
+    def connect(self, client: Client) -> None:
+        """A new connection of a client that has none."""
+        self._last_session += 1
+        link = self.links[self._last_session] = Link(self._last_session, client)
+        client.connect(link)
+        self.turn([SessionOpened(link.session_id, "/10.0.0.1:1000", "127.0.0.1:6650")])
+
+    def carry_up(self, link: Link) -> None:
+        """Bytes arrive at the broker; after the last ones of a client that left, the end of the connection."""
+        if link.session_id not in self.links:
+            return
+        events: list[Event] = []
+        if link.upstream and link.is_read:
+            events = link.arrive(self.random)
+        if link.client is None and (not link.upstream or self.random.random() < 0.3):
+            del self.links[link.session_id]
+            events.append(SessionClosed(link.session_id))
+        if events:
+            self.note("arrive", link.session_id, *(type(event).__name__ for event in events))
+            self.turn(events)
+
+    def carry_down(self, link: Link, count: int | None = None) -> None:
+        """Orders of the broker arrive at the client."""
+        for _ in range(len(link.downstream) if count is None else min(count, len(link.downstream))):
+            if link.client is None:
+                return
+            link.client.hear(link.downstream.popleft())
+
+    def cut(self, link: Link) -> None:
+        """Both sides lose the connection, and what was under way."""
+        self.note("cut", link.session_id)
+        if link.client is not None:
+            link.client.leave()
+        if self.links.pop(link.session_id, None) is not None:
+            self.turn([SessionClosed(link.session_id)])
+
+    def set_policy(self, topic: str | None, member: str, value: Any) -> None:
+        """An administrator changes a policy."""
+        self.note("policy", topic, member, value)
+        ask = rules.change(topic, member, value)
+
+        def request(core: Core) -> None:
+            self.judge.rules.note_change()
+            self.judge.post("policy_set", topic, member, value)
+            ask(core)
+
+        self.turn([Requested(request)])
+        self.advance(2)  # what follows from a policy is looked at a moment later
+
+    def socket(self, link: Link, *, writable: bool) -> None:
+        """The peer reads slowly, or has read."""
+        kind = WritingResumed if writable else WritingPaused
+        self.turn([kind(link.session_id)])
+
+    # Time
+
+    def advance(self, ms: int) -> None:
+        """Let time pass."""
+        self.now_ms += ms
+        self.turn([])
+
+
+def _told(effect: fx.Effect) -> tuple[Any, ...]:
+    """An order as a line of the story."""
+    if isinstance(effect, fx.SendCommand):
+        return ("command", effect.session_id, int(effect.command.type), effect.command.SerializeToString())
+    if isinstance(effect, fx.SendMessages):
+        return (
+            "messages",
+            effect.session_id,
+            effect.consumer_id,
+            effect.ledger_id,
+            effect.first_entry_id,
+            len(effect.starts),
+        )
+    if isinstance(effect, fx.SendReceipts):
+        return ("receipts", effect.session_id, effect.ledger_id, effect.first_entry_id, list(effect.sequence_ids))
+    if isinstance(effect, fx.SendScatteredReceipts):
+        return ("receipts", effect.session_id, list(effect.ledger_ids), list(effect.entry_ids))
+    return (type(effect).__name__, getattr(effect, "session_id", 0))

@@ -1,0 +1,119 @@
+"""Policies and namespaces over REST where this broker is stricter or kinder than Apache Pulsar; forms of bodies."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.admin.test_app import call
+from tests.unit.broker.world import World
+
+NAMESPACES = "/admin/v2/namespaces"
+OWN = f"{NAMESPACES}/public/default"
+TOPIC = "/admin/v2/persistent/public/default/t"
+
+
+def body(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status", "reason"),
+    [
+        # T-16: Apache Pulsar stores an unknown word as null.
+        (
+            "POST",
+            f"{OWN}/inactiveTopicPolicies",
+            {"inactiveTopicDeleteMode": "nonsense"},
+            400,
+            "inactiveTopicDeleteMode: want one of",
+        ),
+        ("POST", f"{OWN}/subscriptionTypesEnabled", ["nonsense"], 412, "Unknown subscription type 'nonsense'"),
+        ("POST", f"{OWN}/subscriptionTypesEnabled", "Shared", 400, "want a list"),
+        # T-13: a null pointer there.
+        ("POST", f"{OWN}/backlogQuota", None, 400, "want a JSON object"),
+        ("POST", f"{OWN}/retention", None, 400, "want a JSON object"),
+        ("POST", f"{OWN}/messageTTL", None, 400, "want a whole number"),
+        ("POST", f"{OWN}/deduplication", "maybe", 400, "want true or false"),
+        # What has no effect here is refused, not kept.
+        ("PUT", f"{NAMESPACES}/public/n", {"encryption_required": True}, 501, "encryption_required is not built"),
+        ("PUT", f"{NAMESPACES}/public/n", {"delayed_delivery_policies": {}}, 501, "delayed_delivery_policies is not"),
+        ("PUT", f"{NAMESPACES}/public/n", {"bundles": {"numBundles": 99_999_999}}, 412, "Too many bundles"),
+        ("PUT", f"{NAMESPACES}/public/n", {"message_ttl_in_seconds": -1}, 412, "message TTL must >= 0"),
+        ("PUT", f"{NAMESPACES}/public/n", {"backlog_quota_map": {"nonsense": {}}}, 400, "is no type of quota"),
+        ("POST", f"{OWN}/dispatchRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/publishRate", {}, 501, "is not built"),
+        # Kinder.
+        ("POST", f"{OWN}/clearBacklog/none", None, 404, "Subscription none not found in namespace public/default"),
+        ("DELETE", "/admin/v2/clusters/standalone", None, 412, "is the one that this broker serves"),
+        ("POST", "/admin/namespaces/a/b/c/backlogQuota", {}, 404, "a/b/c is no namespace"),
+        ("POST", "/admin/v2/tenants/public", {"allowedClusters": ["other"]}, 409, "cannot be taken away"),
+    ],
+)
+def test_refusals(method: str, path: str, sent: object, status: int, reason: str) -> None:
+    # covers T-13, T-16, admin-rest 1.1 ... 1.3
+    world = World()
+    assert call(world, "PUT", "/admin/v2/clusters/other", b"{}")[0] == 200
+    assert call(world, "PUT", TOPIC)[0] == 204
+    got, _, answer = call(world, method, path, b"" if sent is None else body(sent))
+    assert (got, reason in answer["reason"]) == (status, True), answer
+
+
+def test_unset_is_an_empty_answer() -> None:
+    # covers T-4, T-5
+    world = World()
+    status, headers, text = call(world, "GET", f"{OWN}/retention")
+    assert (status, headers["content-length"], text) == (200, "0", "")
+    assert "content-type" not in headers
+    call(world, "POST", f"{OWN}/messageTTL", b"0")
+    assert call(world, "GET", f"{OWN}/messageTTL")[::2] == (200, 0)
+
+
+@pytest.mark.parametrize("sent", [b"61", b'"61"', b"61.9", b" 61 "])
+def test_numbers_come_in_any_form(sent: bytes) -> None:
+    # covers T-16
+    world = World()
+    assert call(world, "POST", f"{OWN}/messageTTL", sent)[0] == 204
+    assert call(world, "GET", f"{OWN}/messageTTL")[2] == 61
+
+
+def test_a_namespace_may_be_made_with_any_policy_that_has_an_effect() -> None:
+    # covers B-4
+    world = World()
+    made = {
+        "auth_policies": {"namespace_auth": {"anonymous": ["produce", "consume"]}},
+        "replication_clusters": ["standalone"],
+        "backlog_quota_map": {"message_age": {"limitTime": 5, "policy": "producer_exception"}},
+        "max_producers_per_topic": 3,
+        "deduplicationEnabled": True,
+        "encryption_required": False,
+        "unknown": 1,
+    }
+    path = f"{NAMESPACES}/public/made"
+    assert call(world, "PUT", path, body(made))[0] == 204
+    shown = call(world.restart(), "GET", path)[2]
+    assert shown["max_producers_per_topic"] == 3
+    assert shown["deduplicationEnabled"] is True
+    assert shown["backlog_quota_map"]["message_age"]["limitTime"] == 5
+    assert shown["auth_policies"] == made["auth_policies"]
+    assert "unknown" not in shown
+
+
+def test_a_cluster_knows_where_it_is_reached() -> None:
+    # covers admin-rest 1.1
+    world = World(advertised_address="pulsar.example.com")
+    data = call(world, "GET", "/admin/v2/clusters/standalone")[2]
+    assert data["serviceUrl"] == "http://localhost:8080"
+    assert data["brokerServiceUrl"] == "pulsar://pulsar.example.com:6650"
+
+
+def test_a_deleted_namespace_takes_its_policies_along() -> None:
+    # covers admin-rest 1.3.1
+    world = World()
+    path = f"{NAMESPACES}/public/n"
+    for _ in range(2):
+        assert call(world, "PUT", path)[0] == 204
+        assert call(world, "GET", f"{path}/messageTTL")[2] == ""
+        assert call(world, "POST", f"{path}/messageTTL", b"5")[0] == 204
+        assert call(world, "DELETE", path)[0] == 204

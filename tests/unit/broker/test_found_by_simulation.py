@@ -1,0 +1,56 @@
+"""Smallest forms of what the simulation found."""
+
+from spark_pulsar.broker import policies
+from spark_pulsar.model.ids import Position
+from spark_pulsar.model.policies import BACKLOG_EVICTION, MESSAGE_AGE, BacklogQuota
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from tests.unit.broker.world import START_MS, World, entry
+
+
+def test_seek_by_time_while_ledgers_are_trimmed() -> None:
+    # covers CUR-12: the search counted entries from a front that had moved, and skipped some
+    world = World(ledger_max_entries=4, ledger_min_age_ms=-1, cache_bytes=0)
+    client = world.connect()
+    client.open_producer()
+    for number in range(8):
+        client.publish(1, entry(str(number), START_MS + number), first=number)
+    client.take_all()
+    client.open_consumer(permits=100, subscription_type=CommandSubscribe.Shared)
+    client.take_all()
+    client.ack([Position(1, number) for number in range(4)])
+    world.disk_is_slow = True
+    client.send(requests.seek_to_time(9, 1, START_MS + 5))
+    world.sync()
+    assert world.reads, "the search waits for an entry"
+    client.publish(1, entry("8", START_MS + 8), first=8)
+    world.disk_is_slow = False
+    world.happen([])
+    assert 1 not in world.core.topics["persistent://public/default/t"].ledger.ledgers, "the first ledger is trimmed"
+    client.take_all()
+    client.open_consumer(permits=100, subscription_type=CommandSubscribe.Shared)
+    assert client.messages() == ["5", "6", "7", "8"]
+
+
+def test_an_exceeded_age_quota_is_taken_away() -> None:
+    # covers BQ-2: the core looked at the age again and again in one turn, for ever
+    world = World(cache_bytes=0)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.publish(1, entry("0", START_MS))
+    quota = BacklogQuota(-1, 1, BACKLOG_EVICTION).to_json()
+    namespace, member = "public/default", policies.BACKLOG_QUOTAS
+    world.disk_is_slow = True
+    world.ask(lambda core: policies.set_of_namespace(core, namespace, member, {MESSAGE_AGE: quota}))
+    world.now_ms += 10
+    world.happen([])
+    world.sync()
+    assert world.reads, "the oldest entry is being read"
+    world.now_ms += 5_000
+    world.ask(lambda core: policies.set_of_namespace(core, namespace, member, {}))
+    world.sync()
+    world.serve_reads()
+    world.disk_is_slow = False
+    world.advance(5_000)
+    assert world.core.topics["persistent://public/default/t"].subscriptions["s"].backlog == 1

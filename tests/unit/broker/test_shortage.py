@@ -1,0 +1,59 @@
+"""A disk that takes no more: producers wait, consumers go on (DUR-10)."""
+
+from spark_pulsar.broker.events import EntriesLost, StorageShort
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
+from tests.unit.broker.world import TOPIC, World, entry
+
+
+def test_producers_are_sent_away_and_come_back_when_there_is_space() -> None:
+    # covers DUR-10
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=10)
+    client.publish(1, entry("a"), first=0)
+    client.take_all()
+    world.happen([StorageShort("No space left on device")])
+    assert client.expect(BaseCommand.CLOSE_PRODUCER).producer_id == 1
+    client.publish(1, entry("b"), first=1)  # was under way: dropped, its client sends it again
+    assert client.take_all() == []
+    client.send(requests.producer(client.request_id(), TOPIC, 2))
+    refused = client.expect(BaseCommand.ERROR)
+    assert refused.error == ServerError.ServiceNotReady
+    assert "No space left" in refused.message
+    # An acknowledgement frees space: it is taken.
+    client.send(requests.ack(1, [Position(1, 0)], request_id=client.request_id()))
+    client.expect(BaseCommand.ACK_RESPONSE)
+    world.happen([StorageShort("")])
+    client.open_producer(producer_id=3)
+    client.publish(3, entry("b"), first=1)
+    assert len(client.take_all()) == 2  # the receipt, and the message to the consumer
+
+
+def test_what_is_stored_but_not_answered_is_not_waited_for_when_nothing_can_be_written() -> None:
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    world.disk_is_slow = True
+    client.publish(1, entry("a"), first=0)
+    world.happen([StorageShort("No space left on device", is_stalled=True)])
+    client.expect(BaseCommand.CLOSE_PRODUCER)
+
+
+def test_entries_found_lost_make_the_topic_read_only() -> None:
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    client.publish(1, entry("a"), entry("b"), entry("c"), first=0)
+    client.take_all()
+    for _ in range(2):
+        world.happen([EntriesLost([(1, 1, 2), (99, 0, 1)], "ledgers/1.ledger:0", "a block fails its checksum")])
+    client.expect(BaseCommand.CLOSE_PRODUCER)
+    [damage] = world.state.topics_by_name[TOPIC].damages
+    assert damage[:3] == (1, 1, 2)
+    client.send(requests.producer(client.request_id(), TOPIC, 2))
+    assert client.expect(BaseCommand.ERROR).error == ServerError.NotAllowedError
+    restarted = world.restart()
+    assert restarted.state.topics_by_name[TOPIC].damages == [damage]
