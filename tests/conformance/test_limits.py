@@ -82,7 +82,7 @@ def test_more_producers_than_allowed(limited_broker: Broker) -> None:
     assert (refused.type, refused["error"]) == ("ERROR", "ProducerBusy")
     assert "reached max producers limit" in refused["message"]
     raw.request("CLOSE_PRODUCER", producer_id=1)
-    assert raw.request("PRODUCER", topic=topic, producer_id=3).type == "PRODUCER_SUCCESS"
+    assert raw.request("PRODUCER", topic=topic, producer_id=4).type == "PRODUCER_SUCCESS"
 
 
 def test_more_consumers_and_subscriptions_than_allowed(limited_broker: Broker) -> None:
