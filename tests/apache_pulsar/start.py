@@ -11,7 +11,9 @@ Needs Java 17 or newer, and Maven for the very first start.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -33,6 +35,7 @@ START_TIMEOUT_S = 150.0
 ANSWER_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 30.0
 LOG_LINES_SHOWN = 40
+_LISTENING_PORTS = (15_000, 30_000)
 
 # Netty's, RocksDB's and Pulsar's own reflection into the JDK.
 _OPENED_PACKAGES = (
@@ -86,9 +89,13 @@ def resolved_class_path(what: str, pom: Path, remembered_in: Path) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that were free a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    """Ports of 127.0.0.1 that were free a moment ago, below those that the system gives to outgoing connections: one of
+    these may be in use by the time that Pulsar, or Pulsar restarted, wants to listen on it."""
+    sockets: list[socket.socket] = []
     try:
+        while len(sockets) < count:
+            with contextlib.suppress(OSError):
+                sockets.append(socket.create_server(("127.0.0.1", random.randrange(*_LISTENING_PORTS))))
         return [each.getsockname()[1] for each in sockets]
     finally:
         for each in sockets:
