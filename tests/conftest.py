@@ -13,8 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
+
+# The same examples in every run: what fails once fails again.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 # As tests/apache_pulsar/standalone.conf (ACK-9).
 CONF_OF_OURS: dict[str, object] = {"acknowledgmentAtBatchIndexLevelEnabled": True}
