@@ -7,7 +7,7 @@ import pytest
 
 from spark_pulsar.model.errors import MalformedBatch
 from spark_pulsar.wire.columns.entries import EntrySlice
-from spark_pulsar.wire.columns.records import RECORD_COLUMNS, record_batches, record_schema
+from spark_pulsar.wire.columns.records import RECORD_COLUMNS, RecordDecoder, record_batches, record_schema
 from tests.unit.wire.columns.test_entries import BATCH, HELLO, KEYED, entry
 
 TOPIC = "persistent://public/default/t-partition-2"
@@ -84,6 +84,20 @@ def test_small_entries_are_put_together_and_large_ones_cut() -> None:
     assert [batch.num_rows for batch in record_batches(slices, TOPIC, max_rows=2)] == [2, 1] * 10
     assert [batch.num_rows for batch in record_batches(slices, TOPIC, max_bytes=1)] == [1] * 30
     assert [batch.num_rows for batch in record_batches(slices, TOPIC, ["value"], max_bytes=4)] == [2, 1] * 10
+
+
+def test_batches_of_one_decoder_share_the_topic_and_are_whole_by_themselves() -> None:
+    decoder = RecordDecoder(TOPIC, ["__topic", "value"], max_rows=9)
+    slices = [EntrySlice(BATCH, 1, i) for i in range(5)]
+    batches = [batch for count in (1, 5, 2) for batch in decoder.batches(slices[:count])]
+    assert [batch.num_rows for batch in batches] == [3, 9, 6, 6]
+    for batch in batches:
+        batch.validate(full=True)
+        assert batch.column("__topic").to_pylist() == [TOPIC] * batch.num_rows
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, decoder.schema) as stream:
+        stream.write_batch(batches[0])
+    assert len(sink.getvalue()) < 1_000, "of the shared topics only those of the batch are sent"
 
 
 def test_no_batch_is_empty() -> None:
