@@ -154,6 +154,8 @@ def _enforce_size(core: Core, topic: Topic) -> None:
     if excess is not None:
         if excess.quota.policy == BACKLOG_EVICTION:
             _evict_size(core, topic, excess.quota)
+            if topic.confirmed < topic.ledger.last_position:
+                look(core, topic)  # what was published meanwhile may be evicted when it is on disk
         else:
             _close_producers(core, topic)
     set_look_at_bytes(topic)

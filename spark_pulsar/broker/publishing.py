@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.managed import fitting
 from spark_pulsar.ledger.records import EntriesAppended
 from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
@@ -19,6 +20,7 @@ from .producers import Producer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_pulsar.ledger.managed import LedgerInfo
     from spark_pulsar.wire.send_runs import SendRun
 
     from .core import Core
@@ -245,11 +247,23 @@ def take(core: Core, producer: Producer, sends: SendRun) -> None:
 
 
 def _store(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Store a run: what the open ledger takes, and the rest in those after it (ML-2)."""
+    topic = producer.topic
+    while True:
+        info = topic.ledger.open_ledger
+        if info is None or topic.must_roll(core):
+            info = topics.open_ledger(core, topic)
+        entries = fitting(info, core.now_ms, topic.roll_limits, sends.starts, sends.ends)
+        if entries == len(sends.ends):
+            _store_in(core, info, producer, sends)
+            return
+        _store_in(core, info, producer, sends.slice(0, entries))
+        sends = sends.slice(entries, len(sends.ends))
+
+
+def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) -> None:
     """One record, and one write of receipts when it is on disk."""
     session, topic = producer.session, producer.topic
-    info = topic.ledger.open_ledger
-    if info is None or topic.must_roll(core):
-        info = topics.open_ledger(core, topic)
     entries = len(sends.ends)
     messages = sum(sends.message_counts)
     counts = None if messages == entries else sends.message_counts

@@ -101,7 +101,7 @@ def _store(
     for producer, messages, start, end in zip(producers, message_counts, starts, ends, strict=True):
         topic = producer.topic
         info = topic.ledger.open_ledger
-        if info is None or (info.opened_ms < may_roll_from_ms and topic.must_roll(core)):
+        if info is None or (info.opened_ms <= may_roll_from_ms and topic.must_roll(core)):
             info = topics.open_ledger(core, topic)
         ledger_ids.append(info.ledger_id)
         size_bytes = end - start

@@ -8,7 +8,7 @@ however many ledgers lie between.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
@@ -18,7 +18,8 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class RollLimits:
-    """When a ledger is full (ML-2): (entries or size or age reached) and older than the minimum age."""
+    """When a ledger is full (ML-2): (entries or size or age reached) and older than the minimum age
+    (which 0 switches off)."""
 
     max_entries: int = 50_000
     max_size_bytes: int = 2048 * 1024 * 1024
@@ -59,10 +60,30 @@ class LedgerInfo:
 
 def is_full(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
     """Whether an open ledger must be followed by a new one before the next append (ML-2)."""
-    age_ms = now_ms - info.opened_ms
-    return age_ms > limits.min_age_ms and (
-        info.entries >= limits.max_entries or info.size_bytes >= limits.max_size_bytes or age_ms >= limits.max_age_ms
+    return _may_roll(info, now_ms, limits) and (
+        info.entries >= limits.max_entries
+        or info.size_bytes >= limits.max_size_bytes
+        or now_ms - info.opened_ms >= limits.max_age_ms
     )
+
+
+def fitting(info: LedgerInfo, now_ms: int, limits: RollLimits, starts: Sequence[int], ends: Sequence[int]) -> int:
+    """How many of a run of entries an open ledger takes until it is full (ML-2): at least one, it is not full yet.
+    Index i of `starts` and `ends` is where the i-th of them stands in a buffer."""
+    entries = len(ends)
+    if not _may_roll(info, now_ms, limits):
+        return entries
+    room = limits.max_entries - info.entries
+    if entries > room:
+        entries = max(1, room)
+    room_bytes = limits.max_size_bytes - info.size_bytes
+    if ends[entries - 1] - starts[0] > room_bytes:
+        entries = min(entries, 1 + bisect_left(ends, starts[0] + room_bytes, 0, entries))
+    return entries
+
+
+def _may_roll(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
+    return limits.min_age_ms <= 0 or now_ms - info.opened_ms > limits.min_age_ms
 
 
 class ManagedLedger:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits, is_full
+from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits, fitting, is_full
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
 MINUTE_MS = 60_000
@@ -51,6 +51,27 @@ def test_limits_of_ten_entries_roll_at_ten() -> None:
             info = LedgerInfo(info.ledger_id + 1, 1, 0, opened_ms=0)
         info.entries += 1
     assert (rolled, info.entries) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("entries", "size", "age_ms", "run", "fit"),
+    [
+        (49_990, 0, 11 * MINUTE_MS, 10, 10),
+        (49_990, 0, 11 * MINUTE_MS, 11, 10),
+        (49_990, 0, 10 * MINUTE_MS, 11, 11),
+        (0, 0, 11 * MINUTE_MS, 50_001, 50_000),
+        (0, 2048 * 1024 * 1024 - 1, 11 * MINUTE_MS, 3, 1),
+        (0, 2048 * 1024 * 1024 - 100, 11 * MINUTE_MS, 3, 1),
+        (0, 2048 * 1024 * 1024 - 101, 11 * MINUTE_MS, 3, 2),
+        (0, 2048 * 1024 * 1024 - 300, 11 * MINUTE_MS, 3, 3),
+    ],
+)
+def test_a_run_fills_a_ledger_and_no_more(entries: int, size: int, age_ms: int, run: int, fit: int) -> None:
+    # covers ML-2
+    info = LedgerInfo(1, 1, 0, opened_ms=1000, entries=entries, size_bytes=size)
+    starts = range(7, 7 + 100 * run, 100)
+    ends = range(107, 107 + 100 * run, 100)
+    assert fitting(info, 1000 + age_ms, RollLimits(), starts, ends) == fit
 
 
 def test_a_ledger_must_be_opened_when_none_is_ours() -> None:
