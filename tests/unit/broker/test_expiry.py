@@ -257,9 +257,7 @@ def test_walk_with_clocks_that_differ(seed: int) -> None:
         what = rng.random()
         if what < 0.6:
             skew = rng.choice(skews)
-            feeder.take_all()
-            publish(feeder, *[world.now_ms + skew] * rng.randint(1, 4))
-            for _, position in feeder.receipts():
+            for position in publish(feeder, *[world.now_ms + skew] * rng.randint(1, 4)):
                 published[position] = (world.now_ms + skew, skew == 0)
         elif what < 0.8:
             eater.send(requests.flow(1, rng.randint(1, 5)))
