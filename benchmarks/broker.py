@@ -9,7 +9,7 @@ warmed up first. Every workload is measured in turns, `--rounds` times; the figu
 medians.
 
     unbatched           SENDs of 100 B, one producer, 1,000 in flight                                       messages/s
-    batches             batches of 100 × 100 B, one producer, 200 in flight                                 messages/s
+    batches             batches of 100 × 100 B, one producer, 1,000 in flight                                messages/s
     latency             one SEND of 100 B every millisecond, each on its own: time to its receipt           ms
     consume-unbatched   a backlog of single messages, Shared, individual acks in groups                     messages/s
     consume-batches     a backlog of batches of 100, Exclusive, individual acks of whole batches in groups  messages/s

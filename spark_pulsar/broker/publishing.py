@@ -269,7 +269,8 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     counts = None if messages == entries else sends.message_counts
     run = EntryRun(info.ledger_id, info.entries, sends.buffer, sends.starts, sends.ends, counts)
     core.append(EntriesAppended(run))
-    core.cache.insert(run)
+    if topic.subscriptions:  # else nobody reads at its tail
+        core.cache.insert(run)
     size_bytes = run.ends[-1] - run.starts[0]
     producer.entries_pending += entries
     producer.messages_in += messages

@@ -6,6 +6,7 @@ sweep is one event, one record and one write of receipts for all of them.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from .events import SweepReceived
     from .producers import Producer
     from .sessions import Session
+
+
+_position_of = partial(tuple.__new__, Position)
+"""Position(*pair), without a call of Python's for each."""
 
 
 def on_sweep(core: Core, event: SweepReceived) -> None:
@@ -97,6 +102,7 @@ def _store(
     """Append each entry to its topic's ledger: one record for all."""
     ledger_ids: list[int] = []
     to_look: list[int] = []
+    anybody_reads = False
     may_roll_from_ms = core.now_ms - core.config.ledger_min_age_ms
     for producer, messages, start, end in zip(producers, message_counts, starts, ends, strict=True):
         topic = producer.topic
@@ -110,12 +116,15 @@ def _store(
         producer.bytes_in += size_bytes
         topic.messages_in += messages
         topic.bytes_in += size_bytes
+        if topic.subscriptions:
+            anybody_reads = True
         if topic.bytes_in >= topic.look_at_bytes:
             to_look.append(len(ledger_ids) - 1)
     counts = None if sum(message_counts) == len(starts) else message_counts
     record = EntriesScattered(buffer, ledger_ids, core.state.next_entry_ids(ledger_ids), starts, ends, counts)
     core.append(record)
-    core.cache.insert_scattered(record)
+    if anybody_reads:
+        core.cache.insert_scattered(record)
     size_bytes = sum(ends) - sum(starts)
     core.when_durable(_SweepStored(core, session, producers, record, sequence_ids, size_bytes))
     publishing.note_pending(core, session, len(starts), size_bytes)
@@ -147,11 +156,12 @@ class _SweepStored:
     def __call__(self) -> None:
         core, session, record = self.core, self.session, self.record
         producer_ids: list[int] = []
-        for producer, ledger_id, entry_id in zip(self.producers, record.ledger_ids, record.entry_ids, strict=True):
+        positions = map(_position_of, zip(record.ledger_ids, record.entry_ids, strict=True))
+        for producer, position in zip(self.producers, positions, strict=True):
             producer.entries_pending -= 1
             producer_ids.append(producer.producer_id)
             topic = producer.topic
-            topic.confirmed = Position(ledger_id, entry_id)
+            topic.confirmed = position
             if topic.subscriptions:
                 topic.wake_subscriptions(core)
         if session.open:

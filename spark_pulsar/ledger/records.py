@@ -97,6 +97,9 @@ class EntriesAppended(Record):
     def __repr__(self) -> str:
         return f"EntriesAppended({self.run!r})"
 
+    def __len__(self) -> int:
+        return len(self.run.starts)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EntriesAppended) and self.encode() == other.encode()
 

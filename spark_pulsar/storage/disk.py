@@ -53,7 +53,7 @@ class Disk:
             wanted = sum(map(len, some))
             written = os.pwritev(fd, some, offset, flags)
             if written < wanted:
-                rest = memoryview(b"".join(some))[written:]
+                rest = memoryview(some[0] if len(some) == 1 else b"".join(some))[written:]
                 while rest:
                     offset += written
                     written = os.pwritev(fd, [rest], offset, flags)

@@ -36,6 +36,8 @@ class EntryReading:
         self._on_free = on_free
         self.segments: dict[int, Segment] = {}
         """The live segments, shared with those who change them."""
+        self.read_bytes = self.read_entries = 0
+        """Read since opening; about, since nobody locks them."""
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""
@@ -56,6 +58,8 @@ class EntryReading:
             entry_id = run.end_entry_id
             max_entries -= len(run)
             max_bytes -= run.size_bytes
+            self.read_bytes += run.size_bytes
+            self.read_entries += len(run)
         return runs
 
     def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:

@@ -29,12 +29,13 @@ from .journal_reader import JournalReader
 from .layout import Layout, take_lock
 from .ledger_files import Extent, LedgerFiles
 from .lost_entries import LostEntries
-from .pace import SettlingPace
+from .pace import SettlingPace, work
 from .recovery import recover
 from .run_index import RunIndex
-from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, SEGMENT_BYTES, Segment, SegmentFiles
+from .segments import SEGMENT_BYTES, Segment, SegmentFiles
 from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
 from .space import Space
+from .tending import Tending
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
@@ -49,8 +50,10 @@ _FREEING: Final = (LedgersTrimmed, CompactionFinished, CompactionAbandoned, Comp
 """Records that free ledgers."""
 
 _KEPT_COLUMNS: Final = 64
+BYTES_AT_ONCE: Final = 256 * 1024 * 1024
+"""Of full segments, settled by one checkpoint: under load the journal should have them back soon."""
+
 _RETRY_S: Final = 5.0
-_SPACE_RETRY_S: Final = 1.0
 
 
 class FileStorage:
@@ -160,7 +163,7 @@ class FileStorage:
         current = write_last_group_again(self._segments, self._index, self._mark, replay) or current
         self._background = Background("settler")
         # Apart, because the journal slows down when it must write to a file that nobody prepared.
-        self._tender = Background("segments")
+        self._tending = Tending(self._segments, self._space, self._closing.is_set)
         self._journal = Journal(
             disk,
             self._segments,
@@ -169,7 +172,7 @@ class FileStorage:
             replay.last_group,
             current,
             self._fail,
-            self._tend,
+            self._tending.tend,
             self._space.stalled,
         )
         self._lost.learn(state)
@@ -219,16 +222,13 @@ class FileStorage:
         if self._running or self._journal.failure is not None:
             return False
         now_s = time.monotonic()
-        due = self._pace.is_due(len(self._segments.live) - 1, self._journal.submitted_bytes, now_s)
-        self._keep_spares(MIN_SPARES if self._pace.is_calm else MAX_SPARES)
+        journal, reading = self._journal, self._reading
+        written = work(journal.submitted_bytes, journal.submitted_entries)
+        read = work(reading.read_bytes, reading.read_entries)
+        due = self._pace.is_due(len(self._segments.live) - 1, written, read, now_s)
+        self._tending.keep_spares(many=not self._pace.is_calm)
         records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
         return (due or self._trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before
-
-    def _keep_spares(self, wanted: int) -> None:
-        segments = self._segments
-        if wanted != segments.wanted_spares:
-            segments.wanted_spares = wanted
-            self._tender.put(segments.release)
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""
@@ -238,7 +238,7 @@ class FileStorage:
         self._trimmed = False
         self._records_at_checkpoint = self._journal.submitted_records
         self._acked_ranges = 0
-        plan = SettlePlan([], max(self._journal.current_number, self._mark.first_segment))
+        plan = SettlePlan([], self._settled_before())
         with self._lock:
             plan_ledgers(state, self._index, self._files.extents, plan)
         dropped: list[Record] = []
@@ -254,6 +254,13 @@ class FileStorage:
         self._note_rows(take_dirty_rows(state))
         plan.rows.extend(self._rows.values())
         self._journal.barrier(lambda group: self._settle_later(plan, group))
+
+    def _settled_before(self) -> int:
+        """The first segment that a checkpoint keeps: not much is settled by one."""
+        segments, current = self._segments.live, self._journal.current_number
+        full = sorted(number for number in list(segments) if number < current)
+        at_once = max(1, BYTES_AT_ONCE // self._segments.segment_bytes)
+        return max(full[at_once] if len(full) > at_once else current, self._mark.first_segment)
 
     def _note_rows(self, rows: Sequence[Row]) -> None:
         # Rows of a checkpoint that failed stay here and go with the next one.
@@ -331,34 +338,6 @@ class FileStorage:
         if known:
             self._segments.recycle(segment)
 
-    def _tend(self, segment: Segment) -> None:
-        """Called by the journal: zeros ahead of the writer, the next segment in time."""
-
-        def work() -> None:
-            if self._closing.is_set():
-                return
-            if segment.number in self._segments.live:
-                segment.fill_ahead(self._disk)
-            if segment.write_at > segment.size // PREPARE_AT:
-                self._prepare()
-
-        self._tender.put(work)
-
-    def _prepare(self) -> None:
-        """Have a spare segment at hand; without space for one producers are to stop while there is room for the rest.
-        Asked again until there is."""
-        if self._closing.is_set():
-            return
-        try:
-            self._segments.prepare_spare()
-        except OSError as error:
-            self._space.short(error)
-            again = threading.Timer(_SPACE_RETRY_S, lambda: self._tender.put(self._prepare))
-            again.daemon = True
-            again.start()
-        else:
-            self._space.enough()
-
     def _give_up(self, error: OSError) -> None:
         """Nobody knows what a reader of the checkpoint would find: only opening again tells."""
         failure = StorageFailed(f"storing the checkpoint failed: {error}")
@@ -378,7 +357,7 @@ class FileStorage:
         if state is not None and not failed:
             self._journal.barrier(final.append)
         self._journal.close()
-        self._tender.close()
+        self._tending.background.close()
         self._background.close()
         try:
             if state is not None and final:

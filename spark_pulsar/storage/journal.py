@@ -41,19 +41,20 @@ EntriesMark = tuple[EntriesAppended | EntriesScattered, int, int]
 class Submission:
     """The encoded records of one submit."""
 
-    __slots__ = ("count", "marks", "on_durable", "parts", "size")
+    __slots__ = ("count", "entries", "marks", "on_durable", "parts", "size")
 
     def __init__(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
         parts: list[bytes] = []
         small: list[bytes] = []
         marks: list[EntriesMark] = []
-        at = 0
+        at = entries = 0
         pack = RECORD.pack
         for record in records:
             if isinstance(record, _ENTRIES):
                 head, region = record.encode_parts()
                 length = len(head) + len(region)
                 marks.append((record, at + RECORD_HEADER_BYTES, length))
+                entries += len(record)
                 small += (pack(record.TYPE, record.VERSION, length), head)
                 if len(region) < _LARGE_BYTES:
                     small.append(region)
@@ -73,6 +74,7 @@ class Submission:
         self.marks = marks
         self.size = at
         self.count = len(records)
+        self.entries = entries
         self.on_durable = on_durable
 
 
@@ -121,6 +123,8 @@ class Journal:
         """Records submitted since opening."""
         self.submitted_bytes = 0
         """Bytes submitted since opening."""
+        self.submitted_entries = 0
+        """Entries submitted since opening."""
         self._written_bytes = 0
         self.failure: StorageFailed | None = None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -144,6 +148,7 @@ class Journal:
         submission = Submission(records, on_durable)
         self.submitted_bytes += submission.size
         self.submitted_records += submission.count
+        self.submitted_entries += submission.entries
         self._queue.put(submission)
 
     def barrier(self, reached: Callable[[int], None]) -> None:

@@ -30,6 +30,7 @@ from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.record_codec import i64s_from, i64s_packed, u32s, u32s_from
 from spark_pulsar.ledger.storage import StorageDamaged
 
+from .direct import DirectWriter
 from .disk import Disk
 from .layout import Layout
 
@@ -38,9 +39,6 @@ FOOTER_MAGIC: Final = b"SPLF"
 FORMAT_VERSION: Final = 1
 BLOCK_DATA_BYTES: Final = 256 * 1024
 BLOCK_MAX_ENTRIES: Final = 4096
-SYNC_BYTES: Final = 4 * 1024 * 1024
-"""Written at most before a sync: more at once would hold up the journal, which shares the disk."""
-
 _LARGE_BYTES: Final = 1024
 _ALL_SINGLE: Final = 1
 _BLOCK: Final = Struct("<4sHHQQIII")
@@ -346,7 +344,9 @@ class GatheredEntries:
                 low, size = high, 0
 
 
-def append_entries(disk: Disk, path: Path, extent: Extent | None, gathered: GatheredEntries) -> Extent:
+def append_entries(
+    disk: Disk, path: Path, extent: Extent | None, gathered: GatheredEntries, writer: DirectWriter
+) -> Extent:
     """Write entries behind the extent, over whatever stands there. Not durable before `finish_file`, and nothing
     counts before the checkpoint names the extent that is returned."""
     fd = disk.open(path, os.O_CREAT | os.O_RDWR)
@@ -354,12 +354,7 @@ def append_entries(disk: Disk, path: Path, extent: Extent | None, gathered: Gath
         at = 0 if extent is None else extent.size
         if os.fstat(fd).st_size > at:
             disk.truncate(fd, at)
-        synced = at
-        for block in gathered.blocks():
-            at = disk.write(fd, block, at)
-            if at - synced >= SYNC_BYTES:
-                disk.sync(fd)
-                synced = at
+        at = writer.write(path, fd, [part for block in gathered.blocks() for part in block], at)
     finally:
         os.close(fd)
     return Extent(gathered.first if extent is None else extent.first, gathered.end, at, False)

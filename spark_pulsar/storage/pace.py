@@ -1,41 +1,74 @@
 """When full segments are settled, and how fast: at once in a calm broker, later and gently under load.
 
 Settling writes what the journal has written already, to the same disk. While much is published it is put off: the disk
-is left to the receipts, and what consumers finish meanwhile is never written a second time. It is put off up to a
-bound, because opening after a crash reads every segment that is not settled.
+is left to the receipts, and what consumers finish meanwhile is never written a second time. While much is read it is
+put off longer, since who reads is about to finish it. It is put off up to a bound, because opening after a crash reads
+every segment that is not settled; and not for long, because a segment that is free can be written again where it is,
+while a new one costs memory and disk.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-MANY_SEGMENTS: Final = 12
-"""Full segments from which on they are settled under load, too: half of the time, so that half of the disk is left."""
+MANY_SEGMENTS: Final = 6
+"""Full segments from which on they are settled while much is written: a quarter of the time, and more when there are
+more."""
 
-TOO_MANY_SEGMENTS: Final = 24
-"""Full segments from which on settling does not rest: 1.5 GiB to be read again after a crash."""
+TOO_MANY_SEGMENTS: Final = 12
+"""Full segments from which on settling does not rest: 0.75 GiB to be read again after a crash."""
 
-CALM_BYTES_PER_S: Final = 32 * 1024 * 1024
+CALM_WORK_PER_S: Final = 32 * 1024 * 1024
+ENTRY_WORK: Final = 1024
 _SAMPLE_S: Final = 0.5
+_MOST_REST: Final = 3.0
+"""Times as long as it works."""
+
+
+def work(size_bytes: int, entries: int) -> int:
+    """What entries cost, in bytes: one that is small costs the processor what a kilobyte costs the disk."""
+    return size_bytes + ENTRY_WORK * entries
+
+
+class _Rate:
+    """Whether a sum rises quickly."""
+
+    def __init__(self) -> None:
+        self._sampled = 0
+        self.is_high = False
+
+    def sample(self, total: int, elapsed_s: float) -> None:
+        self.is_high = total - self._sampled > CALM_WORK_PER_S * elapsed_s
+        self._sampled = total
 
 
 class SettlingPace:
-    """Watches how much is submitted. `is_due` is called by the shell's thread alone."""
+    """Watches how much is written and read. `is_due` is called by the shell's thread alone."""
 
     def __init__(self) -> None:
         self._sampled_at = 0.0
-        self._sampled_bytes = 0
-        self.is_calm = True
-        """Whether little was submitted lately."""
+        self._written = _Rate()
+        self._read = _Rate()
 
-    def is_due(self, full_segments: int, submitted_bytes: int, now_s: float) -> bool:
-        """Whether to settle now. `submitted_bytes` counts from opening, `now_s` is a monotonic clock."""
+    @property
+    def is_calm(self) -> bool:
+        """Whether little was written and read lately."""
+        return not (self._written.is_high or self._read.is_high)
+
+    def is_due(self, full_segments: int, written: int, read: int, now_s: float) -> bool:
+        """Whether to settle now. `written` and `read` are `work` since opening, `now_s` is a monotonic clock."""
         elapsed_s = now_s - self._sampled_at
         if elapsed_s >= _SAMPLE_S:
-            self.is_calm = submitted_bytes - self._sampled_bytes <= CALM_BYTES_PER_S * elapsed_s
-            self._sampled_at, self._sampled_bytes = now_s, submitted_bytes
-        return full_segments >= (1 if self.is_calm else MANY_SEGMENTS)
+            self._written.sample(written, elapsed_s)
+            self._read.sample(read, elapsed_s)
+            self._sampled_at = now_s
+        if self._written.is_high:
+            return full_segments >= MANY_SEGMENTS
+        return full_segments >= (TOO_MANY_SEGMENTS if self._read.is_high else 1)
 
     def rest_s(self, full_segments: int, worked_s: float) -> float:
-        """How long settling rests after it worked so long."""
-        return 0.0 if self.is_calm or full_segments >= TOO_MANY_SEGMENTS else worked_s
+        """How long settling rests after it worked so long: the less, the more there is to settle."""
+        if self.is_calm:
+            return 0.0
+        waiting = max(0, full_segments - MANY_SEGMENTS) / (TOO_MANY_SEGMENTS - MANY_SEGMENTS)
+        return worked_s * _MOST_REST * max(0.0, 1.0 - waiting)

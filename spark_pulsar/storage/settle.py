@@ -23,6 +23,7 @@ from spark_pulsar.ledger.snapshot import Row
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
 
+from .direct import DirectWriter
 from .disk import Disk
 from .groups import read_group, records_of
 from .layout import Layout
@@ -34,6 +35,11 @@ from .segments import Segment
 
 GATHER_BYTES: Final = 8 * 1024 * 1024
 """Entries gathered in memory before they are written to their ledgers' files."""
+
+MOST_GATHER_BYTES: Final = 32 * 1024 * 1024
+"""The same with many ledgers, so that each file is opened for more than a few entries."""
+
+_LEDGER_BYTES: Final = 32 * 1024
 
 _ENTRY_OVERHEAD_BYTES: Final = 64
 _PAUSE_S: Final = 0.00005
@@ -111,6 +117,7 @@ class Settler:
         self._lost = lost
         self._stop = stop
         self._rest = rest
+        self._writer = DirectWriter(disk)
         self._rested_at = time.monotonic()
         self._settled: dict[int, Extent] = {}
         self._gathered: dict[int, GatheredEntries] = {}
@@ -129,9 +136,10 @@ class Settler:
         if wanted:
             ends = {ledger_id: plan.ledgers[ledger_id].end for ledger_id in wanted}
             self._gathered = {ledger_id: GatheredEntries(ledger_id, first) for ledger_id, first in wanted.items()}
+            enough = min(MOST_GATHER_BYTES, max(GATHER_BYTES, _LEDGER_BYTES * len(wanted)))
             for segment, at, payload in self._groups(plan):
                 self._gather(segment, at, payload)
-                if self._gathered_bytes >= GATHER_BYTES:
+                if self._gathered_bytes >= enough:
                     self._write()
             self._write()
             for ledger_id, end in ends.items():
@@ -246,7 +254,9 @@ class Settler:
         ledger_id = gathered.ledger_id
         if gathered.entries:
             extent = self._settled.get(ledger_id) or self._extents.get(ledger_id)
-            self._settled[ledger_id] = append_entries(self._disk, self._layout.ledger(ledger_id), extent, gathered)
+            self._settled[ledger_id] = append_entries(
+                self._disk, self._layout.ledger(ledger_id), extent, gathered, self._writer
+            )
 
     def _give_way(self) -> None:
         """Let a waiting thread have the interpreter."""

@@ -243,7 +243,7 @@ class FileStore:
         return group, item if isinstance(item, Barrier) else None
 
     def settle(self, random: Random) -> None:
-        worker = random.choice((self.storage._background, self.storage._tender))
+        worker = random.choice((self.storage._background, self.storage._tending.background))
         try:
             job = worker._queue.get_nowait()
         except Empty:

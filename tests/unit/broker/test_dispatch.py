@@ -279,8 +279,12 @@ def test_read_that_fails_is_tried_again() -> None:
 
 
 def test_one_turn_sends_a_bounded_amount_and_goes_on_by_itself() -> None:
-    world, client = filled(10, max_dispatch_bytes=100)
+    world = World(max_dispatch_bytes=100)
+    client = world.connect()
+    client.open_producer()
     client.open_consumer()
+    client.publish(1, *(entry(str(number)) for number in range(10)))
+    client.take_all()
     world.disk_is_slow = True
     client.send(requests.flow(1, 100))
     assert 1 <= len(client.messages()) < 10
@@ -302,9 +306,13 @@ def test_deleted_entries_acked_one_by_one_are_skipped_without_a_loop() -> None:
 
 
 def test_all_subscriptions_together_send_a_bounded_amount_a_turn() -> None:
-    world, client = filled(5, max_turn_bytes=100)
+    world = World(max_turn_bytes=100)
+    client = world.connect()
+    client.open_producer()
     for number in range(4):
         client.open_consumer(f"s{number}", number + 1)
+    client.publish(1, *(entry(str(number)) for number in range(5)))
+    client.take_all()
     world.disk_is_slow = True
     client.send(*(requests.flow(number + 1, 100) for number in range(4)))
     first = {each.consumer_id for each in client.deliveries()}

@@ -7,6 +7,7 @@ import pytest
 
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.storage.direct import DirectWriter
 from spark_pulsar.storage.disk import Disk
 from spark_pulsar.storage.layout import Layout
 from spark_pulsar.storage.ledger_files import (
@@ -36,7 +37,8 @@ def write(layout: Layout, extent: Extent | None, *runs: EntryRun, seal: bool = F
     gathered = GatheredEntries(LEDGER, runs[0].first_entry_id)
     for run in runs:
         gathered.add(run)
-    return finish_file(disk, layout, LEDGER, append_entries(disk, layout.ledger(LEDGER), extent, gathered), seal)
+    extent = append_entries(disk, layout.ledger(LEDGER), extent, gathered, DirectWriter(disk))
+    return finish_file(disk, layout, LEDGER, extent, seal)
 
 
 def read_all(layout: Layout, extent: Extent, first: int = 0) -> dict[int, tuple[bytes, int]]:

@@ -1,35 +1,59 @@
 """When full segments are settled, and how fast."""
 
-from spark_pulsar.storage.pace import CALM_BYTES_PER_S, MANY_SEGMENTS, TOO_MANY_SEGMENTS, SettlingPace
+import pytest
+
+from spark_pulsar.storage.pace import (
+    CALM_WORK_PER_S,
+    ENTRY_WORK,
+    MANY_SEGMENTS,
+    TOO_MANY_SEGMENTS,
+    SettlingPace,
+    work,
+)
+
+MUCH = 2 * CALM_WORK_PER_S
 
 
-def busy() -> SettlingPace:
+def busy(*, written: int = MUCH, read: int = 0) -> SettlingPace:
     pace = SettlingPace()
-    pace.is_due(0, 0, 100.0)
-    pace.is_due(0, 2 * CALM_BYTES_PER_S, 101.0)
+    pace.is_due(0, 0, 0, 100.0)
+    pace.is_due(0, written, read, 101.0)
     return pace
 
 
 def test_a_calm_broker_settles_at_once_and_without_rest() -> None:
     pace = SettlingPace()
-    assert not pace.is_due(0, 0, 100.0)
-    assert pace.is_due(1, CALM_BYTES_PER_S, 101.0)
+    assert not pace.is_due(0, 0, 0, 100.0)
+    assert pace.is_due(1, CALM_WORK_PER_S, CALM_WORK_PER_S, 101.0)
     assert pace.rest_s(1, 0.5) == 0
 
 
-def test_under_load_segments_gather_up_to_a_bound() -> None:
-    pace = busy()
-    assert not pace.is_due(MANY_SEGMENTS - 1, 2 * CALM_BYTES_PER_S, 101.1)
-    assert pace.is_due(MANY_SEGMENTS, 2 * CALM_BYTES_PER_S, 101.2)
+def test_small_entries_are_work_too() -> None:
+    assert work(1000, 10) == 1000 + 10 * ENTRY_WORK
 
 
-def test_under_load_settling_rests_as_long_as_it_works_until_there_is_too_much() -> None:
+def test_while_much_is_written_segments_gather_up_to_a_bound() -> None:
     pace = busy()
-    assert pace.rest_s(TOO_MANY_SEGMENTS - 1, 0.5) == 0.5
-    assert pace.rest_s(TOO_MANY_SEGMENTS, 0.5) == 0
+    assert not pace.is_due(MANY_SEGMENTS - 1, MUCH, 0, 101.1)
+    assert pace.is_due(MANY_SEGMENTS, MUCH, 0, 101.2)
+
+
+def test_while_much_is_read_more_segments_gather() -> None:
+    pace = busy(written=0, read=MUCH)
+    assert not pace.is_due(TOO_MANY_SEGMENTS - 1, 0, MUCH, 101.1)
+    assert pace.is_due(TOO_MANY_SEGMENTS, 0, MUCH, 101.2)
+
+
+@pytest.mark.parametrize("pace", [busy(), busy(written=0, read=MUCH)])
+def test_under_load_settling_rests_the_less_the_more_there_is(pace: SettlingPace) -> None:
+    rests = [pace.rest_s(full, 0.5) for full in range(TOO_MANY_SEGMENTS + 2)]
+    assert rests[0] == rests[MANY_SEGMENTS] == 1.5
+    assert rests == sorted(rests, reverse=True)
+    assert 0 < rests[TOO_MANY_SEGMENTS - 1] < 0.5
+    assert rests[TOO_MANY_SEGMENTS] == rests[-1] == 0
 
 
 def test_settling_follows_when_the_load_ends() -> None:
     pace = busy()
-    assert not pace.is_due(1, 2 * CALM_BYTES_PER_S, 101.3)
-    assert pace.is_due(1, 2 * CALM_BYTES_PER_S, 102.0)
+    assert not pace.is_due(1, MUCH, 0, 101.3)
+    assert pace.is_due(1, MUCH, 0, 102.0)

@@ -1,0 +1,59 @@
+"""Tending the journal's segments in a thread of its own: zeros ahead of the writer, the next segment in time, spares
+kept while much is written and given back afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from .background import Background
+from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, Segment, SegmentFiles
+from .space import Space
+
+_SPACE_RETRY_S: Final = 1.0
+
+
+class Tending:
+    """What it does is asked for by the journal's thread and the shell's. `is_closing` ends it early."""
+
+    def __init__(self, segments: SegmentFiles, space: Space, is_closing: Callable[[], bool]) -> None:
+        self._segments = segments
+        self._space = space
+        self._is_closing = is_closing
+        self.background = Background("segments")
+
+    def tend(self, segment: Segment) -> None:
+        """The journal writes to that segment, and wants work done for it."""
+
+        def work() -> None:
+            if self._is_closing():
+                return
+            if segment.number in self._segments.live:
+                segment.fill_ahead(self._segments.disk)
+            if segment.write_at > segment.size // PREPARE_AT:
+                self._prepare()
+
+        self.background.put(work)
+
+    def keep_spares(self, *, many: bool) -> None:
+        """Segments that are not needed any more are kept for the journal, `many` while much is written."""
+        wanted = MAX_SPARES if many else MIN_SPARES
+        if wanted != self._segments.wanted_spares:
+            self._segments.wanted_spares = wanted
+            self.background.put(self._segments.release)
+
+    def _prepare(self) -> None:
+        """Have a spare segment at hand; without space for one producers are to stop while there is room for the rest.
+        Asked again until there is."""
+        if self._is_closing():
+            return
+        try:
+            self._segments.prepare_spare()
+        except OSError as error:
+            self._space.short(error)
+            again = threading.Timer(_SPACE_RETRY_S, lambda: self.background.put(self._prepare))
+            again.daemon = True
+            again.start()
+        else:
+            self._space.enough()
