@@ -24,6 +24,7 @@ SEGMENT_BYTES = 64 * 1024
 ENTRIES_PER_LEDGER = 40
 SUBMITS = 900
 CHECKPOINT_EVERY = 33
+CONSUME_EVERY = 70
 _IN_FLIGHT = 4
 
 
@@ -43,7 +44,7 @@ def records_of(state: DurableState, number: int) -> list[Record]:
         records.append(EntriesAppended(run_of(*place, [entry_of(number)])))
         cursor = topic.cursors[SUBSCRIPTION]
         if topic is queue:
-            if number % 10 == 0:
+            if number % CONSUME_EVERY == 0:
                 records.append(CursorMarkDeleted(cursor.cursor_id, *place))
         elif number % 3:
             records.append(CursorAcked(cursor.cursor_id, [(*place, place[1] + 1)]))
