@@ -89,7 +89,7 @@ def group_header_bytes(number: int, salt: bytes, group: int, records: int, paylo
     ]
     crc = crc32c(head)
     for buffer in buffers:
-        crc = crc32c(buffer, crc)
+        crc = crc32c(buffer, crc, gil_release_mode=0)
     return head + crc.to_bytes(4, "little")
 
 
