@@ -1,0 +1,110 @@
+"""Backlogs that grow too large or too old, as producers, consumers and the REST API see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker
+from tests.conformance.exchange import receive_texts, send_all
+from tests.conformance.space import KIB, Space
+from tests.eventually import eventually
+
+CODES = [
+    ("producer_request_hold", "ProducerBlockedQuotaExceededError"),
+    ("producer_exception", "ProducerBlockedQuotaExceededException"),
+]
+
+
+@pytest.fixture
+def space(rolling_broker: Broker) -> Space:
+    return Space(rolling_broker)
+
+
+@pytest.mark.parametrize(("policy", "code"), CODES)
+def test_a_full_backlog_keeps_producers_out_until_it_shrinks(space: Space, policy: str, code: str) -> None:
+    # covers BQ-1, BQ-4, BQ-5, BQ-8, BQ-9
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "slow")
+    quick = client.subscribe(space.topic, "quick")
+    send_all(client.create_producer(space.topic), [bytes(KIB)] * 20)
+    for _ in range(20):
+        quick.acknowledge(quick.receive(timeout_millis=10_000))
+    space.limit(policy, size=10 * KIB)
+    refusal = eventually(space.refused)
+    assert refusal["error"] == code
+    assert "Cannot create producer on topic with backlog quota exceeded" in refusal["message"]
+    if space.broker.kind == "ours":  # row 16 of section 21
+        assert "subscription 'slow'" in refusal["message"]
+    for _ in range(20):
+        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    eventually(space.is_open)
+
+
+def test_a_held_producer_goes_on_when_the_backlog_shrinks(space: Space) -> None:
+    # covers BQ-4
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "s")
+    producer = client.create_producer(space.topic, send_timeout_millis=30_000)
+    send_all(producer, [bytes(KIB)] * 20)
+    space.limit("producer_request_hold", size=10 * KIB)
+    eventually(space.refused)
+    receipts: list[Any] = []
+    producer.send_async(b"held", lambda result, _: receipts.append(result))
+    for _ in range(20):
+        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    eventually(lambda: receipts == [pulsar.Result.Ok], 30)
+    assert receive_texts(consumer, 1) == ["held"]
+
+
+def test_eviction_by_size_lets_the_oldest_go(space: Space) -> None:
+    # covers BQ-6
+    space.subscribe()
+    client = space.broker.client()
+    producer = client.create_producer(space.topic)
+    for number in range(200):
+        producer.send(str(number).encode().ljust(KIB))
+    space.limit("consumer_backlog_eviction", size=100 * KIB)
+    eventually(lambda: space.backlog() < 100)
+    left = space.backlog()
+    assert 75 <= left <= 98
+    assert space.is_open()
+    consumer = client.subscribe(space.topic, "s")
+    assert [text.strip() for text in receive_texts(consumer, left)] == [str(each) for each in range(200 - left, 200)]
+
+
+@pytest.mark.parametrize(("policy", "code"), CODES)
+def test_an_old_backlog_keeps_producers_out_until_it_is_consumed(space: Space, policy: str, code: str) -> None:
+    # covers BQ-2
+    space.limit(policy, seconds=2)
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "s")
+    client.create_producer(space.topic).send(b"old")
+    refusal = eventually(space.refused)
+    assert refusal["error"] == code
+    consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    eventually(space.is_open)
+
+
+def test_eviction_by_age_lets_the_oldest_go(space: Space) -> None:
+    # covers BQ-7
+    space.limit("consumer_backlog_eviction", seconds=2)
+    space.subscribe()
+    client = space.broker.client()
+    send_all(client.create_producer(space.topic), [str(number) for number in range(15)])
+    eventually(lambda: space.backlog() == 0)
+    assert space.is_open()
+
+
+def test_usage_is_told_in_statistics(space: Space) -> None:
+    # covers BQ-10
+    space.limit("producer_request_hold", size=50 * KIB)
+    space.subscribe()
+    send_all(space.broker.client().create_producer(space.topic), [bytes(KIB)] * 5)
+    eventually(lambda: space.backlog() == 5)
+    stats = space.stats()
+    assert stats["backlogQuotaLimitSize"] == 50 * KIB
+    assert 5 * KIB < stats["storageSize"] < 6 * KIB
+    assert stats["backlogSize"] == stats["storageSize"]
