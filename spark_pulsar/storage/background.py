@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+
+from .threads import Threads
 
 
 class Background:
     """Runs jobs one after the other. A job handles its own errors; one that it does not expect ends up in `error`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: Threads) -> None:
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.error: Exception | None = None
         """The last unexpected error of a job. Nothing that is durable depends on a job being done."""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._thread = threads.start(self._run, name)
 
     def put(self, job: Callable[[], None]) -> None:
         """Queue a job."""

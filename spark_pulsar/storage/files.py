@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +23,7 @@ from .background import Background
 from .checkpoint import Checkpoint, CommitUncertain, JournalMark
 from .disk import Disk
 from .entry_reading import EntryReading
+from .giving_way import GivingWay
 from .journal import Journal
 from .journal_reader import JournalReader
 from .layout import Layout, take_lock
@@ -36,6 +36,7 @@ from .segments import SEGMENT_BYTES, Segment, SegmentFiles
 from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
 from .space import Space
 from .tending import Tending
+from .threads import Threads
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""
@@ -67,6 +68,7 @@ class FileStorage:
         on_failed: Callable[[StorageFailed], None] | None,
         on_trouble: Callable[[Exception], None] | None,
         on_short: Callable[[str, bool], None] | None,
+        threads: Threads,
     ) -> None:
         self._layout = layout
         self._disk = disk
@@ -88,12 +90,14 @@ class FileStorage:
         self._report = RecoveryReport()
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
         self._running = False
-        self._closing = threading.Event()
+        self._threads = threads
+        self._closing = threads.ending()
         self._trimmed = False
         self._records_at_checkpoint = 0
         self._acked_ranges = 0
         """In the acks submitted since the last checkpoint."""
-        self._not_before = 0.0
+        self._not_before = self._no_trims_before = 0.0
+        self._giving_way = GivingWay()
         self._pace = SettlingPace()
         self.settle_error: Exception | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
@@ -109,6 +113,7 @@ class FileStorage:
         sync_data: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
         disk: Disk | None = None,
+        threads: Threads | None = None,
     ) -> tuple[Self, DurableState]:
         """Open a data directory, making it if it does not exist, and recover its state.
 
@@ -130,7 +135,7 @@ class FileStorage:
         except OSError as error:
             raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
         lock_fd = take_lock(layout)
-        storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_short)
+        storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_short, threads or Threads())
         try:
             state = storage._recover(sync_data, segment_bytes)
         except BaseException as error:
@@ -161,9 +166,9 @@ class FileStorage:
         replay = recovered.replay
         current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
         current = write_last_group_again(self._segments, self._index, self._mark, replay) or current
-        self._background = Background("settler")
+        self._background = Background("settler", self._threads)
         # Apart, because the journal slows down when it must write to a file that nobody prepared.
-        self._tending = Tending(self._segments, self._space, self._closing.is_set)
+        self._tending = Tending(self._segments, self._space, self._closing.is_set, self._threads)
         self._journal = Journal(
             disk,
             self._segments,
@@ -174,6 +179,8 @@ class FileStorage:
             self._fail,
             self._tending.tend,
             self._space.stalled,
+            lambda: self._giving_way.wait(len(self._segments.live)),
+            self._threads,
         )
         self._lost.learn(state)
         if damages:
@@ -221,14 +228,15 @@ class FileStorage:
         """See `Storage.needs_checkpoint`."""
         if self._running or self._journal.failure is not None:
             return False
-        now_s = time.monotonic()
+        now_s = self._threads.now_s()
         journal, reading = self._journal, self._reading
         written = work(journal.submitted_bytes, journal.submitted_entries)
         read = work(reading.read_bytes, reading.read_entries)
         due = self._pace.is_due(len(self._segments.live) - 1, written, read, now_s)
         self._tending.keep_spares(many=not self._pace.is_calm)
         records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
-        return (due or self._trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before
+        trimmed = self._trimmed and now_s >= self._no_trims_before
+        return (due or trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""
@@ -269,6 +277,7 @@ class FileStorage:
 
     def _settle_later(self, plan: SettlePlan, group: int) -> None:
         plan.last_group = group
+        self._giving_way.begun()
         self._background.put(lambda: self._settle(plan))
 
     def _settle(self, plan: SettlePlan) -> None:
@@ -285,11 +294,12 @@ class FileStorage:
             self._give_up(error)
         except Exception as error:  # noqa: BLE001 - whatever it was, the journal still has everything
             self.settle_error = error
-            self._not_before = time.monotonic() + _RETRY_S
+            self._not_before = self._threads.now_s() + _RETRY_S
             if self._on_trouble is not None:
                 self._on_trouble(error)
         finally:
             self._running = False
+            self._giving_way.ended()
 
     def _rest(self, worked_s: float) -> None:
         """Between two pieces of settling; ends early when the storage closes."""
@@ -322,7 +332,7 @@ class FileStorage:
                 if self._rows.get((row.table, row.key)) is row:
                     del self._rows[row.table, row.key]
         if removed:
-            self._not_before = time.monotonic() + TRIM_CHECKPOINT_INTERVAL_S
+            self._no_trims_before = self._threads.now_s() + TRIM_CHECKPOINT_INTERVAL_S
         for segment in free:
             self._recycle(segment)
         for ledger_id in removed:
@@ -349,9 +359,14 @@ class FileStorage:
         if self._on_failed is not None:
             self._on_failed(error)
 
+    def abandon(self) -> None:
+        """Let go of the files and write nothing, as if the process had died; its threads must be at rest."""
+        self._opened.close()
+
     def close(self, state: DurableState | None = None) -> None:
         """See `Storage.close`."""
         self._closing.set()
+        self._giving_way.close()
         failed = self._journal.failure is not None
         final: list[int] = []
         if state is not None and not failed:

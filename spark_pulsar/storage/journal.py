@@ -22,6 +22,7 @@ from .disk import Disk
 from .groups import GROUP_HEADER_BYTES, RECORD, RECORD_HEADER_BYTES, group_header_bytes
 from .run_index import RunIndex
 from .segments import Segment, SegmentFiles, fits
+from .threads import Threads
 
 GROUP_TARGET_BYTES: Final = 8 * 1024 * 1024
 """A group takes no further submit once it is this large."""
@@ -106,6 +107,8 @@ class Journal:
         on_failed: Callable[[StorageFailed], None],
         on_wants_work: Callable[[Segment], None],
         on_stalled: Callable[[OSError | None], None],
+        give_way: Callable[[], object],
+        threads: Threads,
     ) -> None:
         self._disk = disk
         self._files = files
@@ -116,7 +119,8 @@ class Journal:
         self._on_failed = on_failed
         self._on_wants_work = on_wants_work
         self._on_stalled = on_stalled
-        self._ending = threading.Event()
+        self._give_way = give_way
+        self._ending = threads.ending()
         self._write = disk.write_durably if files.synced else disk.write
         self._queue: SimpleQueue[_Item] = SimpleQueue()
         self.submitted_records = 0
@@ -127,8 +131,7 @@ class Journal:
         """Entries submitted since opening."""
         self._written_bytes = 0
         self.failure: StorageFailed | None = None
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
-        self._thread.start()
+        self._thread = threads.start(self._run, "journal")
 
     @property
     def unwritten_bytes(self) -> int:
@@ -207,6 +210,7 @@ class Journal:
             if segment is not None and not self._files.synced:
                 # A segment that has a successor is complete, also when groups are not synced one by one.
                 self._disk.sync(segment.fd)
+            self._give_way()
             segment = self._current = self._begin(number, size)
         at = segment.write_at
         buffers = [group_header_bytes(segment.number, segment.salt, number, records, payload), *payload]

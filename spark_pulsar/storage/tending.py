@@ -3,13 +3,13 @@ kept while much is written and given back afterwards."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from .background import Background
 from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, Segment, SegmentFiles
 from .space import Space
+from .threads import Threads
 
 _SPACE_RETRY_S: Final = 1.0
 
@@ -17,11 +17,12 @@ _SPACE_RETRY_S: Final = 1.0
 class Tending:
     """What it does is asked for by the journal's thread and the shell's. `is_closing` ends it early."""
 
-    def __init__(self, segments: SegmentFiles, space: Space, is_closing: Callable[[], bool]) -> None:
+    def __init__(self, segments: SegmentFiles, space: Space, is_closing: Callable[[], bool], threads: Threads) -> None:
         self._segments = segments
         self._space = space
         self._is_closing = is_closing
-        self.background = Background("segments")
+        self._threads = threads
+        self.background = Background("segments", threads)
 
     def tend(self, segment: Segment) -> None:
         """The journal writes to that segment, and wants work done for it."""
@@ -52,8 +53,6 @@ class Tending:
             self._segments.prepare_spare()
         except OSError as error:
             self._space.short(error)
-            again = threading.Timer(_SPACE_RETRY_S, lambda: self.background.put(self._prepare))
-            again.daemon = True
-            again.start()
+            self._threads.later(_SPACE_RETRY_S, lambda: self.background.put(self._prepare))
         else:
             self._space.enough()

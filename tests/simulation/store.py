@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from queue import Empty
 from random import Random
-from types import SimpleNamespace
 from typing import Any, Protocol
-from unittest import mock
 
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageError, StorageFailed
-from spark_pulsar.storage import background, files, journal
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal import Barrier, Submission
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from spark_pulsar.storage.threads import Threads
 
 from .disk import PageCacheDisk, PowerLost
 
@@ -115,21 +111,18 @@ class MemoryStore:
         """Nothing is held."""
 
 
-class _NoThread:
-    """Stands in for a thread of the storage: its work is done by the store, the rest of it when it is joined."""
+class _HandWorked:
+    """A thread of the storage: its work is done by the store, the rest of it when it is joined."""
 
-    def __init__(self, target: Callable[[], None], **_: Any) -> None:
-        self._target = target
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._run = run
         self.is_dead = False
-
-    def start(self) -> None:
-        """Nothing begins."""
 
     def join(self) -> None:
         """Do what is left."""
         if not self.is_dead:
             self.is_dead = True
-            self._target()
+            self._run()
 
 
 class _Stalled(BaseException):
@@ -137,7 +130,7 @@ class _Stalled(BaseException):
 
 
 class _Ending:
-    """Stands in for the event by which the journal is told to end: whoever waits for it goes on another time."""
+    """What the storage's threads are told to end by: whoever waits for it goes on another time."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -150,27 +143,32 @@ class _Ending:
         """Whether it is the end."""
         return self._is_set
 
-    def wait(self, _timeout_s: float) -> None:
+    def wait(self, timeout: float) -> None:
         """Wait for it: another time."""
         raise _Stalled
 
 
-class _NoTimer:
-    """Stands in for a timer of the storage, which only tries again what is tried again anyway."""
+class HandWorkedThreads(Threads):
+    """Threads that do nothing by themselves, and the world's clock. What is to happen later is tried again anyway."""
 
-    daemon = True
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self.journal: _HandWorked
 
-    def __init__(self, *_: Any) -> None:
-        pass
+    def start(self, run: Callable[[], None], name: str) -> _HandWorked:
+        thread = _HandWorked(run)
+        if name == "journal":
+            self.journal = thread
+        return thread
 
-    def start(self) -> None:
+    def ending(self) -> _Ending:
+        return _Ending()
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Nothing begins."""
 
-    def cancel(self) -> None:
-        """Nothing ends."""
-
-
-_THREADS = SimpleNamespace(**{**vars(threading), "Thread": _NoThread, "Event": _Ending, "Timer": _NoTimer})
+    def now_s(self) -> float:
+        return self._clock_s()
 
 
 class FileStore:
@@ -186,23 +184,24 @@ class FileStore:
         """The group that the journal waits to write."""
         self._after: Barrier | None = None
         """What stands behind it."""
-        self._patches = ExitStack()
-        for module in (journal, background, files):
-            self._patches.enter_context(mock.patch.object(module, "threading", _THREADS))
-        self._patches.enter_context(mock.patch.object(files, "time", SimpleNamespace(monotonic=clock)))
+        self._threads = HandWorkedThreads(clock)
 
     def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
         self._is_open = False
         self._stalled, self._after = [], None
         self.storage, state = FileStorage.open(
-            self.disk.data_dir, on_failed=on_failed, segment_bytes=self._segment_bytes, disk=self.disk
+            self.disk.data_dir,
+            on_failed=on_failed,
+            segment_bytes=self._segment_bytes,
+            disk=self.disk,
+            threads=self._threads,
         )
         self._is_open = True
         return state
 
     def write(self, random: Random) -> None:
         worker = self.storage._journal
-        if worker._thread.is_dead:
+        if self._threads.journal.is_dead:
             return
         group, item = self._stalled, self._after
         if not group:
@@ -215,7 +214,7 @@ class FileStore:
                 self._stalled, self._after = group, item
                 return
             except Exception as error:  # noqa: BLE001 - as the thread does
-                worker._thread.is_dead = True
+                self._threads.journal.is_dead = True
                 worker._fail(error)
                 return
         if item is not None:
@@ -294,7 +293,6 @@ class FileStore:
 
     def dispose(self) -> None:
         self._abandon()
-        self._patches.close()
         self.disk.dispose()
 
     def _end(self) -> None:
@@ -308,4 +306,4 @@ class FileStore:
         self.disk.dies_at = None
         if self._is_open:
             self._is_open = False
-            self.storage._opened.close()
+            self.storage.abandon()
