@@ -179,7 +179,7 @@ class FileStorage:
             self._fail,
             self._tending.tend,
             self._space.stalled,
-            lambda: self._giving_way.wait(len(self._segments.live)),
+            lambda: self._giving_way.must_wait(len(self._segments.live)),
             self._threads,
         )
         self._lost.learn(state)
@@ -277,7 +277,7 @@ class FileStorage:
 
     def _settle_later(self, plan: SettlePlan, group: int) -> None:
         plan.last_group = group
-        self._giving_way.begun()
+        self._giving_way.is_copying = True
         self._background.put(lambda: self._settle(plan))
 
     def _settle(self, plan: SettlePlan) -> None:
@@ -299,7 +299,7 @@ class FileStorage:
                 self._on_trouble(error)
         finally:
             self._running = False
-            self._giving_way.ended()
+            self._giving_way.is_copying = False
 
     def _rest(self, worked_s: float) -> None:
         """Between two pieces of settling; ends early when the storage closes."""
@@ -366,7 +366,6 @@ class FileStorage:
     def close(self, state: DurableState | None = None) -> None:
         """See `Storage.close`."""
         self._closing.set()
-        self._giving_way.close()
         failed = self._journal.failure is not None
         final: list[int] = []
         if state is not None and not failed:

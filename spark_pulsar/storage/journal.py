@@ -2,8 +2,9 @@
 
 `submit` encodes records and queues them; the thread takes all that is queued as one group, writes it with one durable
 write, and calls back. While it writes, the next group gathers. A lone submit waits for nothing but the hand-over and
-the disk. Where a new segment is needed and the disk has no space for one, it waits until there is some. After a failed
-write of a group nothing is written any more: what the file holds then is for recovery to find out.
+the disk. Where a new segment is needed and the disk has no space for one, it waits until there is some; where there are
+too many (`giving_way`), until settling has done its part. After a failed write of a group nothing is written any more:
+what the file holds then is for recovery to find out.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ TAKES_NO_MORE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, e
 
 _FIRST_PAUSE_S: Final = 0.05
 _LAST_PAUSE_S: Final = 1.0
+_GIVE_WAY_S: Final = 0.01
 _LARGE_BYTES: Final = 16 * 1024
 _ENTRIES: Final = (EntriesAppended, EntriesScattered)
 
@@ -107,7 +109,7 @@ class Journal:
         on_failed: Callable[[StorageFailed], None],
         on_wants_work: Callable[[Segment], None],
         on_stalled: Callable[[OSError | None], None],
-        give_way: Callable[[], object],
+        must_wait: Callable[[], bool],
         threads: Threads,
     ) -> None:
         self._disk = disk
@@ -119,7 +121,7 @@ class Journal:
         self._on_failed = on_failed
         self._on_wants_work = on_wants_work
         self._on_stalled = on_stalled
-        self._give_way = give_way
+        self._must_wait = must_wait
         self._ending = threads.ending()
         self._write = disk.write_durably if files.synced else disk.write
         self._queue: SimpleQueue[_Item] = SimpleQueue()
@@ -210,7 +212,8 @@ class Journal:
             if segment is not None and not self._files.synced:
                 # A segment that has a successor is complete, also when groups are not synced one by one.
                 self._disk.sync(segment.fd)
-            self._give_way()
+            while self._must_wait() and not self._ending.is_set():
+                self._ending.wait(_GIVE_WAY_S)
             segment = self._current = self._begin(number, size)
         at = segment.write_at
         buffers = [group_header_bytes(segment.number, segment.salt, number, records, payload), *payload]
