@@ -49,7 +49,13 @@ _NOT_BUILT: Final = frozenset(
 )
 
 
-async def _health(_call: Call) -> Response:
+async def _ready(_call: Call) -> Response:
+    return PlainTextResponse("ok")
+
+
+async def _health(call: Call) -> Response:
+    if call.core.shortage:
+        raise Refused(503, f"The broker takes no messages: {call.core.shortage}")
     return PlainTextResponse("ok")
 
 
@@ -58,15 +64,15 @@ async def _version(_call: Call) -> Response:
 
 
 async def _metrics(call: Call) -> Response:
-    from .metrics import metrics_text  # prometheus-client is loaded by the first scrape
+    from .metrics import Exposition  # prometheus-client is loaded by the first scrape
 
-    return Response(metrics_text(call.gate.core), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Exposition(call.gate.core)
 
 
 _BROKER_ROUTES: Final[Routes] = (
     ("metrics", {"GET": _metrics}),
     ("admin/v2/brokers/health", {"GET": _health}),
-    ("admin/v2/brokers/ready", {"GET": _health}),
+    ("admin/v2/brokers/ready", {"GET": _ready}),
     ("admin/v2/brokers/version", {"GET": _version}),
 )
 ROUTES: Final[Routes] = (

@@ -1,7 +1,7 @@
 """Statistics of topics over REST, member for member as Apache Pulsar's TopicStats (admin-rest.md 1.5.2).
 
-Counters count since the start of the broker, sizes are those of what is stored. Members that are rates are 0: the
-counters, and `/metrics`, tell how fast they grow.
+Counters count since the start of the broker, sizes are those of what is stored, rates and average sizes are those of
+the last interval of `rates`. Members of our own: `readOnlyReason`, of a damaged topic only; `backlogQuotaEvictions`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker import usage
+from spark_pulsar.broker import rates, usage
 from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.compaction_records import Compaction
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.topics import Topic
 
 _NEVER: Final = "1970-01-01T00:00:00Z"
-_RATES_IN: Final = {"msgRateIn": 0.0, "msgThroughputIn": 0.0}
-_RATES_OUT: Final = {"msgRateOut": 0.0, "msgThroughputOut": 0.0}
 _DRAINING: Final = {
     "drainingHashesCount": 0,
     "drainingHashesClearedTotal": 0,
@@ -71,14 +69,17 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
     """One topic or partition. The oldest entry of the backlog is told if `usage.with_oldest` was asked before."""
     subscriptions = {name: subscription_stats(each, wanted) for name, each in topic.subscriptions.items()}
     policies = core.policies_of(topic.name)
-    return {
-        **_RATES_IN,
-        **_RATES_OUT,
+    rate = rates.published(topic)
+    stats = {
+        "msgRateIn": rate.messages,
+        "msgThroughputIn": rate.bytes,
+        "msgRateOut": sum(each["msgRateOut"] for each in subscriptions.values()),
+        "msgThroughputOut": sum(each["msgThroughputOut"] for each in subscriptions.values()),
         "bytesInCounter": topic.bytes_in,
         "msgInCounter": topic.messages_in,
-        "bytesOutCounter": sum(each["bytesOutCounter"] for each in subscriptions.values()),
-        "msgOutCounter": sum(each["msgOutCounter"] for each in subscriptions.values()),
-        "averageMsgSize": topic.bytes_in / topic.messages_in if topic.messages_in else 0.0,
+        "bytesOutCounter": topic.bytes_out_before + sum(each["bytesOutCounter"] for each in subscriptions.values()),
+        "msgOutCounter": topic.messages_out_before + sum(each["msgOutCounter"] for each in subscriptions.values()),
+        "averageMsgSize": rate.average_message_bytes,
         "msgChunkPublished": False,
         "storageSize": usage.storage_bytes(topic),
         "backlogSize": usage.backlog_bytes(topic),
@@ -87,6 +88,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         **_oldest(core, topic, wanted),
         **_NOT_HERE,
         "topicCreationTimeStamp": topic.state.created_ms,
+        "lastPublishTimestamp": topic.last_published_ms,
         "publishers": [publisher_stats(each) for each in topic.producers.values()] if wanted.publishers else [],
         "waitingPublishers": 0,
         "subscriptions": subscriptions,
@@ -96,7 +98,10 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
             each["nonContiguousDeletedMessagesRanges"] for each in subscriptions.values()
         ),
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
+    damage = topic.state.damage
+    return stats if damage is None else {**stats, "readOnlyReason": str(damage)}
 
 
 def _compaction(core: Core, topic: Topic) -> dict[str, int]:
@@ -124,29 +129,31 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
     """One subscription; `msgBacklog` counts entries."""
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
+    rate, consumed = rates.delivered(subscription), [rates.consumed(each) for each in consumers]
     stats = {
-        **_RATES_OUT,
+        "msgRateOut": rate.messages,
+        "msgThroughputOut": rate.bytes,
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,
-        "msgRateRedeliver": 0.0,
-        "messageAckRate": 0.0,
+        "msgRateRedeliver": sum(each.redelivered for each in consumed),
+        "messageAckRate": sum(each.acked for each in consumed),
         "chunkedMessageRate": 0.0,
         "msgBacklog": backlog,
         "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
         "earliestMsgPublishTimeInBacklog": 0,
         "msgBacklogNoDelayed": backlog,
-        "blockedSubscriptionOnUnackedMsgs": False,
+        "blockedSubscriptionOnUnackedMsgs": subscription.dispatcher.is_blocked,
         "msgDelayed": 0,
-        "msgInReplay": 0,
+        "msgInReplay": subscription.dispatcher.replay_count,
         "unackedMessages": sum(each.unacked for each in consumers),
         "type": subscription.type_name,
-        "msgRateExpired": 0.0,
+        "msgRateExpired": rate.expired,
         "totalMsgExpired": subscription.entries_expired,
         "lastExpireTimestamp": subscription.last_expired_ms,
-        "lastConsumedFlowTimestamp": 0,
-        "lastConsumedTimestamp": max((each.last_sent_ms for each in consumers), default=0),
-        "lastAckedTimestamp": max((each.last_acked_ms for each in consumers), default=0),
-        "lastMarkDeleteAdvancedTimestamp": 0,
+        "lastConsumedFlowTimestamp": max(subscription.last_flow_ms, *(each.last_flow_ms for each in consumers), 0),
+        "lastConsumedTimestamp": max(subscription.last_sent_ms, *(each.last_sent_ms for each in consumers), 0),
+        "lastAckedTimestamp": max(subscription.last_acked_ms, *(each.last_acked_ms for each in consumers), 0),
+        "lastMarkDeleteAdvancedTimestamp": subscription.last_moved_ms,
         "consumers": [consumer_stats(each) for each in consumers] if wanted.consumers else [],
         "isDurable": subscription.is_durable,
         "isReplicated": False,
@@ -169,12 +176,14 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
 
 def consumer_stats(consumer: Consumer) -> dict[str, Any]:
     """One consumer."""
+    rate = rates.consumed(consumer)
     return {
-        **_RATES_OUT,
+        "msgRateOut": rate.messages,
+        "msgThroughputOut": rate.bytes,
         "bytesOutCounter": consumer.bytes_out,
         "msgOutCounter": consumer.messages_out,
-        "msgRateRedeliver": 0.0,
-        "messageAckRate": 0.0,
+        "msgRateRedeliver": rate.redelivered,
+        "messageAckRate": rate.acked,
         "chunkedMessageRate": 0.0,
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
@@ -187,6 +196,7 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
         "clientVersion": consumer.session.client_version,
         "lastAckedTimestamp": consumer.last_acked_ms,
         "lastConsumedTimestamp": consumer.last_sent_ms,
+        "lastConsumedFlowTimestamp": consumer.last_flow_ms,
         "metadata": dict(consumer.properties),
         "lastAckedTime": timestamp(consumer.last_acked_ms) if consumer.last_acked_ms else _NEVER,
         "lastConsumedTime": timestamp(consumer.last_sent_ms) if consumer.last_sent_ms else _NEVER,
@@ -195,10 +205,12 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
 
 def publisher_stats(producer: Producer) -> dict[str, Any]:
     """One producer."""
+    rate = rates.published(producer)
     return {
         "accessMode": "Shared",
-        **_RATES_IN,
-        "averageMsgSize": producer.bytes_in / producer.messages_in if producer.messages_in else 0.0,
+        "msgRateIn": rate.messages,
+        "msgThroughputIn": rate.bytes,
+        "averageMsgSize": rate.average_message_bytes,
         "chunkedMessageRate": 0.0,
         "producerId": producer.producer_id,
         "supportsPartialProducer": False,
@@ -226,6 +238,12 @@ _SUMMED: Final = (
     "nonContiguousDeletedMessagesRanges",
 )
 _SUBSCRIPTION_SUMMED: Final = (
+    "msgRateOut",
+    "msgThroughputOut",
+    "msgRateRedeliver",
+    "messageAckRate",
+    "msgRateExpired",
+    "msgInReplay",
     "bytesOutCounter",
     "msgOutCounter",
     "msgBacklog",
@@ -235,7 +253,13 @@ _SUBSCRIPTION_SUMMED: Final = (
     "totalMsgExpired",
     "nonContiguousDeletedMessagesRanges",
 )
-_SUBSCRIPTION_LATEST: Final = ("lastExpireTimestamp", "lastConsumedTimestamp", "lastAckedTimestamp")
+_SUBSCRIPTION_LATEST: Final = (
+    "lastExpireTimestamp",
+    "lastConsumedFlowTimestamp",
+    "lastConsumedTimestamp",
+    "lastAckedTimestamp",
+    "lastMarkDeleteAdvancedTimestamp",
+)
 
 
 def partitioned_stats(
@@ -249,13 +273,14 @@ def partitioned_stats(
     limits = stats[0] if stats else {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
     return {
         **total,
-        "averageMsgSize": total["bytesInCounter"] / total["msgInCounter"] if total["msgInCounter"] else 0.0,
+        "averageMsgSize": total["msgThroughputIn"] / total["msgRateIn"] if total["msgRateIn"] else 0.0,
         "msgChunkPublished": False,
         "backlogQuotaLimitSize": limits["backlogQuotaLimitSize"],
         "backlogQuotaLimitTime": limits["backlogQuotaLimitTime"],
         "oldestBacklogMessageAgeSeconds": max(ages, default=-1),
         **_NOT_HERE,
         "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
+        "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
         "publishers": [publisher for one in stats for publisher in one["publishers"]],
         "waitingPublishers": 0,
         "subscriptions": _sum_subscriptions(stats),

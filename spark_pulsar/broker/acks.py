@@ -98,6 +98,7 @@ def _ack_each(
     """Individual acks, whoever holds the entries (ACK-1)."""
     subscription = consumer.subscription
     cursor, ledger = subscription.cursor, subscription.topic.ledger
+    moved_from, held = cursor.mark_delete, consumer.unacked
     whole = _existing(ledger, ranges)
     sets = _usable_sets(core, ledger, partial)
     if not whole and not sets:
@@ -109,7 +110,7 @@ def _ack_each(
         for batch_set in sets:
             cursor.acknowledge_batch(*batch_set)
     consumer.last_acked_ms = core.now_ms
-    consumer.messages_acked += sum(end - first for _, first, end in whole)
+    entries = sum(end - first for _, first, end in whole)
     for ledger_id, entry_id, _ in sets:
         left = cursor.batch_set(ledger_id, entry_id)
         if left is None:
@@ -117,6 +118,9 @@ def _ack_each(
         else:
             subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
     subscription.dispatcher.acked(consumer, whole)
+    consumer.messages_acked += (held - consumer.unacked) or entries
+    if cursor.mark_delete != moved_from:
+        subscription.last_moved_ms = core.now_ms
     if cursor.is_durable:
         retention.consumed(core, subscription.topic, cursor.mark_delete)
 
@@ -136,6 +140,7 @@ def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int |
         position = ledger.previous_position(position)
     if cursor.is_durable:
         if position > cursor.mark_delete:
+            subscription.last_moved_ms = core.now_ms
             _record(core, CursorMarkDeleted(cursor.cursor_id, *position), wants_receipt=wants_receipt)
         if sets:
             _record(core, CursorAcked(cursor.cursor_id, (), sets), wants_receipt=wants_receipt)
@@ -145,6 +150,7 @@ def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int |
         for batch_set in sets:
             cursor.acknowledge_batch(*batch_set)
     consumer.last_acked_ms = core.now_ms
+    consumer.messages_acked += 1
 
 
 def _record(core: Core, record: Record, *, wants_receipt: bool) -> None:

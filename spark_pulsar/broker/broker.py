@@ -41,6 +41,7 @@ from . import (
 from .core import Core
 from .idle_subscriptions import IdleSubscriptions
 from .inactive_topics import InactiveTopics
+from .rates import Rates
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class Broker:
         deduplication.begin(self.core)
         compaction.begin(self.core)
         self.core.upkeep.start()
+        Rates(self.core).start()
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),

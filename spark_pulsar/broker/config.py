@@ -104,6 +104,9 @@ class BrokerConfig:
     max_turn_bytes: int = 16 * 1024 * 1024
     """What all subscriptions together may send in one turn."""
 
+    stats_interval_ms: int = 60_000
+    """statsUpdateFrequencyInSecs: the interval that rates are over."""
+
     max_pending_publishes_per_session: int = 1_000
     """maxPendingPublishRequestsPerConnection, in entries (PR-15)."""
     max_pending_publish_bytes: int = 64 * 1024 * 1024

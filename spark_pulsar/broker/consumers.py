@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.ranges import RangeSet
 
+from .rates import Meter
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,10 +33,12 @@ class Consumer:
         "consumer_id",
         "epoch",
         "last_acked_ms",
+        "last_flow_ms",
         "last_sent_ms",
         "messages_acked",
         "messages_out",
         "messages_redelivered",
+        "meter",
         "name",
         "pending",
         "permits",
@@ -92,6 +96,8 @@ class Consumer:
         self.messages_acked = 0
         self.last_sent_ms = 0
         self.last_acked_ms = 0
+        self.last_flow_ms = 0
+        self.meter = Meter(connected_ms)
 
     @property
     def can_receive(self) -> bool:

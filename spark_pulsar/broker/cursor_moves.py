@@ -36,6 +36,7 @@ def mark_deleted(core: Core, subscription: Subscription, position: Position, *, 
         (core.append_lazily if lazily else core.append)(record)
     else:
         cursor.advance_mark_delete(position)
+    subscription.last_moved_ms = core.now_ms
     subscription.dispatcher.passed()
     core.wake(subscription)
     consumed = backlog - cursor.backlog()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.wire import commands
 
+from .rates import Meter
+
 if TYPE_CHECKING:
     from .core import Core
     from .sessions import Session
@@ -21,6 +23,7 @@ class Producer:
         "entries_pending",
         "epoch",
         "messages_in",
+        "meter",
         "name",
         "producer_id",
         "properties",
@@ -29,7 +32,14 @@ class Producer:
     )
 
     def __init__(
-        self, session: Session, topic: Topic, producer_id: int, name: str, epoch: int, properties: dict[str, str]
+        self,
+        session: Session,
+        topic: Topic,
+        producer_id: int,
+        name: str,
+        epoch: int,
+        properties: dict[str, str],
+        connected_ms: int,
     ) -> None:
         self.session = session
         self.topic = topic
@@ -37,7 +47,8 @@ class Producer:
         self.name = name
         self.epoch = epoch
         self.properties = properties
-        self.connected_ms = 0
+        self.connected_ms = connected_ms
+        self.meter = Meter(connected_ms)
         self.entries_pending = 0
         self.messages_in = 0
         self.bytes_in = 0

@@ -91,8 +91,7 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     if initial:
         topics.create_initial_subscription(core, topic, initial)
     properties = {pair.key: pair.value for pair in command.metadata}
-    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties)
-    producer.connected_ms = core.now_ms
+    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms)
     producer.join()
     deduplication.on_joined(core, producer)
     _tell_when_ready(core, session, command.request_id, producer)
@@ -277,6 +276,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     producer.bytes_in += size_bytes
     topic.messages_in += messages
     topic.bytes_in += size_bytes
+    topic.last_published_ms = core.now_ms
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
     note_pending(core, session, entries, size_bytes)
     if topic.bytes_in >= topic.look_at_bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.model.ids import unsigned
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats
 
-from . import sessions
+from . import rates, sessions
 
 if TYPE_CHECKING:
     from .core import Core
@@ -28,8 +28,10 @@ def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStat
     answer = BaseCommand(type=BaseCommand.CONSUMER_STATS_RESPONSE)
     content = answer.consumerStatsResponse
     content.request_id = command.request_id
-    content.msgRateOut = content.msgThroughputOut = content.msgRateRedeliver = 0.0
-    content.msgRateExpired = content.messageAckRate = 0.0
+    rate = rates.consumed(consumer)
+    content.msgRateOut, content.msgThroughputOut = rate.messages, rate.bytes
+    content.msgRateRedeliver, content.messageAckRate = rate.redelivered, rate.acked
+    content.msgRateExpired = rates.delivered(subscription).expired
     content.consumerName = consumer.name
     content.availablePermits = unsigned(consumer.permits)
     content.unackedMessages = consumer.unacked

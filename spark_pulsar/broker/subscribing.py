@@ -183,6 +183,7 @@ def on_flow(core: Core, session: Session, command: CommandFlow) -> None:
     if consumer is not None:
         consumer.permits += command.messagePermits
         consumer.permits_granted += command.messagePermits
+        consumer.last_flow_ms = core.now_ms
         core.wake(consumer.subscription)
 
 

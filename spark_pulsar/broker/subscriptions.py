@@ -14,6 +14,7 @@ from . import retention
 from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.shared import SharedDispatcher
+from .rates import Meter
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.cursor import Cursor
@@ -42,8 +43,13 @@ class Subscription:
         "entries_expired",
         "fenced",
         "kept_for_seek",
+        "last_acked_ms",
         "last_expired_ms",
+        "last_flow_ms",
+        "last_moved_ms",
+        "last_sent_ms",
         "messages_out",
+        "meter",
         "name",
         "reads_compacted",
         "topic",
@@ -70,6 +76,11 @@ class Subscription:
         self.entries_expired = 0
         self.last_expired_ms = 0
         """When entries expired last; 0 = never."""
+        self.last_sent_ms = self.last_acked_ms = self.last_flow_ms = 0
+        """When consumers that have left last got something, acked, gave permits; 0 = never."""
+        self.last_moved_ms = 0
+        """When mark-delete last moved forward; 0 = never."""
+        self.meter = Meter(core.now_ms)
         self.reads_compacted = False
         """Whether its last consumer wanted the compacted view (CMP-C4)."""
         self.kept_for_seek = False
@@ -114,6 +125,9 @@ class Subscription:
         self.consumers.remove(consumer)
         if consumer.session.consumers.get(consumer.consumer_id) is consumer:
             del consumer.session.consumers[consumer.consumer_id]
+        self.last_sent_ms = max(self.last_sent_ms, consumer.last_sent_ms)
+        self.last_acked_ms = max(self.last_acked_ms, consumer.last_acked_ms)
+        self.last_flow_ms = max(self.last_flow_ms, consumer.last_flow_ms)
         self.dispatcher.detach(consumer)
         if self.consumers:
             self.core.wake(self)
@@ -125,8 +139,11 @@ class Subscription:
 
     def drop(self) -> None:
         """Forget the subscription."""
-        if self.topic.subscriptions.get(self.name) is self:
-            del self.topic.subscriptions[self.name]
+        topic = self.topic
+        if topic.subscriptions.get(self.name) is self:
+            del topic.subscriptions[self.name]
+            topic.messages_out_before += self.messages_out
+            topic.bytes_out_before += self.bytes_out
 
     def keep_for_seek(self) -> None:
         """Survive without consumers for a while, so that the client finds the position it sought."""

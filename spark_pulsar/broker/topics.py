@@ -16,6 +16,7 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
 from . import compaction, deduplication, policies, producers, retention
+from .rates import Meter
 from .retention import NOTHING_HELD
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
@@ -42,14 +43,20 @@ class Topic:
 
     __slots__ = (
         "bytes_in",
+        "bytes_out_before",
         "confirmed",
         "deduplicates",
+        "evictions_by_age",
+        "evictions_by_size",
         "expiry",
         "full_name",
         "held_ledger",
+        "last_published_ms",
         "ledger",
         "look_at_bytes",
         "messages_in",
+        "messages_out_before",
+        "meter",
         "name",
         "oldest",
         "partition",
@@ -82,6 +89,13 @@ class Topic:
         """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0
         self.bytes_in = 0
+        self.last_published_ms = 0
+        """When something was published since the start; 0 = never."""
+        self.messages_out_before = self.bytes_out_before = 0
+        """What went to subscriptions that are gone."""
+        self.meter = Meter(core.now_ms)
+        self.evictions_by_size = self.evictions_by_age = 0
+        """How often backlogs lost entries because they reached a quota (BQ-6, BQ-7)."""
         self.look_at_bytes = NEVER_BYTES
         """Upkeep looks at what is appended when `bytes_in` has reached this."""
         self.expiry: Expiry | None = None

@@ -356,6 +356,9 @@ KEYS: Final[Mapping[str, Key]] = {
         _times(1000, _whole),
         help="Ledgers go when their retention is over, and all topics are looked at so often; 0: never by themselves.",
     ),
+    "statsUpdateFrequencyInSecs": Key(
+        "stats_interval_ms", _times(1000), help="Interval that rates in statistics and metrics are over."
+    ),
     "ttlDurationDefaultInSeconds": Key(
         "default_message_ttl_s",
         _natural,

@@ -90,6 +90,16 @@ class Dispatcher(ABC):
     def limits_changed(self) -> None:
         """The topic's policies are others: what consumers may hold may be more, or less, than before (SH-6)."""
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether nothing is sent because too much is unacked (SH-7)."""
+        return False
+
+    @property
+    def replay_count(self) -> int:
+        """Entries that wait to be sent again."""
+        return 0
+
     @abstractmethod
     def check(self) -> None:
         """Assert what must hold between turns; see `invariants`."""

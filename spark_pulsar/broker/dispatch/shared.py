@@ -216,6 +216,14 @@ class SharedDispatcher(Dispatcher):
         self._is_blocked = False
         self.core.wake(self.subscription)
 
+    @property
+    def is_blocked(self) -> bool:
+        return self._is_blocked
+
+    @property
+    def replay_count(self) -> int:
+        return self.replay.count()
+
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         for holder in self.subscription.consumers:
             holder.keep_of_batch(ledger_id, entry_id, messages_left)
@@ -231,9 +239,11 @@ class SharedDispatcher(Dispatcher):
                 held += [(ledger_id, low, high) for low, high in consumer.pending.pieces_in(ledger_id, first, end)]
         if not held:
             return
+        unacked = consumer.unacked
         for ledger_id, first, end in held:
-            consumer.messages_redelivered += consumer.let_go(ledger_id, first, end)
+            consumer.let_go(ledger_id, first, end)
             self.replay.add(ledger_id, first, end)
+        consumer.messages_redelivered += unacked - consumer.unacked
         cursor = self.subscription.cursor
         if cursor.is_durable:
             self.core.append_lazily(CursorRedelivered(cursor.cursor_id, held))

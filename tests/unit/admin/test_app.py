@@ -195,8 +195,8 @@ def test_health_metrics_and_paths_that_are_not_there() -> None:
     client.publish(1, entry("a"))
     assert call(world, "GET", "/admin/v2/brokers/health")[::2] == (200, "ok")
     text = call(world, "GET", "/metrics")[2]
-    labels = f'cluster="standalone",namespace="public/default",subscription="s",topic="{TOPIC}"'
-    assert f"pulsar_subscription_back_log{{{labels}}} 1.0" in text
+    labels = f'cluster="standalone",namespace="public/default",topic="{TOPIC}",subscription="s"'
+    assert f"pulsar_subscription_back_log{{{labels}}} 1\n" in text
     assert "process_resident_memory_bytes" in text
     assert call(world, "GET", "/nowhere")[0] == 404
     status, headers, answer = call(world, "POST", "/admin/v2/brokers/health")

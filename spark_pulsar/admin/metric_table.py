@@ -1,0 +1,274 @@
+"""The metrics of this broker: name, meaning, value (admin-rest.md 7). Names are Apache Pulsar's; those that begin with
+`spark_pulsar_` are ours. `metrics` writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_pulsar.broker import rates, usage
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.topics import Topic
+
+
+class Scrape:
+    """One scrape: the core, and its topics at the beginning of it."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.topics = list(core.topics.values())
+
+    def per_subscription(self, value: Callable[[Subscription], float]) -> float:
+        """The sum over all subscriptions."""
+        return sum(value(each) for topic in self.topics for each in topic.subscriptions.values())
+
+    def per_topic(self, value: Callable[[Topic], float]) -> float:
+        """The sum over all topics in use."""
+        return sum(value(topic) for topic in self.topics)
+
+
+class BrokerMetric(NamedTuple):
+    """One number of the broker; its name ends in `_total` when it only grows."""
+
+    name: str
+    help: str
+    value: Callable[[Scrape], float]
+    labels: str = ""
+
+
+class TopicMetric(NamedTuple):
+    """One number of each topic."""
+
+    name: str
+    help: str
+    value: Callable[[Core, Topic], float]
+    labels: str = ""
+    """Further labels as they are written down, with a comma before."""
+
+
+class SubscriptionMetric(NamedTuple):
+    """One number of each subscription."""
+
+    name: str
+    help: str
+    value: Callable[[Subscription], float]
+
+
+def _rate_out(topic: Topic) -> float:
+    return sum(rates.delivered(each).messages for each in topic.subscriptions.values())
+
+
+def _throughput_out(topic: Topic) -> float:
+    return sum(rates.delivered(each).bytes for each in topic.subscriptions.values())
+
+
+def _backlog(topic: Topic) -> int:
+    return sum(max(0, each.backlog) for each in topic.subscriptions.values() if each.is_durable)
+
+
+def _read_only(scrape: Scrape) -> int:
+    return sum(1 for state in scrape.core.state.topics.values() if state.damages and state.damage is not None)
+
+
+BROKER: Final = (
+    BrokerMetric("pulsar_broker_topics_count", "Topics.", lambda scrape: len(scrape.core.state.topics)),
+    BrokerMetric(
+        "pulsar_broker_subscriptions_count",
+        "Subscriptions of topics in use.",
+        lambda scrape: scrape.per_topic(lambda topic: len(topic.subscriptions)),
+    ),
+    BrokerMetric(
+        "pulsar_broker_producers_count",
+        "Connected producers.",
+        lambda scrape: scrape.per_topic(lambda topic: len(topic.producers)),
+    ),
+    BrokerMetric(
+        "pulsar_broker_consumers_count",
+        "Connected consumers.",
+        lambda scrape: scrape.per_topic(lambda topic: topic.consumer_count),
+    ),
+    BrokerMetric(
+        "pulsar_broker_rate_in",
+        "Messages that come, per second.",
+        lambda scrape: scrape.per_topic(lambda topic: rates.published(topic).messages),
+    ),
+    BrokerMetric(
+        "pulsar_broker_throughput_in",
+        "Bytes that come, per second.",
+        lambda scrape: scrape.per_topic(lambda topic: rates.published(topic).bytes),
+    ),
+    BrokerMetric("pulsar_broker_rate_out", "Messages that go, per second.", lambda scrape: scrape.per_topic(_rate_out)),
+    BrokerMetric(
+        "pulsar_broker_throughput_out", "Bytes that go, per second.", lambda scrape: scrape.per_topic(_throughput_out)
+    ),
+    BrokerMetric("pulsar_broker_storage_size", "Bytes stored.", lambda scrape: scrape.per_topic(usage.storage_bytes)),
+    BrokerMetric(
+        "pulsar_broker_msg_backlog",
+        "Entries not acknowledged, over all subscriptions.",
+        lambda scrape: scrape.per_topic(_backlog),
+    ),
+    BrokerMetric(
+        "pulsar_broker_storage_backlog_quota_exceeded_evictions_total",
+        "Times that backlogs lost entries because of a quota.",
+        lambda scrape: scrape.per_topic(lambda topic: topic.evictions_by_size),
+        ',quota_type="size"',
+    ),
+    BrokerMetric(
+        "pulsar_broker_storage_backlog_quota_exceeded_evictions_total",
+        "Times that backlogs lost entries because of a quota.",
+        lambda scrape: scrape.per_topic(lambda topic: topic.evictions_by_age),
+        ',quota_type="time"',
+    ),
+    BrokerMetric("pulsar_active_connections", "Connections.", lambda scrape: len(scrape.core.sessions)),
+    BrokerMetric(
+        "pulsar_broker_pending_publish_bytes",
+        "Entries that wait for the disk.",
+        lambda scrape: scrape.core.pending_publish_bytes,
+    ),
+    BrokerMetric(
+        "spark_pulsar_storage_short",
+        "1 while the disk takes no more messages.",
+        lambda scrape: int(bool(scrape.core.shortage)),
+    ),
+    BrokerMetric("spark_pulsar_read_only_topics", "Topics that take no messages because of damage.", _read_only),
+)
+
+TOPIC: Final = (
+    TopicMetric("pulsar_subscriptions_count", "Subscriptions.", lambda _, topic: len(topic.subscriptions)),
+    TopicMetric("pulsar_producers_count", "Producers.", lambda _, topic: len(topic.producers)),
+    TopicMetric("pulsar_consumers_count", "Consumers.", lambda _, topic: topic.consumer_count),
+    TopicMetric("pulsar_rate_in", "Messages that come, per second.", lambda _, topic: rates.published(topic).messages),
+    TopicMetric("pulsar_throughput_in", "Bytes that come, per second.", lambda _, topic: rates.published(topic).bytes),
+    TopicMetric("pulsar_rate_out", "Messages that go, per second.", lambda _, topic: _rate_out(topic)),
+    TopicMetric("pulsar_throughput_out", "Bytes that go, per second.", lambda _, topic: _throughput_out(topic)),
+    TopicMetric(
+        "pulsar_average_msg_size",
+        "Bytes of a message.",
+        lambda _, topic: rates.published(topic).average_message_bytes,
+    ),
+    TopicMetric("pulsar_in_messages_total", "Messages since the start.", lambda _, topic: topic.messages_in),
+    TopicMetric("pulsar_in_bytes_total", "Bytes of entries since the start.", lambda _, topic: topic.bytes_in),
+    TopicMetric("pulsar_msg_backlog", "Entries not acknowledged, all subscriptions.", lambda _, topic: _backlog(topic)),
+    TopicMetric("pulsar_storage_size", "Bytes stored.", lambda _, topic: usage.storage_bytes(topic)),
+    TopicMetric("pulsar_storage_logical_size", "Bytes stored, one copy.", lambda _, topic: usage.storage_bytes(topic)),
+    TopicMetric(
+        "pulsar_storage_backlog_size",
+        "Bytes that the slowest subscription has not acknowledged.",
+        lambda _, topic: usage.backlog_bytes(topic),
+    ),
+    TopicMetric(
+        "pulsar_storage_backlog_age_seconds",
+        "Age of the oldest message that the slowest subscription has not acknowledged; -1: none, or not looked at.",
+        usage.oldest_backlog_age_s,
+    ),
+    TopicMetric(
+        "pulsar_storage_backlog_quota_limit",
+        "Bytes at which the backlog quota takes effect; -1: never.",
+        lambda core, topic: core.policies_of(topic.name).size_quota.limit_bytes,
+    ),
+    TopicMetric(
+        "pulsar_storage_backlog_quota_limit_time",
+        "Seconds at which the backlog quota takes effect; -1: never.",
+        lambda core, topic: core.policies_of(topic.name).age_quota.limit_time_s,
+    ),
+    TopicMetric(
+        "pulsar_storage_backlog_quota_exceeded_evictions_total",
+        "Times that backlogs lost entries because of a quota.",
+        lambda _, topic: topic.evictions_by_size,
+        ',quota_type="size"',
+    ),
+    TopicMetric(
+        "pulsar_storage_backlog_quota_exceeded_evictions_total",
+        "Times that backlogs lost entries because of a quota.",
+        lambda _, topic: topic.evictions_by_age,
+        ',quota_type="time"',
+    ),
+    TopicMetric(
+        "spark_pulsar_topic_read_only",
+        "1 when the topic takes no messages because of damage.",
+        lambda _, topic: int(topic.state.damage is not None),
+    ),
+)
+
+
+def _last(of_subscription: str) -> Callable[[Subscription], float]:
+    def last(subscription: Subscription) -> float:
+        times = [getattr(each, of_subscription) for each in subscription.consumers]
+        return float(max(getattr(subscription, of_subscription), *times, 0))
+
+    return last
+
+
+SUBSCRIPTION: Final = (
+    SubscriptionMetric("pulsar_subscription_back_log", "Entries not acknowledged.", lambda each: max(0, each.backlog)),
+    SubscriptionMetric(
+        "pulsar_subscription_unacked_messages",
+        "Delivered, not acknowledged.",
+        lambda each: sum(consumer.unacked for consumer in each.consumers),
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_blocked_on_unacked_messages",
+        "1 while nothing is sent because too much is not acknowledged.",
+        lambda each: int(each.dispatcher.is_blocked),
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_in_replay", "Entries to be sent again.", lambda each: each.dispatcher.replay_count
+    ),
+    SubscriptionMetric("pulsar_subscription_consumers_count", "Consumers.", lambda each: len(each.consumers)),
+    SubscriptionMetric(
+        "pulsar_subscription_msg_rate_out",
+        "Messages that go, per second.",
+        lambda each: rates.delivered(each).messages,
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_msg_throughput_out", "Bytes that go, per second.", lambda each: rates.delivered(each).bytes
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_msg_rate_redeliver",
+        "Messages that consumers want again, per second.",
+        lambda each: sum(rates.consumed(consumer).redelivered for consumer in each.consumers),
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_msg_ack_rate",
+        "Acknowledged per second; a cumulative acknowledgement counts as one.",
+        lambda each: sum(rates.consumed(consumer).acked for consumer in each.consumers),
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_msg_rate_expired",
+        "Entries that expire, per second.",
+        lambda each: rates.delivered(each).expired,
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_total_msg_expired", "Expired since the start.", lambda each: each.entries_expired
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_last_expire_timestamp",
+        "When entries expired last, in milliseconds.",
+        lambda each: each.last_expired_ms,
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_last_acked_timestamp",
+        "When a consumer acknowledged last, in milliseconds.",
+        _last("last_acked_ms"),
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_last_consumed_timestamp",
+        "When something was sent to a consumer last, in milliseconds.",
+        _last("last_sent_ms"),
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_last_consumed_flow_timestamp",
+        "When a consumer asked for messages last, in milliseconds.",
+        _last("last_flow_ms"),
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_last_mark_delete_advanced_timestamp",
+        "When the first unacknowledged entry became another one last, in milliseconds.",
+        lambda each: each.last_moved_ms,
+    ),
+    SubscriptionMetric("pulsar_out_messages_total", "Messages since the start.", lambda each: each.messages_out),
+    SubscriptionMetric("pulsar_out_bytes_total", "Bytes of entries since the start.", lambda each: each.bytes_out),
+)
