@@ -52,7 +52,9 @@ LIMITS: dict[str, object] = {
 # Pulsar's keys, for both brokers: ledgers are small, and everything that runs now and then runs as often as it may.
 ROLLING: dict[str, object] = {
     "managedLedgerMaxEntriesPerLedger": 10,
+    "managedLedgerMaxSizePerLedgerMbytes": 1,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    "brokerDeduplicationEntriesInterval": 10,
     "retentionCheckIntervalInSeconds": 1,
     "messageExpiryCheckIntervalInMinutes": 1,
     "backlogQuotaCheckIntervalInSeconds": 1,
@@ -60,6 +62,24 @@ ROLLING: dict[str, object] = {
     "managedLedgerDefaultMarkDeleteRateLimit": 1000,
     "managedLedgerCursorPositionFlushSeconds": 1,
     "brokerServiceCompactionMonitorIntervalInSeconds": 1,
+}
+# Pulsar's keys, for both brokers: what holds where neither a namespace nor a topic says anything.
+CONFIGURED: dict[str, object] = {
+    "managedLedgerMaxEntriesPerLedger": 10,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    "managedLedgerInactiveLedgerRolloverTimeSeconds": 2,
+    "retentionCheckIntervalInSeconds": 1,
+    "defaultRetentionTimeInMinutes": 0,
+    "defaultRetentionSizeInMB": 100,
+    "ttlDurationDefaultInSeconds": 600,
+    "messageExpiryCheckIntervalInMinutes": 1,
+    "backlogQuotaDefaultLimitBytes": 100_000,
+    "backlogQuotaDefaultRetentionPolicy": "producer_exception",
+    "backlogQuotaCheckIntervalInSeconds": 1,
+    "brokerDeduplicationEnabled": True,
+    "brokerDeduplicationProducerInactivityTimeoutMinutes": 1,
+    "subscriptionExpirationTimeMinutes": 1,
+    "subscriptionExpiryCheckIntervalInMinutes": 1,
 }
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
@@ -159,9 +179,17 @@ def rolling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -
         rolling.close_since(0)
 
 
+@pytest.fixture(scope="module")
+def configured_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose configuration sets retention, expiry, quotas and de-duplication: see `CONFIGURED`."""
+    with started(broker_kind, tmp_path_factory.mktemp("configured-broker"), CONFIGURED) as configured:
+        yield configured
+        configured.close_since(0)
+
+
 @pytest.fixture(autouse=True)
 def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
-    known = ("broker", "own_broker", "limited_broker", "rolling_broker")
+    known = ("broker", "own_broker", "limited_broker", "rolling_broker", "configured_broker")
     names = [name for name in known if name in request.fixturenames]
     brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
     marks = [each.opened() for each in brokers]

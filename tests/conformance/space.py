@@ -53,9 +53,15 @@ class Space:
     def backlog(self, name: str = "s") -> int:
         return int(self.stats()["subscriptions"][name]["msgBacklog"])
 
-    def stored(self) -> int:
+    def partitioned(self, count: int) -> list[str]:
+        """The partitions of a topic that is made with so many."""
+        topic = f"{self.topic}-parted"
+        assert self.broker.rest("PUT", f"{topic_path(topic)}/partitions", count)[0] == 204
+        return [f"{topic}-partition-{index}" for index in range(count)]
+
+    def stored(self, topic: str | None = None) -> int:
         """Entries of all ledgers."""
-        status, answer = self.broker.rest("GET", f"{topic_path(self.topic)}/internalStats")
+        status, answer = self.broker.rest("GET", f"{topic_path(topic or self.topic)}/internalStats")
         assert status == 200, answer
         return int(answer["numberOfEntries"])
 
@@ -76,10 +82,10 @@ class Space:
         return self.try_producer().type == "PRODUCER_SUCCESS"
 
 
-def publish_at(raw: RawConnection, producer_id: int, topic: str, *times_ms: int) -> None:
+def publish_at(raw: RawConnection, producer_id: int, topic: str, *times_ms: int, **metadata: Any) -> None:
     """One message after the other, each published at that time by its producer's clock."""
     raw.request("LOOKUP", topic=topic)
     assert raw.request("PRODUCER", topic=topic, producer_id=producer_id).type == "PRODUCER_SUCCESS"
     for sequence_id, time_ms in enumerate(times_ms):
-        raw.send_message(producer_id, sequence_id, b"m", metadata={"publish_time": time_ms})
+        raw.send_message(producer_id, sequence_id, b"m", metadata={"publish_time": time_ms} | metadata)
         raw.expect("SEND_RECEIPT")

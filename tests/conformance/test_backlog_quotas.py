@@ -7,7 +7,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from tests.brokers import Broker
+from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive_texts, send_all
 from tests.conformance.space import KIB, Space
 from tests.eventually import eventually
@@ -108,3 +108,30 @@ def test_usage_is_told_in_statistics(space: Space) -> None:
     assert stats["backlogQuotaLimitSize"] == 50 * KIB
     assert 5 * KIB < stats["storageSize"] < 6 * KIB
     assert stats["backlogSize"] == stats["storageSize"]
+
+
+@pytest.mark.parametrize(("policy", "code"), CODES)
+def test_without_its_slowest_subscription_the_door_is_open(space: Space, policy: str, code: str) -> None:
+    # covers BQ-8, BQ-1 (a limit of 0 is always exceeded)
+    space.subscribe("abandoned")
+    send_all(space.broker.client().create_producer(space.topic), ["x"])
+    space.limit(policy, size=0)
+    assert eventually(space.refused)["error"] == code
+    space.limit(policy, size=KIB)
+    eventually(space.is_open)
+    space.limit(policy, size=1)
+    assert eventually(space.refused)["error"] == code
+    assert space.broker.rest("DELETE", f"{topic_path(space.topic)}/subscription/abandoned")[0] == 204
+    eventually(space.is_open)
+
+
+def test_eviction_ends_where_it_makes_no_progress(space: Space) -> None:
+    # covers BQ-6, section 21 row 17
+    space.subscribe()
+    producer = space.broker.client().create_producer(space.topic)
+    for _ in range(20):
+        producer.send(bytes(500))
+    space.limit("consumer_backlog_eviction", size=2_000)
+    eventually(lambda: space.backlog() <= 4)
+    producer.send(b"goes on")
+    assert space.is_open()

@@ -283,7 +283,7 @@ def test_policies_show_in_the_whole(broker: Broker, namespace: str) -> None:
 
 
 def test_policies_survive_a_restart(own_broker: Broker) -> None:
-    # covers admin-rest 1.3.3, 1.9 (durable)
+    # covers DUR-7, admin-rest 1.3.3, 1.9 (durable)
     namespace = f"/admin/v2/namespaces/public/{fresh('ns')}"
     topic = topic_path(f"persistent://public/{namespace.rpartition('/')[2]}/t")
     assert own_broker.rest("PUT", namespace)[0] == 204

@@ -228,3 +228,26 @@ def test_an_inactive_topic_goes(limited_broker: Broker) -> None:
     listed = limited_broker.rest("GET", f"{namespace}/topics")[1]
     assert sorted(topic for topic in listed if "/__" not in topic) == [f"{name}/held", f"{name}/subscribed"]
     held.close()
+
+
+def test_retention_keeps_an_inactive_topic(limited_broker: Broker) -> None:
+    # covers RET-6, TN-11
+    topics = []
+    for minutes, megabytes in ((-1, -1), (10, -1), (0, 0)):
+        namespace = f"/admin/v2/namespaces/public/{fresh('ns')}"
+        assert limited_broker.rest("PUT", namespace)[0] == 204
+        retention = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
+        assert limited_broker.rest("POST", f"{namespace}/retention", retention)[0] == 204
+        assert limited_broker.rest("POST", f"{namespace}/inactiveTopicPolicies", INACTIVE) == (204, "")
+        topic = f"persistent://public/{namespace.rpartition('/')[2]}/t"
+        producer = limited_broker.client().create_producer(topic)
+        producer.send(b"kept?")
+        producer.close()
+        topics.append(topic_path(topic))
+
+    def statuses() -> list[int]:
+        return [limited_broker.rest("GET", f"{topic}/stats")[0] for topic in topics]
+
+    # The last one was made last: when it is gone, the others have been looked at.
+    eventually(lambda: statuses()[-1] == 404, timeout_s=30)
+    assert statuses() == [200, 200, 404]

@@ -91,7 +91,7 @@ def test_acks_inside_a_batch_outlive_a_restart(own_broker: Broker) -> None:
 
 
 def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broker) -> None:
-    # covers TN-8, CUR-8, CUR-9
+    # covers TN-8, CUR-8, CUR-9, DUR-7
     parted, plain = _kept_topic(own_broker, partitions=3), own_broker.topic()
     client = _client(own_broker)
     client.subscribe(plain, "s").close()
@@ -138,8 +138,25 @@ def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> None:
     assert [message.position for message in again] == [receipts[number].position for number in expected]
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_a_topic_that_is_loaded_again_begins_a_ledger(own_broker: Broker, killed: bool) -> None:
+    # covers ML-1
+    topic = _kept_topic(own_broker)
+    client = _client(own_broker)
+    before = send_all(client.create_producer(topic), ["0", "1", "2"])
+    client.close()
+    if killed:
+        own_broker.kill()
+    own_broker.restart()
+    client = _client(own_broker)
+    (after,) = send_all(client.create_producer(topic), ["3"])
+    assert after.ledger_id() > before[-1].ledger_id()
+    assert after.entry_id() == 0
+    assert receive_texts(client.create_reader(topic, before[0]), 3) == ["1", "2", "3"]
+
+
 def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
-    # covers section 16 (a receipt means on disk), A5
+    # covers DUR-1 (a receipt means on disk), A5
     topic = _kept_topic(own_broker)
     client = _client(own_broker)
     sent = send_all(client.create_producer(topic), [str(number) for number in range(200)])
@@ -153,7 +170,7 @@ def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
 
 
 def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:
-    # covers wire 5.4, section 16: every receipt given before the stop is true after it
+    # covers wire 5.4, DUR-1: every receipt given before the stop is true after it
     topic = _kept_topic(own_broker)
     client = _client(own_broker)
     producer = client.create_producer(topic, max_pending_messages=5_000, send_timeout_millis=AFTER_RESTART_MS)

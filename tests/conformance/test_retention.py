@@ -10,7 +10,7 @@ import pytest
 
 from spark_pulsar.client.clock import wall_ms
 from tests.brokers import Broker
-from tests.conformance.exchange import receive_texts, send_all
+from tests.conformance.exchange import expect_nothing, receive_texts, send_all
 from tests.conformance.space import EXPIRY_S, HOUR_MS, Space, publish_at
 from tests.eventually import eventually
 
@@ -31,6 +31,14 @@ def test_ledgers_roll_by_entries(space: Space) -> None:
     assert [len(list(group)) for _, group in itertools.groupby(ledgers)] == [10, 10, 5]
     assert sorted(set(ledgers)) == list(dict.fromkeys(ledgers))
     assert space.stored() == 25
+
+
+def test_ledgers_roll_by_size(space: Space) -> None:
+    # covers ML-2
+    space.subscribe()
+    producer = space.broker.client().create_producer(space.topic)
+    ledgers = [producer.send(bytes(600_000)).ledger_id() for _ in range(5)]
+    assert [len(list(group)) for _, group in itertools.groupby(ledgers)] == [2, 2, 1]
 
 
 def test_without_subscription_closed_ledgers_go(space: Space) -> None:
@@ -93,6 +101,32 @@ def test_retention_by_size_leaves_at_least_its_limit(space: Space) -> None:
     eventually(lambda: space.stored() == 31)
 
 
+def test_the_limit_of_size_is_that_of_a_partition(space: Space) -> None:
+    # covers RET-4
+    space.retain(-1, 1)
+    parts = space.partitioned(2)
+    client = space.broker.client()
+    producers = [client.create_producer(part) for part in parts]
+    for number in range(101):
+        for producer in producers:
+            producer.send(str(number).encode().ljust(50_000))
+    eventually(lambda: [space.stored(part) for part in parts] == [31, 31])
+
+
+def test_names_that_are_known_do_not_hold_back_storage(space: Space) -> None:
+    # covers DED-10
+    assert space.broker.rest("POST", f"{space.path}/deduplication", True)[0] == 204
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "s")
+    producer = client.create_producer(space.topic, producer_name="p")
+    for number in range(35):
+        producer.send(b"x", sequence_id=number)
+    for _ in range(35):
+        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    eventually(lambda: space.stored() <= 10)
+    assert producer.send(b"x", sequence_id=34).ledger_id() == -1
+
+
 def test_turning_retention_off_lets_go(space: Space) -> None:
     # covers RET-1
     space.retain(-1, -1)
@@ -129,6 +163,18 @@ def test_age_is_told_by_the_publish_time(space: Space) -> None:
     now_ms = wall_ms()
     publish_at(space.broker.raw(), 1, space.topic, now_ms - HOUR_MS, now_ms - HOUR_MS, now_ms + HOUR_MS)
     eventually(lambda: space.backlog() == 1, EXPIRY_S, 0.1)
+
+
+def test_messages_expire_unseen_before_their_delivery_time(space: Space) -> None:
+    # covers TTL-6
+    space.expire(60)
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    now_ms = wall_ms()
+    raw = space.broker.raw()
+    publish_at(raw, 1, space.topic, now_ms - HOUR_MS, deliver_at_time=now_ms + HOUR_MS)
+    eventually(lambda: space.backlog() == 0, EXPIRY_S, 0.1)
+    expect_nothing(consumer)
 
 
 @pytest.mark.ours_only("TTL-4: an entry is not acked because one after it is older")

@@ -80,7 +80,7 @@ def test_seek_skips_the_id_itself_unless_asked(broker: Broker) -> None:
 
 
 def test_seek_to_both_ends(broker: Broker) -> None:
-    # covers CUR-11
+    # covers CUR-11, ML-4
     topic = broker.topic()
     consumer = broker.client().subscribe(topic, "s")
     _filled(broker, topic, 3)

@@ -1,0 +1,138 @@
+"""What the configuration of the broker says holds where neither a namespace nor a topic says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulsar
+import pytest
+
+from spark_pulsar.client.clock import wall_ms
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import receive, send_all
+from tests.conformance.space import EXPIRY_S, HOUR_MS, publish_at
+from tests.eventually import eventually
+
+NAMES = [f"producer-{number}" for number in range(40)]
+
+
+def _backlog(broker: Broker, topic: str) -> int:
+    return int(broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"])
+
+
+def _stored(broker: Broker, topic: str) -> int:
+    return int(broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["numberOfEntries"])
+
+
+@dataclass
+class Left:
+    """What was left to itself for the time that the configuration gives it.
+
+    Attributes:
+        topic: With two subscriptions, of which only `used` has a consumer.
+        named: Where the producers of `NAMES` have stored sequence id 7 before they went.
+    """
+
+    broker: Broker
+    topic: str
+    named: str
+
+
+@pytest.fixture(scope="module", autouse=True)
+def left(configured_broker: Broker) -> Left:
+    """Begins with the module, so that its last tests wait for what is left of the minute only."""
+    client = configured_broker.client()
+    topic, named = configured_broker.topic(), configured_broker.topic()
+    client.subscribe(topic, "used")
+    client.subscribe(topic, "idle").close()
+    client.subscribe(named, "s")
+    for name in NAMES:
+        producer = client.create_producer(named, producer_name=name)
+        producer.send(b"x", sequence_id=7)
+        producer.close()
+    return Left(configured_broker, topic, named)
+
+
+def test_one_limit_of_zero_lets_go_whatever_the_other_is(configured_broker: Broker) -> None:
+    # covers RET-2
+    topic = configured_broker.topic()
+    client = configured_broker.client()
+    consumer = client.subscribe(topic, "s")
+    send_all(client.create_producer(topic), [str(number) for number in range(25)])
+    for message in receive(consumer, 25):
+        consumer.acknowledge(message)
+    eventually(lambda: _stored(configured_broker, topic) <= 5)
+
+
+def test_an_idle_topic_without_subscription_lets_go_of_its_last_ledger(configured_broker: Broker) -> None:
+    # covers ML-3, section 21 row 12
+    topic = configured_broker.topic()
+    client = configured_broker.client()
+    send_all(client.create_producer(topic), ["a", "b", "c"])
+    eventually(lambda: _stored(configured_broker, topic) == 0, timeout_s=30)
+    assert not client.create_reader(topic, pulsar.MessageId.earliest).has_message_available()
+
+
+def test_messages_expire(configured_broker: Broker) -> None:
+    # covers TTL-1
+    topic = configured_broker.topic()
+    configured_broker.client().subscribe(topic, "s").close()
+    now_ms = wall_ms()
+    publish_at(configured_broker.raw(), 1, topic, now_ms - HOUR_MS, now_ms)
+    eventually(lambda: _backlog(configured_broker, topic) == 1, EXPIRY_S, 0.1)
+
+
+def test_a_backlog_is_limited(configured_broker: Broker) -> None:
+    # covers BQ-1, BQ-5
+    topic = configured_broker.topic()
+    client = configured_broker.client()
+    consumer = client.subscribe(topic, "s")
+    client.create_producer(topic).send(bytes(110_000))
+
+    def refused() -> bool:
+        try:
+            client.create_producer(topic).close()
+        except pulsar.ProducerBlockedQuotaExceededException:
+            return True
+        return False
+
+    eventually(refused)
+    for message in receive(consumer, 1):
+        consumer.acknowledge(message)
+    eventually(lambda: not refused())
+
+
+def test_repeated_messages_are_dropped_unless_the_topic_says_otherwise(configured_broker: Broker) -> None:
+    # covers DED-1
+    topic, other = configured_broker.topic(), configured_broker.topic()
+    client = configured_broker.client()
+    assert configured_broker.rest("PUT", topic_path(other))[0] == 204
+    assert configured_broker.rest("POST", f"{topic_path(other)}/deduplicationEnabled", False)[0] == 204
+    eventually(
+        lambda: configured_broker.rest("GET", f"{topic_path(other)}/stats")[1]["deduplicationStatus"] == "Disabled"
+    )
+    for name, dropped in ((topic, True), (other, False)):
+        producer = client.create_producer(name, producer_name="p")
+        assert producer.send(b"x", sequence_id=3).ledger_id() >= 0
+        assert (producer.send(b"again", sequence_id=3).ledger_id() == -1) is dropped
+
+
+def test_an_idle_subscription_goes(left: Left) -> None:
+    # covers CUR-17
+    path = f"{topic_path(left.topic)}/subscriptions"
+    eventually(lambda: left.broker.rest("GET", path) == (200, ["used"]), EXPIRY_S, 0.1)
+
+
+def test_names_that_stay_away_are_forgotten(left: Left) -> None:
+    # covers DED-9
+    names = iter(NAMES)
+
+    def is_forgotten() -> bool:
+        # Who asks uses the name, and so keeps it: each is asked for once.
+        raw = left.broker.raw()
+        raw.request("LOOKUP", topic=left.named)
+        answer = raw.request("PRODUCER", topic=left.named, producer_id=1, producer_name=next(names))
+        raw.close()
+        return bool(answer["last_sequence_id"] == -1)
+
+    eventually(is_forgotten, EXPIRY_S, EXPIRY_S / len(NAMES) + 1)
