@@ -16,6 +16,7 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
 from . import compaction, deduplication, policies, producers, retention
+from .persistence import check_copies
 from .rates import Meter
 from .retention import NOTHING_HELD
 from .subscriptions import Subscription, check_subscription_name, disconnect
@@ -213,7 +214,9 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
 
 
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
-    """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10)."""
+    """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
+    PersistenceError when its policy wants more copies than there can be."""
+    check_copies(core, name)
     limit = core.policies_of(name).max_topics
     if limit and len(names_in(core, name.tenant, name.namespace)) >= limit:
         raise NotAllowed("Exceed maximum number of topics in namespace.")
@@ -225,7 +228,8 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
 
 def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
     """Make a partitioned topic with all its partitions, or more partitions of one; subscriptions of partition 0 are
-    created on new partitions at their beginning (PT-7)."""
+    created on new partitions at their beginning (PT-7). PersistenceError as for `create`."""
+    check_copies(core, name)
     core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
     first = find(core, name.at_partition(0))
     durable = [] if first is None else list(first.state.cursors.values())

@@ -173,8 +173,8 @@ def check_quota_fits(retention: RetentionPolicy, quota: BacklogQuota | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class PersistencePolicy:
-    """How many bookies Apache Pulsar would use, and how often it stores a cursor. Here one disk does, at once: the
-    numbers are kept for the tools that read them."""
+    """How many bookies a topic wants, and how often a cursor is stored at most; `broker.persistence` says what that
+    means on one disk."""
 
     ensemble: int = 1
     write_quorum: int = 1
