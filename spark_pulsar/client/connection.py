@@ -19,7 +19,7 @@ from spark_pulsar.client.config import Address, ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, ConnectionLost
 from spark_pulsar.client.pending import PendingReply
-from spark_pulsar.client.routing import ConsumerSink, ProducerSink, Router
+from spark_pulsar.client.routing import ANSWERS, ConsumerSink, ProducerSink, Router
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_MESSAGE_SIZE_BYTES
 from spark_pulsar.wire import requests
@@ -131,7 +131,7 @@ class Connection:
         """Send a request and return at once; `consumer_id` names the consumer without which no answer can come."""
         what = f"waiting for the answer to {BaseCommand.Type.Name(command.type)}"
         patience = Deadline(self._config.answer_timeout_ms, what, str(self.address))
-        reply = self._router.expect(request_id, consumer_id, patience)
+        reply = self._router.expect(request_id, consumer_id, patience, ANSWERS[command.type])
         self.send([command_frame(command)])
         return reply
 
@@ -198,6 +198,8 @@ class Connection:
         except PulsarError as error:
             self._break(error if error.retriable else ConnectionLost(f"connection to {self.address}: {error}"))
         finally:
+            # Whatever ended it: nobody waits for a thread that is gone.
+            self._break(ConnectionLost(f"connection to {self.address}: reading from it has failed"))
             self._socket.close()
 
     def _read_until_lost(self) -> None:
@@ -242,9 +244,19 @@ class Connection:
             self._pong_owed = self._pong_owed or command.type == BaseCommand.PONG
             return
         try:
-            self._write([command_frame(command)])
+            if _takes_more(self._socket):
+                self._write([command_frame(command)])
+            else:  # the peer has much to read already, and may itself wait for us to read
+                self._pong_owed = self._pong_owed or command.type == BaseCommand.PONG
         finally:
             self._sending.release()
+
+
+def _takes_more(sock: socket.socket) -> bool:
+    """Whether a few bytes can be written without waiting."""
+    poller = select.poll()
+    poller.register(sock.fileno(), select.POLLOUT)
+    return bool(poller.poll(0))
 
 
 def _tail(buffers: Sequence[bytes | memoryview], skip: int) -> memoryview:

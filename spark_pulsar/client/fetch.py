@@ -22,6 +22,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.frames import Frame
 
 DEFAULT_QUEUED_BYTES: Final = 32 * 1024 * 1024
 _CLOSE_TIMEOUT_MS: Final = 3_000
@@ -123,7 +124,7 @@ class Fetch:
                     self._refresh_last(reading)
                 runs = reading.inbox.take(min(deadline.left_ms(), self._stall_check_ms))
             if runs:
-                block = self._accept(reading, block_of(runs, reading.consumer_id, self._partition, self.topic))
+                block = self._accept(reading, self._block_of(runs, reading))
                 if block is not None:
                     return block
             elif reading.inbox.lost is not None:
@@ -135,6 +136,14 @@ class Fetch:
             else:
                 self._check_stall(reading)
         return None
+
+    def _block_of(self, runs: list[list[Frame]], reading: _Reading) -> EntryBlock:
+        """The entries that arrived. What cannot be read is read again by who asks again, never passed over."""
+        try:
+            return block_of(runs, reading.consumer_id, self._partition, self.topic)
+        except PulsarError:
+            self._drop()
+            raise
 
     def _accept(self, reading: _Reading, block: EntryBlock) -> EntryBlock | None:
         """Account for what arrived, cut it to the range; the block to hand out, or None if nothing of it is wanted."""

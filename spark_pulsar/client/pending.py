@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 class PendingReply:
     """One request on its way: the reader thread resolves it once, the caller waits for it."""
 
-    __slots__ = ("_abandon", "_done", "_error", "_patience", "_reply", "consumer_id")
+    __slots__ = ("_abandon", "_done", "_error", "_patience", "_reply", "consumer_id", "kind")
 
     def __init__(
         self,
         consumer_id: int | None = None,
         abandon: Callable[[], None] | None = None,
         patience: Deadline | None = None,
+        kind: int | None = None,
     ) -> None:
         self._abandon = abandon
         self._patience = patience
@@ -30,6 +31,8 @@ class PendingReply:
         self._error: PulsarError | None = None
         self.consumer_id = consumer_id
         """The consumer the request is about: when the broker closes it, no answer will come."""
+        self.kind = kind
+        """The type of a good answer; None for any."""
 
     def resolve(self, reply: "BaseCommand") -> None:
         """The reply has arrived."""

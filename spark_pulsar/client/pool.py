@@ -66,19 +66,24 @@ class ConnectionPool:
             if known is not None and known.alive:
                 return known
             opening = self._opening.setdefault(target, threading.Lock())
-        with opening:
+        if not opening.acquire(timeout=deadline.left_ms() / 1000):
+            raise deadline.error()
+        try:
             with self._lock:
                 known = self._shared.get(target)
                 if known is not None and known.alive:
                     return known
-            return self._keep(target, Connection.open(target.address, target.proxy_to, self._config, deadline))
+            connection = Connection.open(target.address, target.proxy_to, self._config, deadline)
+            with self._lock:
+                if not self._closed:
+                    self._shared[target] = connection
+            return self._unless_closed(connection)
+        finally:
+            opening.release()
 
-    def _keep(self, target: Target, connection: Connection) -> Connection:
-        with self._lock:
-            closed = self._closed
-            if not closed:
-                self._shared[target] = connection
-        if closed:
+    def _unless_closed(self, connection: Connection) -> Connection:
+        """A new connection, unless the pool was closed while it was made."""
+        if self._closed:
             connection.close()
             raise ClientClosed("the client was closed")
         return connection
@@ -95,8 +100,9 @@ class ConnectionPool:
                     return connection
         connection = Connection.open(target.address, target.proxy_to, self._config, deadline)
         with self._lock:
-            self._exclusive.add(connection)
-        return connection
+            if not self._closed:
+                self._exclusive.add(connection)
+        return self._unless_closed(connection)
 
     def give_back(self, target: Target, connection: Connection) -> None:
         """Return an exclusive connection on which nothing is going on any more."""

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ConnectionLost, OperationTimeout
+from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.client.routing import next_id
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire import requests
@@ -38,6 +38,8 @@ class ProducerLine:
         self.producer_id = next_id()
         self._on_receipt = on_receipt
         self._on_failure = on_failure
+        self.lost: PulsarError | None = None
+        """Why the broker no longer knows this producer, as far as it has said so."""
 
     def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
         """Called by the reader thread."""
@@ -49,6 +51,7 @@ class ProducerLine:
 
     def detached(self, error: PulsarError) -> None:
         """Called by the reader thread."""
+        self.lost = error
         self._on_failure(self, error)
 
     def frame(self, sent: SentEntry) -> list[bytes | memoryview]:
@@ -74,5 +77,5 @@ class ProducerLine:
         deadline = Deadline(_CLOSE_TIMEOUT_MS, "closing a producer", str(self.connection.address))
         try:
             self.connection.request(requests.close_producer(request_id, self.producer_id), request_id, deadline)
-        except (ConnectionLost, OperationTimeout):
-            return  # everything has its receipt; the broker drops the producer with its connection
+        except PulsarError:
+            return  # everything has its receipt, and a broker that refuses has closed the producer before

@@ -313,8 +313,10 @@ class Publisher:
             self.producer_name = success.producer_name
             self.max_message_size_bytes = line.connection.max_message_size_bytes
             self._was_attached = True
-            self._broken = None
             self._line = line
+            if line.lost is not None:  # said before anybody listened
+                raise line.lost
+            self._broken = None
             if not self._pending:
                 self._trouble = None
             self._last_progress_ms = monotonic_ms()

@@ -17,6 +17,21 @@ from spark_pulsar.wire.replies import error_of
 
 _MESSAGE: Final = bytes((0x08, BaseCommand.MESSAGE))  # how a BaseCommand with type MESSAGE begins
 
+ANSWERS: Final[dict[int, int]] = {
+    BaseCommand.LOOKUP: BaseCommand.LOOKUP_RESPONSE,
+    BaseCommand.PARTITIONED_METADATA: BaseCommand.PARTITIONED_METADATA_RESPONSE,
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+    BaseCommand.GET_LAST_MESSAGE_ID: BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE,
+    BaseCommand.PRODUCER: BaseCommand.PRODUCER_SUCCESS,
+    BaseCommand.ACK: BaseCommand.ACK_RESPONSE,
+    BaseCommand.SUBSCRIBE: BaseCommand.SUCCESS,
+    BaseCommand.UNSUBSCRIBE: BaseCommand.SUCCESS,
+    BaseCommand.SEEK: BaseCommand.SUCCESS,
+    BaseCommand.CLOSE_PRODUCER: BaseCommand.SUCCESS,
+    BaseCommand.CLOSE_CONSUMER: BaseCommand.SUCCESS,
+}
+"""What a good answer to each of our requests is."""
+
 _ids = itertools.count(1)
 
 
@@ -78,9 +93,9 @@ class Router:
         if self.lost is not None:
             raise self.lost
 
-    def expect(self, request_id: int, consumer_id: int | None, patience: Deadline) -> PendingReply:
-        """Wait for the reply to a request that is about to be sent, with `patience` at most."""
-        reply = PendingReply(consumer_id, lambda: self.forget(request_id), patience)
+    def expect(self, request_id: int, consumer_id: int | None, patience: Deadline, kind: int) -> PendingReply:
+        """Wait for the reply, a command of type `kind`, to a request about to be sent, with `patience` at most."""
+        reply = PendingReply(consumer_id, lambda: self.forget(request_id), patience, kind)
         with self._lock:
             self.raise_if_lost()
             self._replies[request_id] = reply
@@ -181,10 +196,13 @@ class Router:
         if reply is None:
             return  # its caller has given up
         error = error_of(command)
-        if error is None:
+        if error is not None:
+            reply.fail(self._located(error))
+        elif reply.kind in (None, command.type):
             reply.resolve(command)
         else:
-            reply.fail(self._located(error))
+            name = BaseCommand.Type.Name(command.type)
+            reply.fail(UnexpectedReply(f"{self._address} answered a request with {name}"))
 
     def _located(self, error: PulsarError) -> PulsarError:
         """The same error, saying who sent it."""

@@ -110,7 +110,9 @@ def test_the_limit_of_size_is_that_of_a_partition(space: Space) -> None:
     for number in range(101):
         for producer in producers:
             producer.send(str(number).encode().ljust(50_000))
-    eventually(lambda: [space.stored(part) for part in parts] == [31, 31])
+    # As one topic's; a limit for both together would leave half of it.
+    eventually(lambda: all(space.stored(part) <= 41 for part in parts), timeout_s=30)
+    assert all(space.stored(part) >= 31 for part in parts), [space.stored(part) for part in parts]
 
 
 def test_names_that_are_known_do_not_hold_back_storage(space: Space) -> None:

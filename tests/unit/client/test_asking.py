@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.client.errors import OperationTimeout, UnexpectedReply
 from spark_pulsar.model.errors import ConsumerBusy, MetadataError, TopicNotFound
 from spark_pulsar.model.ids import MessageId, signed
 from spark_pulsar.wire import commands
@@ -163,3 +163,15 @@ def test_a_busy_subscription_is_waited_for_but_not_for_long(peer: Peer, client_o
     busy += [ConsumerBusy("Exclusive consumer is already connected")] * 1000
     with pytest.raises(ConsumerBusy, match="already connected"):
         client.ensure_subscription(["t"], "s")
+
+
+def test_an_answer_of_the_wrong_kind_is_no_answer(peer: Peer, client_of: MakeClient) -> None:
+    for kind in (BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.PARTITIONED_METADATA):
+        peer.handlers[kind] = lambda caller, command, _: caller.send(
+            commands.success(commands.request_id_of(command) or 0)
+        )
+    client = client_of(peer.url)
+    with pytest.raises(UnexpectedReply, match="answered a request with SUCCESS"):
+        client.last_message_id("t")
+    with pytest.raises(UnexpectedReply, match="answered a request with SUCCESS"):
+        client.partition_count("t")

@@ -189,6 +189,30 @@ def test_a_damaged_entry_is_an_error_not_a_row(peer: Peer, client_of: MakeClient
         _read(client_of(peer.url), EARLIEST_ID, MessageId(1, 1))
 
 
+def test_who_asks_again_after_a_damaged_entry_gets_that_entry(peer: Peer, client_of: MakeClient) -> None:
+    log = Log(peer, [(1, i) for i in range(4)])
+    whole = log.frame
+
+    def damaged_once(consumer_id: int, one: MessageId) -> bytes:
+        damaged = one.entry_id == 1 and len(peer.of(BaseCommand.SUBSCRIBE)) == 1
+        return whole(consumer_id, one)[:-1] + (b"!" if damaged else whole(consumer_id, one)[-1:])
+
+    log.frame = damaged_once
+    read: list[tuple[int, int]] = []
+    failures = 0
+    with client_of(peer.url).fetch(TOPIC, EARLIEST_ID, MessageId(1, 4)) as fetch:
+        while not fetch.finished:
+            try:
+                block = fetch.next_block(10_000)
+            except ChecksumFailed:
+                failures += 1
+                continue
+            assert block is not None
+            read += zip(block.ledger_ids, block.entry_ids, strict=True)
+    assert read == log.ids
+    assert failures == 1
+
+
 def test_permits_stop_at_the_end_of_the_range(peer: Peer, client_of: MakeClient) -> None:
     Log(peer, [(1, i) for i in range(500)])
     assert _read(client_of(peer.url), MessageId(1, 10), MessageId(1, 13)) == [(1, 10), (1, 11), (1, 12)]

@@ -296,3 +296,33 @@ def test_publishers_share_a_connection(peer: Peer, client_of: MakeClient) -> Non
         publisher.close()
     assert len(_sequence_ids(peer)) == 40
     assert len(peer.callers) == 1
+
+
+def test_a_producer_that_is_closed_as_soon_as_it_is_made_is_made_again(peer: Peer, client_of: MakeClient) -> None:
+    def close_the_first(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        producer = command.producer
+        frames = [commands.producer_success(producer.request_id, "p")]
+        if len(peer.of(BaseCommand.PRODUCER)) == 1:
+            frames.append(commands.close_producer(producer.producer_id))
+        caller.send(*frames)
+
+    def receipt_of_the_second(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        if command.send.producer_id == peer.of(BaseCommand.PRODUCER)[-1].producer.producer_id:
+            _receipt(caller, command, payload)
+
+    peer.handlers[BaseCommand.PRODUCER] = close_the_first
+    peer.handlers[BaseCommand.SEND] = receipt_of_the_second
+    with client_of(peer.url).publisher(TOPIC) as publisher:
+        _send(publisher)
+        publisher.flush()
+    assert len(peer.of(BaseCommand.PRODUCER)) == 2
+
+
+def test_a_refusal_to_close_is_no_failure_when_all_is_receipted(peer: Peer, client_of: MakeClient) -> None:
+    peer.handlers[BaseCommand.SEND] = _receipt
+    peer.handlers[BaseCommand.CLOSE_PRODUCER] = lambda caller, command, _: caller.refuse(
+        command, NotAllowed("Producer was not registered on the connection")
+    )
+    with client_of(peer.url).publisher(TOPIC) as publisher:
+        _send(publisher)
+    assert publisher.last_message_id == MessageId(9, 0)
