@@ -1,7 +1,8 @@
 """Backlog quotas: what happens when the slowest subscription of a topic leaves too much behind (rules 5.5).
 
 Size is looked at by the publish that may have reached the limit: after each look it is known how many bytes must come
-before another one is due, so that publishing costs one comparison. Age is looked at when the oldest entry reaches it;
+before another one is due, so that publishing costs one comparison. It is judged by exact sizes, which may have to be
+read first; up to then an upper bound will do. Age is looked at when the oldest entry reaches it;
 it is told by the entry itself, on the open ledger too (section 21, row 15). Both are looked at again at the configured
 interval. Producers are closed after the receipts of what they have sent, so that nothing is sent twice.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spark_pulsar.ledger.sizes import SizeSpan
 from spark_pulsar.model.errors import BacklogQuotaExceeded, BacklogQuotaHold, PulsarError
 from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, BacklogQuota
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.model.ids import Position
     from spark_pulsar.model.names import TopicName
 
     from .core import Core, Timer
@@ -100,7 +103,7 @@ def set_look_at_bytes(topic: Topic) -> None:
     elif watch is None or not watch.has_size:
         topic.look_at_bytes = NEVER_BYTES
     else:
-        topic.look_at_bytes = topic.bytes_in + max(1, watch.size.limit_bytes - usage.backlog_bytes(topic))
+        topic.look_at_bytes = topic.bytes_in + max(1, watch.size.limit_bytes - usage.most_backlog_bytes(topic))
 
 
 def appended(core: Core, topic: Topic, run: EntryRun) -> None:
@@ -110,7 +113,7 @@ def appended(core: Core, topic: Topic, run: EntryRun) -> None:
     if watch.has_age and watch.timer is None:
         published_ms = min(time_in(run, 0), core.now_ms)
         _look_at_age_at(core, topic, published_ms + watch.age.limit_time_s * 1000 + 1)
-    if watch.has_size and usage.backlog_bytes(topic) >= watch.size.limit_bytes:
+    if watch.has_size and usage.most_backlog_bytes(topic) >= watch.size.limit_bytes:
         look(core, topic)
     else:
         set_look_at_bytes(topic)
@@ -123,10 +126,17 @@ def look(core: Core, topic: Topic) -> None:
         return
     watch.is_looking = True
 
+    def is_over() -> bool:
+        return topic.quota is not watch or core.topics.get(topic.full_name) is not topic
+
     def when_durable() -> None:
+        if not is_over():
+            _look_at_size(core, topic, is_over, size_seen)
+
+    def size_seen() -> None:
         watch.is_looking = False
-        if topic.quota is watch and core.topics.get(topic.full_name) is topic:
-            _enforce_size(core, topic)
+        if not is_over():
+            set_look_at_bytes(topic)
             _look_at_age(core, topic)
 
     core.when_durable(when_durable)
@@ -135,36 +145,75 @@ def look(core: Core, topic: Topic) -> None:
 # ---- size -------------------------------------------------------------------------------------------------------
 
 
-def _size_excess(core: Core, topic: Topic, oldest: OldestEntry | None) -> Excess | None:
+def _judge_size(core: Core, topic: Topic, oldest: OldestEntry | None, done: Callable[[Excess | None], None]) -> None:
+    """Whether the backlog reaches the limit of size, by exact sizes; `done` in this or a later turn. What cannot be
+    measured is looked at again in a while."""
     quota = core.policies_of(topic.name).size_quota
     cursor = usage.slowest(topic)
     if quota.limit_bytes < 0 or cursor is None:
-        return None
-    backlog = topic.ledger.bytes_after(cursor.mark_delete)
+        done(None)
+        return
+    backlog = topic.ledger.bytes_after_at_most(cursor.mark_delete)
     if backlog < quota.limit_bytes:
-        return None
-    age = _age_text(core, oldest)
-    return Excess(
-        quota, f"subscription '{cursor.name}' leaves {backlog} bytes behind, the limit is {quota.limit_bytes}{age}"
-    )
+        done(None)
+        return
+    span = topic.ledger.unmeasured(cursor.mark_delete)
+    if span is None:
+        text = f"subscription '{cursor.name}' leaves {backlog} bytes behind, the limit is {quota.limit_bytes}"
+        done(Excess(quota, text + _age_text(core, oldest)))
+        return
+
+    def measured(is_known: bool) -> None:
+        if is_known:
+            _judge_size(core, topic, oldest, done)
+        else:
+            _look_again(core, topic)
+            done(None)
+
+    usage.measure(core, topic, span, measured)
 
 
-def _enforce_size(core: Core, topic: Topic) -> None:
-    excess = _size_excess(core, topic, None)
-    if excess is not None:
-        if excess.quota.policy == BACKLOG_EVICTION:
-            _evict_size(core, topic, excess.quota)
-            if topic.confirmed < topic.ledger.last_position:
-                look(core, topic)  # what was published meanwhile may be evicted when it is on disk
+def _look_again(core: Core, topic: Topic) -> None:
+    core.at(core.now_ms + _AGAIN_MS, lambda: look(core, topic))
+
+
+def _look_at_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Callable[[], None]) -> None:
+    """Do what the size of the backlog asks for; `done` in this or a later turn."""
+
+    def judged(excess: Excess | None) -> None:
+        if is_over() or excess is None:
+            done()
+        elif excess.quota.policy == BACKLOG_EVICTION:
+            evict(excess.quota)
         else:
             _close_producers(core, topic)
-    set_look_at_bytes(topic)
+            done()
+
+    def evict(quota: BacklogQuota) -> None:
+        cursor = usage.slowest(topic)
+        assert cursor is not None, "it leaves too much behind"
+        target = topic.ledger.keeping_bytes(quota.limit_bytes * _EVICT_TO_PERCENT // 100, cursor.mark_delete)
+        if isinstance(target, SizeSpan):
+            usage.measure(core, topic, target, measured)  # and judge again: meanwhile entries may have been acked
+            return
+        _evict_through(core, topic, target)
+        done()
+        if topic.confirmed < topic.ledger.last_position:
+            look(core, topic)  # what was published meanwhile may be evicted when it is on disk
+
+    def measured(is_known: bool) -> None:
+        if is_known and not is_over():
+            _look_at_size(core, topic, is_over, done)
+        else:
+            _look_again(core, topic)
+            done()
+
+    _judge_size(core, topic, None, judged)
 
 
-def _evict_size(core: Core, topic: Topic, quota: BacklogQuota) -> None:
+def _evict_through(core: Core, topic: Topic, target: Position) -> None:
     """Every subscription gives up what lies before the last 90 % of the limit. One step, so that there is no loop to
     go astray in (section 21, row 17)."""
-    target = topic.ledger.keeping_bytes(quota.limit_bytes * _EVICT_TO_PERCENT // 100)
     target = min(target, topic.confirmed)
     evicted = 0
     for subscription in list(topic.subscriptions.values()):
@@ -272,7 +321,10 @@ def admit(core: Core, topic: Topic, go_on: Callable[[PulsarError | None], None])
         return
 
     def found(oldest: OldestEntry | None) -> None:
-        for excess in (_size_excess(core, topic, oldest), _age_excess(core, topic, oldest)):
+        _judge_size(core, topic, oldest, lambda size: judged(size, _age_excess(core, topic, oldest)))
+
+    def judged(*found: Excess | None) -> None:
+        for excess in found:
             if excess is not None and excess.quota.policy != BACKLOG_EVICTION:
                 kind = BacklogQuotaExceeded if excess.quota.policy == PRODUCER_EXCEPTION else BacklogQuotaHold
                 go_on(kind(f"Cannot create producer on topic with backlog quota exceeded: {excess.text}"))

@@ -124,6 +124,7 @@ class Broker:
             events.UnknownCommandReceived: self._on_unknown_command_received,
             events.RecordsDurable: lambda event: self.core.on_durable(event.group),
             events.EntriesRead: lambda event: self.core.on_read(event.token, event.runs),
+            events.SizesRead: lambda event: self.core.on_read(event.token, event.sizes),
             events.ReadFailed: lambda event: self.core.on_read(event.token, None),
             events.EntriesCompacted: self._bound(compaction.on_entries),
             events.CompactionEnded: self._bound(compaction.on_ended),

@@ -13,13 +13,13 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.wire import commands
 
 from .compaction import Compactions
 from .deduplication import SilentProducers
-from .effects import AppendRecords, CloseSession, Effect, ReadEntries, SendCommand
+from .effects import AppendRecords, CloseSession, Effect, ReadEntries, ReadSizes, SendCommand
 from .policies import PolicyBook
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 Due = Callable[[], None]
 ReadDone = Callable[["list[EntryRun] | None"], None]
 """Takes the runs that were read, or None when the read failed."""
+SizesDone = Callable[["list[int] | None"], None]
+"""Takes sizes in the same way."""
 
 
 class Timer:
@@ -96,7 +98,7 @@ class Core:
         self._group = 0
         self._durable_group = 0
         self._in_flight: deque[tuple[int, list[Due]]] = deque()
-        self._reads: dict[int, ReadDone] = {}
+        self._reads: dict[int, Callable[[Any], None]] = {}
         self._last_read = 0
         self._timers: list[tuple[int, int, Timer]] = []
         self._timers_made = 0
@@ -204,9 +206,16 @@ class Core:
         self._reads[self._last_read] = done
         self.effects.append(ReadEntries(self._last_read, ledger_id, entry_id, max_entries, max_bytes))
 
-    def on_read(self, token: int, runs: list[EntryRun] | None) -> None:
-        """The shell answers a read."""
-        self._reads.pop(token)(runs)
+    def on_read(self, token: int, answer: Any) -> None:
+        """The shell answers a read, with None when it failed."""
+        self._reads.pop(token)(answer)
+
+    def read_sizes(self, ledger_id: int, first: int, end: int, done: SizesDone) -> None:
+        """Order the sizes of entries `first … end - 1` from storage, which must be on disk; `done` gets them, or None,
+        in a later turn."""
+        self._last_read += 1
+        self._reads[self._last_read] = done
+        self.effects.append(ReadSizes(self._last_read, ledger_id, first, end))
 
     # Time
 

@@ -86,6 +86,16 @@ class ReadEntries:
 
 
 @dataclass(slots=True)
+class ReadSizes:
+    """Ask storage for the sizes of entries `first … end - 1`; report `SizesRead` or `ReadFailed` with the token."""
+
+    token: int
+    ledger_id: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
 class CloseSession:
     """Close the connection after what was sent to it before."""
 
@@ -143,6 +153,7 @@ Effect = (
     | SendMessages
     | AppendRecords
     | ReadEntries
+    | ReadSizes
     | CloseSession
     | PauseReading
     | ResumeReading

@@ -113,8 +113,16 @@ class EntriesRead:
 
 
 @dataclass(slots=True)
+class SizesRead:
+    """Answer to ReadSizes: bytes of each entry, 0 for what is not stored."""
+
+    token: int
+    sizes: list[int]
+
+
+@dataclass(slots=True)
 class ReadFailed:
-    """ReadEntries could not be served: the entries are gone or unreadable."""
+    """ReadEntries or ReadSizes could not be served: the entries are gone or unreadable."""
 
     token: int
     reason: str
@@ -187,6 +195,7 @@ Event = (
     | WritingResumed
     | RecordsDurable
     | EntriesRead
+    | SizesRead
     | ReadFailed
     | EntriesLost
     | StorageShort

@@ -51,8 +51,9 @@ def _check_topic(core: Core, topic: Topic) -> None:
     if topic.expiry is not None or (topic.quota is not None and topic.quota.has_age):
         assert topic.look_at_bytes == 0, "ages are looked at by every publish (TTL-1, BQ-2)"
     elif topic.quota is not None and topic.quota.has_size and not topic.quota.is_looking:
-        backlog = usage.backlog_bytes(topic) + max(0, topic.look_at_bytes - topic.bytes_in)
-        assert backlog <= max(topic.quota.size.limit_bytes, usage.backlog_bytes(topic) + 1), "a quota is passed (BQ-1)"
+        least = usage.least_backlog_bytes(topic)
+        unseen = max(0, topic.look_at_bytes - topic.bytes_in)
+        assert least + unseen <= max(topic.quota.size.limit_bytes, least + 1), "a quota is passed (BQ-1)"
     for subscription in topic.subscriptions.values():
         assert (subscription.type is None) == (not subscription.consumers), "consumers fix the type (SUB-1)"
         assert subscription.is_durable == (topic.state.cursors.get(subscription.name) is subscription.cursor)

@@ -1,11 +1,13 @@
 """What a topic's entries and backlogs take: cheap questions for quotas and statistics (rules 5.5, section 17).
 
-Bytes are stored bytes. A backlog's bytes are those after its mark-delete, entries inside a ledger counted as its
-average one; entries acked one by one behind mark-delete count (as in Apache Pulsar).
+Bytes are stored bytes. A backlog's bytes are those after its mark-delete; entries acked one by one behind it count (as
+in Apache Pulsar). Statistics take what is known cheaply (`ledger.sizes`), quotas an upper bound of it, and have
+measured what they do not know when it matters.
 """
 
 from __future__ import annotations
 
+from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_pulsar.model.errors import CorruptMessage
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_pulsar.ledger.cursor import Cursor
+    from spark_pulsar.ledger.sizes import SizeSpan
     from spark_pulsar.model.ids import Position
 
     from .core import Core
@@ -44,13 +47,53 @@ def slowest(topic: Topic) -> Cursor | None:
 
 
 def backlog_bytes(topic: Topic) -> int:
-    """Bytes after the slowest durable cursor's mark-delete (the topic's `backlogSize`); 0 without one."""
+    """Bytes after the slowest durable cursor's mark-delete (the topic's `backlogSize`), about; 0 without one."""
     cursor = slowest(topic)
     return 0 if cursor is None else topic.ledger.bytes_after(cursor.mark_delete)
 
 
+def most_backlog_bytes(topic: Topic) -> int:
+    """The same, or more: an upper bound."""
+    cursor = slowest(topic)
+    return 0 if cursor is None else topic.ledger.bytes_after_at_most(cursor.mark_delete)
+
+
+def least_backlog_bytes(topic: Topic) -> int:
+    """The same, or fewer: a lower bound."""
+    cursor = slowest(topic)
+    return 0 if cursor is None else topic.ledger.bytes_after_at_least(cursor.mark_delete)
+
+
+def measure(core: Core, topic: Topic, span: SizeSpan, done: Callable[[bool], None]) -> None:
+    """Have the topic's ledgers learn the sizes of some entries; `done` gets whether they did, in this turn when the
+    entries are in memory, or in a later one."""
+    sizes = _sizes_in_memory(core, span)
+    if sizes is not None:
+        topic.ledger.learn(span, sizes)
+        done(True)
+        return
+
+    def take(sizes: list[int] | None) -> None:
+        if sizes is not None:
+            topic.ledger.learn(span, sizes)
+        done(sizes is not None)
+
+    core.when_durable(lambda: core.read_sizes(span.ledger_id, span.first, span.end, take))
+
+
+def _sizes_in_memory(core: Core, span: SizeSpan) -> list[int] | None:
+    sizes: list[int] = []
+    while (at := span.first + len(sizes)) < span.end:
+        run = core.cache.lookup(span.ledger_id, at)
+        if run is None:
+            return None
+        low, high = at - run.first_entry_id, span.end - run.first_entry_id
+        sizes += map(sub, run.ends[low:high], run.starts[low:high])
+    return sizes
+
+
 def subscription_backlog_bytes(subscription: Subscription) -> int:
-    """Bytes after the subscription's mark-delete (its `backlogSize`)."""
+    """Bytes after the subscription's mark-delete (its `backlogSize`), about."""
     return subscription.topic.ledger.bytes_after(subscription.cursor.mark_delete)
 
 

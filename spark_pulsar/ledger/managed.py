@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
+from .sizes import MARK_BYTES, Bounds, SizeMarks, SizeSpan, SizeWindow, entry_at_size, known_around, learn
+
 _MINUTE_MS = 60_000
 
 
@@ -39,6 +41,7 @@ class LedgerInfo:
     | `size_bytes`, `messages` | of all entries it took |
     | `opened_ms`, `sealed_ms` | wall clock; `sealed_ms` is None while it is open |
     | `base_bytes` | of the ledgers before it in the chain; only differences mean something, and it is not stored |
+    | `marks`, `next_mark_bytes` | sizes inside it (see `sizes`), and at what size the next is noted; not stored |
     """
 
     ledger_id: int
@@ -51,6 +54,15 @@ class LedgerInfo:
     messages: int = 0
     sealed_ms: int | None = None
     base_bytes: int = field(default=0, compare=False)
+    marks: SizeMarks | None = field(default=None, compare=False, repr=False)
+    next_mark_bytes: int = field(default=MARK_BYTES, compare=False, repr=False)
+
+    def mark(self) -> None:
+        """`size_bytes` has reached `next_mark_bytes`: remember what the entries up to now take."""
+        if self.marks is None:
+            self.marks = SizeMarks()
+        self.marks.add(self.entries, self.size_bytes)
+        self.next_mark_bytes = self.size_bytes + MARK_BYTES
 
     @property
     def readable_entries(self) -> int:
@@ -99,6 +111,7 @@ class ManagedLedger:
         "_ids",
         "_last",
         "_partly_dropped",
+        "_windows",
         "ledgers",
         "lost",
         "open_ledger",
@@ -114,6 +127,8 @@ class ManagedLedger:
         # What is known of the topic when no ledger tells: entries taken, and the last one before `_last`.
         self._gone_entries = 0
         self._gone_position = EARLIEST
+        self._windows: tuple[SizeWindow, ...] = ()
+        """Of the places that were measured last."""
         self.lost: list[tuple[int, int, int]] = []
         """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
         self.open_ledger: LedgerInfo | None = None
@@ -251,33 +266,70 @@ class ManagedLedger:
         return 0 if last is None else last.base_bytes + last.size_bytes - self.ledgers[self._ids[0]].base_bytes
 
     def bytes_after(self, position: Position) -> int:
-        """Bytes of the entries after a position (backlogSize). Inside a ledger every entry counts as its
-        average one."""
-        last = self._last
-        if last is None:
-            return 0
-        end = last.base_bytes + last.size_bytes
-        ids = self._ids
-        index = bisect_left(ids, position.ledger_id)
-        if index == len(ids):
-            return 0
-        info = self.ledgers[ids[index]]
-        if info.ledger_id != position.ledger_id:
-            return end - info.base_bytes
-        left = info.entries - min(max(0, position.entry_id + 1), info.entries)
-        after_it = end - info.base_bytes - info.size_bytes
-        return after_it + (info.size_bytes * left // info.entries if left else 0)
+        """Bytes of the entries after a position (backlogSize), as well as it is known: entries between two marks
+        (`sizes`) count as their average one."""
+        found = self._known_around(position)
+        if found is None:
+            return self._bytes_from(position.ledger_id)
+        info, entries, known = found
+        inside = known.low_bytes
+        if known.high > known.low:
+            inside += (known.high_bytes - known.low_bytes) * (entries - known.low) // (known.high - known.low)
+        return self._bytes_from(info.ledger_id) - inside
 
-    def keeping_bytes(self, max_bytes: int) -> Position:
-        """The first position after which at most that many bytes lie, by the measure of `bytes_after`: the mark-delete
-        of a cursor that may keep no more."""
+    def bytes_after_at_most(self, position: Position) -> int:
+        """An upper bound of the bytes after a position; exact when nothing is `unmeasured`."""
+        found = self._known_around(position)
+        return self._bytes_from(position.ledger_id) - (0 if found is None else found[2].low_bytes)
+
+    def bytes_after_at_least(self, position: Position) -> int:
+        """A lower bound of them."""
+        found = self._known_around(position)
+        return self._bytes_from(position.ledger_id) - (0 if found is None else found[2].high_bytes)
+
+    def unmeasured(self, position: Position) -> SizeSpan | None:
+        """What must be measured, for `learn`, so that `bytes_after_at_most` is exact; None when it is."""
+        found = self._known_around(position)
+        if found is None or found[2].low == found[2].high:
+            return None
+        info, entries, known = found
+        return SizeSpan(info.ledger_id, entries, known.high, known.high_bytes)
+
+    def keeping_bytes(self, max_bytes: int, after: Position) -> Position | SizeSpan:
+        """The first position behind which at most that many bytes lie: the mark-delete of a cursor that may keep no
+        more. Or what must be measured to know it. More than that many bytes lie behind `after`, where entries are
+        readable."""
         for ledger_id in reversed(self._ids):
             info = self.ledgers[ledger_id]
             if info.size_bytes > max_bytes:
-                kept = max_bytes * info.entries // info.size_bytes
-                return Position(ledger_id, info.entries - kept - 1)
+                first = after.entry_id + 1 if after.ledger_id == ledger_id else 0
+                return entry_at_size(info, self._windows, info.size_bytes - max_bytes, first)
             max_bytes -= info.size_bytes
         return EARLIEST
+
+    def learn(self, span: SizeSpan, sizes: Sequence[int]) -> None:
+        """The sizes of the entries of a span, as they were measured."""
+        info = self.ledgers.get(span.ledger_id)
+        if info is None:
+            return
+        self._windows = learn(info, self._windows, span, sizes)
+
+    def _bytes_from(self, ledger_id: int) -> int:
+        """Bytes of a ledger and those after it; of those after it when it is gone."""
+        last, ids = self._last, self._ids
+        index = bisect_left(ids, ledger_id)
+        if last is None or index == len(ids):
+            return 0
+        return last.base_bytes + last.size_bytes - self.ledgers[ids[index]].base_bytes
+
+    def _known_around(self, position: Position) -> tuple[LedgerInfo, int, Bounds] | None:
+        """The ledger of a position, how many of its entries lie at or before it (those that cannot be read any more
+        do), and what is known next to that number; None when the ledger is gone."""
+        info = self.ledgers.get(position.ledger_id)
+        if info is None:
+            return None
+        entries = min(max(position.entry_id + 1, info.first_entry_id), info.entries)
+        return info, entries, known_around(info, self._windows, entries)
 
     def trimmable(self, slowest: Position | None) -> tuple[int, ...]:
         """Closed ledgers from the front that no cursor needs (section 5.2); `trimming` asks retention about them.

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import sub
 from struct import Struct
 from struct import error as StructError
 from typing import Any, ClassVar, Final, Self
@@ -138,6 +139,17 @@ class EntriesAppended(Record):
         the rest."""
         ledger_id, first, number, _, _, _ = _ENTRIES_HEAD.unpack_from(body, at)
         return ledger_id, first, first + number
+
+    @staticmethod
+    def columns_size(entries: int) -> int:
+        """How many leading bytes of the body of a run of so many entries tell their sizes."""
+        return _ENTRIES_HEAD.size + 8 * entries
+
+    @staticmethod
+    def sizes_of(columns: bytes) -> list[int]:
+        """The size of each entry of the run whose body begins with these bytes, `columns_size` of them."""
+        starts_at, ends_at = _ENTRIES_HEAD.size, (_ENTRIES_HEAD.size + len(columns)) // 2
+        return list(map(sub, u32s_from(columns[ends_at:]), u32s_from(columns[starts_at:ends_at])))
 
     @classmethod
     def decode(cls, body: bytes, at: int, end: int) -> EntriesAppended:

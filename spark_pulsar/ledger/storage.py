@@ -79,7 +79,7 @@ class RecoveryReport:
 
 
 class Storage(Protocol):
-    """The promise. All methods but `read` are called from one thread (the shell's loop)."""
+    """The promise. All methods but `read` and `sizes` are called from one thread (the shell's loop)."""
 
     @property
     def report(self) -> RecoveryReport:
@@ -106,6 +106,10 @@ class Storage(Protocol):
         after it (consumed, trimmed, never there). Only durable entries are seen. StorageDamaged when bytes fail their
         checksum.
         """
+
+    def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
+        """How many bytes each of the entries `first … end - 1` of a ledger takes, without reading them; any thread may
+        call, it blocks. 0 for those that are not stored: consumed and dropped, trimmed, lost, not durable."""
 
     def needs_checkpoint(self) -> bool:
         """Whether enough was written since the last checkpoint began that another is due; cheap, ask every turn."""

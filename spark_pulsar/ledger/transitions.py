@@ -47,6 +47,8 @@ def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
         info.size_bytes += run.size_bytes
         info.messages += run.messages
     info.entries += count
+    if info.size_bytes >= info.next_mark_bytes:
+        info.mark()
     state.dirty_ledgers.add(ledger_id)
 
 
@@ -73,7 +75,10 @@ def _entries_scattered(state: DurableState, record: EntriesScattered) -> None:
         for ledger_id, count in zip(ledger_ids, counts, strict=True):
             ledgers[ledger_id].messages += count - 1
     for ledger_id, entries in fresh.items():
-        ledgers[ledger_id].entries = entries
+        info = ledgers[ledger_id]
+        info.entries = entries
+        if info.size_bytes >= info.next_mark_bytes:
+            info.mark()
     state.dirty_ledgers.update(fresh)
 
 
@@ -174,6 +179,8 @@ def _ledger_sealed(state: DurableState, record: r.LedgerSealed) -> None:
     if info is None or info.ledger_id != record.ledger_id:
         raise InvalidRecord(f"ledger {record.ledger_id} is not open")
     info.sealed_ms = record.sealed_ms
+    if info.marks is not None:
+        info.marks.thin(info.entries)
     ledger.open_ledger = None
     if info.entries == 0:
         _remove_ledgers(state, ledger, (record.ledger_id,))

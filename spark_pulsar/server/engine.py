@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.effects import (
@@ -24,6 +24,7 @@ from spark_pulsar.broker.effects import (
     Effect,
     PauseReading,
     ReadEntries,
+    ReadSizes,
     ResumeReading,
     SendCommand,
     SendMessages,
@@ -40,6 +41,7 @@ from spark_pulsar.broker.events import (
     Requested,
     SessionClosed,
     SessionOpened,
+    SizesRead,
     StorageShort,
 )
 from spark_pulsar.broker.invariants import check
@@ -57,7 +59,6 @@ from .session import Connection
 if TYPE_CHECKING:
     from spark_pulsar.broker.config import BrokerConfig
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state import DurableState
     from spark_pulsar.ledger.storage import Storage
 
@@ -105,6 +106,7 @@ class Engine:
             SendCommand: self._send_command,
             AppendRecords: self._append_records,
             ReadEntries: self._read_entries,
+            ReadSizes: self._read_sizes,
             CloseSession: self._close_session,
             PauseReading: self._pause_reading,
             ResumeReading: self._resume_reading,
@@ -302,18 +304,22 @@ class Engine:
         )
         future.add_done_callback(partial(self._tell_read, effect.token))
 
-    def _tell_read(self, token: int, future: ThreadFuture[list[EntryRun]]) -> None:
+    def _read_sizes(self, effect: ReadSizes) -> None:
+        future = self._readers.submit(self._storage.sizes, effect.ledger_id, effect.first, effect.end)
+        future.add_done_callback(partial(self._tell_read, effect.token))
+
+    def _tell_read(self, token: int, future: ThreadFuture[Any]) -> None:
         """Called by the reading thread."""
         if not self._stopped:
             self.loop.call_soon_threadsafe(self._on_read, token, future)
 
-    def _on_read(self, token: int, future: ThreadFuture[list[EntryRun]]) -> None:
+    def _on_read(self, token: int, future: ThreadFuture[Any]) -> None:
         error = future.exception()
         if error is None:
-            runs = future.result()
-            if not runs:
+            found = future.result()
+            if not found:
                 _LOG.warning("reading entries: storage has none where the core expects some; it asks again")
-            self.happen([EntriesRead(token, runs)])
+            self.happen([SizesRead(token, found) if found and type(found[0]) is int else EntriesRead(token, found)])
         elif isinstance(error, StorageError | OSError):
             self.on_trouble("reading entries", error)
             self.happen([ReadFailed(token, str(error))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.storage import StorageDamaged
@@ -11,8 +12,10 @@ from spark_pulsar.ledger.storage import StorageDamaged
 from .journal_reader import JournalReader
 from .ledger_files import Extent, LedgerFiles
 from .lost_entries import LostEntries
-from .run_index import RunIndex
+from .run_index import RunIndex, RunPlace
 from .segments import Segment
+
+_Found = TypeVar("_Found")
 
 
 class EntryReading:
@@ -70,14 +73,44 @@ class EntryReading:
         run = self._find(ledger_id, entry_id)
         return None if run is None else self._lost.before(run)
 
+    def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
+        """See `Storage.sizes`."""
+        sizes: list[int] = []
+        while first + len(sizes) < end:
+            at = first + len(sizes)
+            try:
+                found = self._look(ledger_id, at, self._files.sizes, self._sizes_in_journal)
+            except StorageDamaged as error:
+                # Whoever reads them reports it.
+                found = max((lost_end for _, _, lost_end in error.lost), default=end), []
+            begin, known = found or (end, [])
+            if begin > at:
+                sizes += [0] * (min(begin, end) - at)
+            sizes += known[max(0, at - begin) : max(0, end - begin)] or [0] * (begin <= at)
+        return sizes
+
+    def _sizes_in_journal(self, segment: Segment, ledger_id: int, place: RunPlace) -> tuple[int, list[int]]:
+        return place.first, self._journal.sizes(segment, ledger_id, place)
+
     def _find(self, ledger_id: int, entry_id: int) -> EntryRun | None:
+        run = self._look(ledger_id, entry_id, self._files.read, self._journal.read)
+        return None if run is None else run.slice(entry_id, run.end_entry_id)
+
+    def _look(
+        self,
+        ledger_id: int,
+        entry_id: int,
+        in_file: Callable[[int, Extent, int], _Found | None],
+        in_journal: Callable[[Segment, int, RunPlace], _Found],
+    ) -> _Found | None:
+        """What a file or the journal has at or after an entry; None when there is nothing."""
         passed: Extent | None = None
         while True:
             # File or journal is decided in one look: settling moves entries from one to the other between two.
             with self._lock:
                 extent = self._files.extents.get(ledger_id)
-                in_file = extent is not None and extent != passed and entry_id < extent.end
-                if not in_file:
+                is_in_file = extent is not None and extent != passed and entry_id < extent.end
+                if not is_in_file:
                     runs = self._index.ledgers.get(ledger_id)
                     if runs is None or entry_id >= runs.end:
                         return None
@@ -87,17 +120,16 @@ class EntryReading:
                     break
             assert extent is not None, "it is in the file"
             try:
-                run = self._files.read(ledger_id, extent, entry_id)
+                found = in_file(ledger_id, extent, entry_id)
             except FileNotFoundError:
                 return None
-            if run is not None:
-                return run
+            if found is not None:
+                return found
             passed = extent
         try:
-            run = self._journal.read(segment, ledger_id, place)
+            return in_journal(segment, ledger_id, place)
         finally:
             self._release(segment)
-        return run.slice(entry_id, run.end_entry_id)
 
     def _release(self, segment: Segment) -> None:
         with self._lock:

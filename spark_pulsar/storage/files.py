@@ -224,6 +224,10 @@ class FileStorage:
         """See `Storage.read`."""
         return self._reading.read(ledger_id, entry_id, max_entries, max_bytes)
 
+    def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
+        """See `Storage.sizes`."""
+        return self._reading.sizes(ledger_id, first, end)
+
     def needs_checkpoint(self) -> bool:
         """See `Storage.needs_checkpoint`."""
         if self._running or self._journal.failure is not None:

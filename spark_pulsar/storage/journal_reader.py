@@ -58,6 +58,19 @@ class JournalReader:
             raise StorageDamaged(self._layout.relative(segment.path), place.offset, str(error), lost) from error
         return run
 
+    def sizes(self, segment: Segment, ledger_id: int, place: RunPlace) -> list[int]:
+        """The sizes of the entries of the run that stands at a place. StorageDamaged when something else does; else
+        what stands there is not verified."""
+        entries = place.end - place.first
+        if not place.length or place.scattered:
+            run = self.read(segment, ledger_id, place)
+            return [run.size_bytes]
+        columns = self._disk.read(segment.fd, EntriesAppended.columns_size(entries), place.offset)
+        if EntriesAppended.place_of(columns, 0) != (ledger_id, place.first, place.end):
+            lost = [(ledger_id, place.first, place.end)]
+            raise StorageDamaged(self._layout.relative(segment.path), place.offset, "no run stands here", lost)
+        return EntriesAppended.sizes_of(columns)
+
     def _run(self, segment: Segment, place: RunPlace) -> EntryRun:
         body = self._disk.read(segment.fd, place.length, place.offset)
         return EntriesAppended.decode(body, 0, place.length).run

@@ -196,6 +196,21 @@ class LedgerFiles:
                     self._blocks.popitem(last=False)
         return run.slice(entry_id, run.end_entry_id)
 
+    def sizes(self, ledger_id: int, extent: Extent, entry_id: int) -> tuple[int, list[int]] | None:
+        """The first entry and the sizes of all entries of the block that holds the entry, or of the first block after
+        it; None when the extent has nothing there. What stands in the file is not verified."""
+        table = self.table(ledger_id, extent)
+        index = bisect_right(table.ends, entry_id)
+        if index == len(table.firsts):
+            return None
+        first, end = table.firsts[index], table.ends[index]
+        fd = self._disk.open(self._layout.ledger(ledger_id), os.O_RDONLY)
+        try:
+            lengths = self._disk.read(fd, 4 * (end - first), table.offsets[index] + BLOCK_HEADER_BYTES)
+        finally:
+            os.close(fd)
+        return first, list(u32s_from(lengths))
+
     def _read_block(self, ledger_id: int, extent: Extent, table: BlockTable, index: int) -> EntryRun:
         path, offset = self._layout.ledger(ledger_id), table.offsets[index]
         fd = self._disk.open(path, os.O_RDONLY)

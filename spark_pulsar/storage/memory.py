@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import sub
 from typing import Any, Self
 
 from spark_pulsar.ledger.entries import EntryRun
@@ -159,6 +160,15 @@ class MemoryStorage:
             if max_entries <= 0 or max_bytes <= 0:
                 break
         return runs
+
+    def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
+        """See `Storage.sizes`."""
+        sizes = dict.fromkeys(range(first, end), 0)
+        for stored in self._disk.runs.get(ledger_id, []):
+            run = stored.slice(first, end) if first < stored.end_entry_id and stored.first_entry_id < end else None
+            if run is not None:
+                sizes.update(enumerate(map(sub, run.ends, run.starts), run.first_entry_id))
+        return list(sizes.values())
 
     def needs_checkpoint(self) -> bool:
         """See `Storage.needs_checkpoint`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from contextlib import suppress
 
@@ -11,6 +12,7 @@ from spark_pulsar.ledger.cursor_records import CursorCreated, CursorDeleted, Cur
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.managed import RollLimits
 from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, TopicCreated
+from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.model.ids import Position
 from tests.contract.histories import History, picture
@@ -144,6 +146,38 @@ def test_read_respects_its_limits(world: World) -> None:
     assert ids(2, 100, 1000) == [2]
     assert ids(4, 100, 1) == [4]
     assert ids(5, 100, 1000) == []
+
+
+def test_sizes_of_entries_wherever_they_are(world: World) -> None:
+    # covers BQ-1
+    topic_id = make_topic(world)
+    sizes = [random.Random(1).choice((1, 30, 5000)) for _ in range(60)]
+    for at in (0, 20):
+        append(world, topic_id, *(b"x" * size for size in sizes[at : at + 19]))
+        append(world, topic_id, b"y" * sizes[at + 19])
+
+    def check(first: int = 0) -> None:
+        stored = world.state.ledgers[1].entries
+        for low, high in ((first, stored), (first, first + 1), (first + 3, 29), (max(first, 19), 39), (30, 30)):
+            assert list(world.storage.sizes(1, low, high)) == sizes[low:high]
+
+    check()
+    world.checkpoint()
+    check()
+    for number in range(40, 60):
+        record = EntriesScattered(
+            b"-" + b"z" * sizes[number], [1], [number], [1], [1 + sizes[number]], None if number % 2 else [2]
+        )
+        world.apply_and_submit(record)
+    check()
+    assert list(world.storage.sizes(1, 58, 63)) == [*sizes[58:], 0, 0, 0]
+    assert list(world.storage.sizes(9, 0, 2)) == [0, 0]
+    world.kill()
+    world.open()
+    check()
+    world.apply_and_submit(CursorCreated(world.state.next_cursor_id, topic_id, "sub", 1, 24, 9, {}))
+    world.checkpoint()
+    check(25)
 
 
 def test_entries_between_other_bytes_are_read_as_they_are(world: World) -> None:

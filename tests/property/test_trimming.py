@@ -73,8 +73,8 @@ def test_what_goes_is_what_nothing_protects(
         assert plan.held in plan_trimming(ledger, slowest, retention, plan.held_until_ms).gone
 
 
-@given(ledger=chains(), position=positions(), more=st.integers(0, 3 * MIB), gone=st.integers(0, 3))
-def test_sizes_are_sums(ledger: ManagedLedger, position: Position, more: int, gone: int) -> None:
+@given(ledger=chains(), position=positions(), gone=st.integers(0, 3))
+def test_sizes_are_sums(ledger: ManagedLedger, position: Position, gone: int) -> None:
     ledger.remove(list(ledger.ledgers)[:gone])
     infos = list(ledger.ledgers.values())
     assert ledger.size_bytes == sum(info.size_bytes for info in infos)
@@ -82,8 +82,5 @@ def test_sizes_are_sums(ledger: ManagedLedger, position: Position, more: int, go
     after = ledger.bytes_after(position)
     later = sum(info.size_bytes for info in infos if info.ledger_id > position.ledger_id)
     own = ledger.ledgers.get(position.ledger_id)
-    left = 0 if own is None else max(0, own.entries - max(0, position.entry_id + 1))
-    assert after == later + (0 if own is None or not left else own.size_bytes * left // own.entries)
-    kept = ledger.keeping_bytes(more)
-    assert ledger.bytes_after(kept) <= more
-    assert kept == EARLIEST or ledger.bytes_after(Position(kept.ledger_id, kept.entry_id - 1)) > more
+    before = 0 if own is None else min(own.entries, max(0, position.entry_id + 1))
+    assert after == later + (0 if own is None else own.size_bytes - own.size_bytes * before // max(1, own.entries))

@@ -18,6 +18,7 @@ from spark_pulsar.broker.events import (
     Requested,
     SessionClosed,
     SessionOpened,
+    SizesRead,
     WritingPaused,
     WritingResumed,
 )
@@ -52,7 +53,7 @@ class World:
         self.judge.deduplicates = bool(profile.config.get("deduplication"))
         self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
         self.links: dict[int, Link] = {}
-        self.reads: list[fx.ReadEntries] = []
+        self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
         self.starts = 0
         self.told = Counter[str]()
         """What clients were told, over all starts."""
@@ -202,6 +203,9 @@ class World:
         elif isinstance(effect, fx.ReadEntries):
             self.note("reads", effect.token, effect.ledger_id, effect.entry_id)
             self.reads.append(effect)
+        elif isinstance(effect, fx.ReadSizes):
+            self.note("sizes", effect.token, effect.ledger_id, effect.first, effect.end)
+            self.reads.append(effect)
         else:
             self.witness.see(effect)
             self.note(*_told(effect))
@@ -279,6 +283,9 @@ class World:
             if fail:
                 self.witness.note_read_failed()
                 events.append(ReadFailed(read.token, "simulated"))
+            elif isinstance(read, fx.ReadSizes):
+                sizes = self.store.storage.sizes(read.ledger_id, read.first, read.end)
+                events.append(SizesRead(read.token, sizes))
             else:
                 runs = self.store.storage.read(read.ledger_id, read.entry_id, read.max_entries, read.max_bytes)
                 events.append(EntriesRead(read.token, runs))

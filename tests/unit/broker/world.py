@@ -21,6 +21,7 @@ from spark_pulsar.broker.events import (
     Requested,
     SessionClosed,
     SessionOpened,
+    SizesRead,
 )
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.model.ids import MessageId, Position
@@ -56,7 +57,7 @@ class World:
         self.broker = Broker(self.state, BrokerConfig(**config), self.now_ms)
         self.sessions: dict[int, Client] = {}
         self.disk_is_slow = False
-        self.reads: list[fx.ReadEntries] = []
+        self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
         self.compactions: dict[int, Compactor] = {}
         self.block_entries = BLOCK_ENTRIES
         """Most entries of a block of a compaction."""
@@ -118,6 +119,8 @@ class World:
         for read in reads:
             if fail:
                 self._handle([ReadFailed(read.token, "test")])
+            elif isinstance(read, fx.ReadSizes):
+                self._handle([SizesRead(read.token, self.storage.sizes(read.ledger_id, read.first, read.end))])
             else:
                 runs = self.storage.read(read.ledger_id, read.entry_id, read.max_entries, read.max_bytes)
                 self._handle([EntriesRead(read.token, runs)])
@@ -144,7 +147,7 @@ class World:
             if isinstance(effect, fx.AppendRecords):
                 group = effect.group
                 self.storage.submit(effect.records, lambda _number, group=group: self._durable.append(group))
-            elif isinstance(effect, fx.ReadEntries):
+            elif isinstance(effect, fx.ReadEntries | fx.ReadSizes):
                 self.reads.append(effect)
             elif isinstance(effect, fx.CompactTopic):
                 self.compactions[effect.token] = Compactor(effect, self.storage.read)
