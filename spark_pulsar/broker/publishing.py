@@ -65,8 +65,6 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
         try:
             if refusal is not None:
                 raise refusal
-            if core.topics.get(topic.full_name) is not topic:
-                raise ServiceNotReady(f"{topic.name} is being deleted")
             _open(core, session, command, topic, look_again=True)
         except PulsarError as error:
             sessions.refuse(core, session, error, command.request_id)
@@ -75,6 +73,8 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
+    if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
+        raise ServiceNotReady(f"{topic.name} is being deleted")
     damage.admit_producer(topic)
     name = command.producer_name or _fresh_name(core, topic)
     holder = topic.producers.get(name)

@@ -268,6 +268,7 @@ def delete(core: Core, topic: Topic) -> None:
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.topics.pop(topic.full_name, None)
+    topic.subscriptions.clear()  # who waits to join one finds that it is gone
     compaction.forget(core, topic)
     core.upkeep.let_go(topic)
     if topic.partition < 0:

@@ -1,11 +1,11 @@
 """Smallest forms of what the simulation found."""
 
-from spark_pulsar.broker import policies
+from spark_pulsar.broker import policies, topics
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, MESSAGE_AGE, BacklogQuota
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
-from tests.unit.broker.world import START_MS, World, entry
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from tests.unit.broker.world import START_MS, TOPIC, World, entry
 
 
 def test_seek_by_time_while_ledgers_are_trimmed() -> None:
@@ -54,3 +54,32 @@ def test_an_exceeded_age_quota_is_taken_away() -> None:
     world.disk_is_slow = False
     world.advance(5_000)
     assert world.core.topics["persistent://public/default/t"].subscriptions["s"].backlog == 1
+
+
+def test_a_topic_goes_while_a_producer_waits_for_its_name() -> None:
+    # covers PR-2: the producer joined the topic that was gone, and its first SEND ended the broker
+    world = World()
+    holder, waiting = world.connect(), world.connect()
+    holder.open_producer()
+    waiting.send(requests.producer(7, TOPIC, 1, "p"))
+    assert holder.take().type == BaseCommand.PING, "the broker asks whether the old connection is alive"
+    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    world.advance(6_000)
+    assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
+    waiting.open_producer()
+    waiting.publish(1, entry("0"))
+    assert len(waiting.receipts()) == 1
+
+
+def test_a_topic_goes_while_a_consumer_waits_for_its_subscription() -> None:
+    # covers EX-1: the consumer joined the subscription that was gone
+    world = World()
+    owner, waiting = world.connect(), world.connect()
+    owner.open_consumer()
+    waiting.send(requests.subscribe(7, TOPIC, "s", 1))
+    assert owner.take().type == BaseCommand.PING, "the broker asks whether the old connection is alive"
+    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    world.advance(6_000)
+    assert waiting.expect(BaseCommand.ERROR).error == ServerError.MetadataError
+    waiting.open_consumer()
+    assert world.state.topics_by_name[TOPIC].cursors.keys() == {"s"}
