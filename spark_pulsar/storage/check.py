@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageE
 
 from .adoption import find_short_files
 from .checkpoint import Checkpoint, JournalMark
+from .checkpoint_copy import refuse_lost_commit
 from .disk import Disk
 from .groups import SEGMENT_HEADER_BYTES, find_later_group, parse_group, parse_segment_header
 from .journal_walk import mapped
@@ -56,7 +58,9 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     losses: list[TopicDamaged] = field(default_factory=list)
     is_readable: bool = False
-    """Whether a broker would open the directory."""
+    """Whether a broker would open the directory, when the checkpoint's copy is in its place if that is needed."""
+    needs_copy: bool = False
+    """Whether the checkpoint is damaged and its copy is whole."""
 
     def add(self, severity: Severity, file: str, offset: int, text: str) -> None:
         """Append a finding."""
@@ -102,12 +106,11 @@ def examine(data_dir: str | os.PathLike[str]) -> Examination:
 
 
 def _check_all(layout: Layout, found: Examination) -> None:
-    state, mark, extents, findings = _check_checkpoint(layout)
-    found.findings += findings
+    stored = _check_checkpoints(layout, found)
+    state, mark, extents = stored or (DurableState(), JournalMark(0, min(layout.segments(), default=1)), {})
     index = RunIndex()
-    is_known = not findings
     recovered: Recovered | None = None
-    if is_known:
+    if stored is not None:
         recovered = _check_journal(layout, (mark, state, extents, index), found)
         found.is_readable = recovered is not None
     if recovered is None or recovered.holes:
@@ -165,24 +168,48 @@ def _tell_damages(state: DurableState, found: Examination) -> None:
                 found.add(Severity.ERROR, file, int(offset), text)
 
 
-def _check_checkpoint(layout: Layout) -> tuple[DurableState, JournalMark, dict[int, Extent], list[Finding]]:
-    name = layout.relative(layout.checkpoint)
-    nothing = DurableState(), JournalMark(0, min(layout.segments(), default=1)), dict[int, Extent]()
-    if not layout.checkpoint.exists():
-        return *nothing, [Finding(Severity.ERROR, name, 0, "the checkpoint is missing")]
+_Stored = tuple[DurableState, JournalMark, dict[int, Extent]]
+"""What a checkpoint says."""
+
+
+def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
+    """What the checkpoint says, or its copy when it is damaged; None when both are."""
+    original, copy = layout.checkpoint, layout.checkpoint_copy
+    stored, problems = _check_database(layout, original)
+    copied, copy_problems = _check_database(layout, copy)
+    if stored is not None and copied is not None:
+        try:
+            refuse_lost_commit(layout, stored[1], copied[1])
+        except StorageDamaged as error:
+            stored, problems = None, [error.text]
+        else:
+            if copied[1] != stored[1]:
+                text = f"the checkpoint's copy is behind, at group {copied[1].last_group}; the broker makes it anew"
+                found.add(Severity.INFO, layout.relative(copy), 0, text)
+    for problem in problems:
+        found.add(Severity.ERROR, layout.relative(original), 0, problem)
+    if stored is None and copied is not None:
+        found.needs_copy = True
+        text = (
+            f"this copy of the checkpoint is whole, at group {copied[1].last_group}: `check --repair` goes on with it"
+        )
+        found.add(Severity.INFO, layout.relative(copy), 0, text)
+    elif copied is None and copy.exists():
+        what = "damaged too" if stored is None else "damaged; the broker makes it anew"
+        found.add(Severity.WARNING, layout.relative(copy), 0, f"the checkpoint's copy is {what}: {copy_problems[0]}")
+    return stored or copied
+
+
+def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[str]]:
+    """What a database says, None when it is damaged; and what is wrong with it."""
+    if not path.exists():
+        return None, ["the checkpoint is missing"]
     try:
-        checkpoint = Checkpoint(layout)
+        with closing(Checkpoint(layout, path=path)) as checkpoint:
+            problems = [f"SQLite finds: {text}" for text in checkpoint.integrity()]
+            return (None, problems) if problems else (checkpoint.load(), [])
     except StorageError as error:
-        return *nothing, [Finding(Severity.ERROR, name, 0, _text(error))]
-    try:
-        findings = [Finding(Severity.ERROR, name, 0, f"SQLite finds: {text}") for text in checkpoint.integrity()]
-        if not findings:
-            return *checkpoint.load(), findings
-    except StorageError as error:
-        findings = [Finding(Severity.ERROR, name, 0, _text(error))]
-    finally:
-        checkpoint.close()
-    return *nothing, findings
+        return None, [_text(error)]
 
 
 def _text(error: StorageError) -> str:

@@ -11,6 +11,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from spark_pulsar.ledger.record_codec import RecordDamaged
@@ -53,11 +54,13 @@ class JournalMark:
 class Checkpoint:
     """The database of one data directory. Used by one thread at a time."""
 
-    def __init__(self, layout: Layout, disk: Disk | None = None) -> None:
-        self._name = layout.relative(layout.checkpoint)
+    def __init__(self, layout: Layout, disk: Disk | None = None, path: Path | None = None) -> None:
+        """`path`: of another database than the checkpoint itself."""
+        path = path or layout.checkpoint
+        self._name = layout.relative(path)
         self._disk = disk or Disk()
         try:
-            self._db = sqlite3.connect(layout.checkpoint, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA busy_timeout=2000")
@@ -99,24 +102,46 @@ class Checkpoint:
     def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
         """What is stored. StorageDamaged when SQLite finds damage, or a row fails its checksum or form."""
         try:
-            tables = {table.name: self._rows(table.name) for table in TABLES}
-            marks = [row[1:] for row in self._db.execute("SELECT * FROM journal")]
-            if len(marks) != 1 or _crc(marks[0][:-1]) != marks[0][-1]:
-                raise StorageDamaged(self._name, 0, "the journal's position is missing or fails its checksum")
+            tables = {table.name: list(self._rows(table.name)) for table in TABLES}
+            mark = self._mark()
             extents = {row[0]: Extent(row[1], row[2], row[3], bool(row[4])) for row in self._rows("ledger_files")}
-            return load_rows(tables), JournalMark(*marks[0][:-1]), extents
+            return load_rows(tables), mark, extents
         except sqlite3.Error as error:
             raise self._explained(error) from error
         except RecordDamaged as error:
             raise StorageDamaged(self._name, 0, str(error)) from error
 
-    def _rows(self, table: str) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
+    def mark(self) -> JournalMark:
+        """Where it stands. StorageDamaged like `load`."""
+        try:
+            return self._mark()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _mark(self) -> JournalMark:
+        marks = [row[1:] for row in self._db.execute("SELECT * FROM journal")]
+        if len(marks) != 1 or _crc(marks[0][:-1]) != marks[0][-1]:
+            raise StorageDamaged(self._name, 0, "the journal's position is missing or fails its checksum")
+        return JournalMark(*marks[0][:-1])
+
+    def verify(self) -> None:
+        """Read every row. StorageDamaged like `load`."""
+        try:
+            for table in (*(table.name for table in TABLES), "ledger_files"):
+                for _ in self._rows(table):
+                    pass
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def copy_to(self, target: sqlite3.Connection) -> None:
+        """Make another database the same as this one, all or nothing, durable on return. Raises sqlite3.Error."""
+        self._db.backup(target)
+
+    def _rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         for row in self._db.execute(f"SELECT * FROM {table}"):
             if _crc(row[:-1]) != row[-1]:
                 raise StorageDamaged(self._name, 0, f"a row of table {table} fails its checksum: {str(row)[:200]}")
-            rows.append(row[:-1])
-        return rows
+            yield row[:-1]
 
     def commit(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
         """Store rows and extents (None deletes) and the mark, all or nothing, durable on return. OSError when it could

@@ -21,6 +21,7 @@ from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError,
 from .adoption import adopt_segments, find_short_files, remove_leftovers, write_last_group_again
 from .background import Background
 from .checkpoint import Checkpoint, CommitUncertain, JournalMark
+from .checkpoint_copy import CheckpointCopy
 from .disk import Disk
 from .entry_reading import EntryReading
 from .giving_way import GivingWay
@@ -84,6 +85,7 @@ class FileStorage:
         journal = JournalReader(disk, layout, _KEPT_COLUMNS)
         self._reading = EntryReading(self._lock, self._index, self._files, journal, self._lost, self._recycle_later)
         self._checkpoint: Checkpoint
+        self._copy: CheckpointCopy
         self._journal: Journal
         self._segments: SegmentFiles
         self._mark = JournalMark(0, 1)
@@ -155,6 +157,8 @@ class FileStorage:
             layout.write_version(disk)
         may_reuse = self._checkpoint.empty_log()
         state, self._mark, self._files.extents = self._checkpoint.load()
+        self._copy = CheckpointCopy(layout, disk, self._checkpoint, self._mark)
+        self._opened.callback(self._copy.close)
         recovered = recover(layout, self._mark, state, self._files.extents, self._index, self._report)
         damages = recovered.damages + find_short_files(disk, layout, state, self._files.extents)
         remove_leftovers(disk, layout, self._files.extents, self._report)
@@ -167,6 +171,7 @@ class FileStorage:
         current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
         current = write_last_group_again(self._segments, self._index, self._mark, replay) or current
         self._background = Background("settler", self._threads)
+        self._background.put(self._copy.verify)
         # Apart, because the journal slows down when it must write to a file that nobody prepared.
         self._tending = Tending(self._segments, self._space, self._closing.is_set, self._threads)
         self._journal = Journal(
@@ -299,8 +304,7 @@ class FileStorage:
         except Exception as error:  # noqa: BLE001 - whatever it was, the journal still has everything
             self.settle_error = error
             self._not_before = self._threads.now_s() + _RETRY_S
-            if self._on_trouble is not None:
-                self._on_trouble(error)
+            self._trouble(error)
         finally:
             self._running = False
             self._giving_way.is_copying = False
@@ -320,6 +324,7 @@ class FileStorage:
         removed: dict[int, Extent | None] = {ledger_id: None for ledger_id in gone if ledger_id in self._files.extents}
         mark = JournalMark(plan.last_group, plan.first_segment)
         self._checkpoint.commit(plan.rows, mark, {**extents, **removed})
+        self._copy.commit(plan.rows, mark, {**extents, **removed}, self._trouble)
         with self._lock:
             self._mark = mark
             self._files.extents.update(extents)
@@ -358,6 +363,10 @@ class FileStorage:
         failure.__cause__ = error
         self._journal.failure = failure
         self._fail(failure)
+
+    def _trouble(self, error: Exception) -> None:
+        if self._on_trouble is not None:
+            self._on_trouble(error)
 
     def _fail(self, error: StorageFailed) -> None:
         if self._on_failed is not None:

@@ -3,6 +3,7 @@
 VERSION                  one line, written last when the directory is made
 LOCK                     locked (flock) while a broker runs; holds its process id for people
 checkpoint.sqlite        the checkpoint (with SQLite's own -wal and -shm beside it)
+checkpoint.copy          its copy, another database (likewise)
 journal/N.journal        live segments, by rising number
 journal/spare-N.journal  segments whose content is of no use any more, to be recycled
 ledgers/N.ledger         settled entries of ledger N
@@ -35,6 +36,7 @@ class Layout:
         self.version = root / "VERSION"
         self.lock = root / "LOCK"
         self.checkpoint = root / "checkpoint.sqlite"
+        self.checkpoint_copy = root / "checkpoint.copy"
         self.journal = root / "journal"
         self.ledgers = root / "ledgers"
 

@@ -2,14 +2,17 @@
 
 Nothing intact is touched. Damaged files are copied to `damaged/` first; what the damage leaves of them is salvaged by
 opening the directory as a broker does. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
-parts of the journal behind. A damaged checkpoint cannot be repaired: the journal has only what came after it.
+parts of the journal behind. A damaged checkpoint is replaced by its copy (`checkpoint_copy`); when that is damaged too
+there is no repair, since the journal has only what came after it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +24,7 @@ from spark_pulsar.ledger.storage import StorageError
 
 from .check import Examination, Finding, Severity, examine
 from .checkpoint import Checkpoint
+from .checkpoint_copy import database_files
 from .disk import Disk
 from .files import FileStorage
 from .layout import Layout
@@ -46,6 +50,8 @@ def repair(data_dir: str | os.PathLike[str]) -> tuple[list[Finding], list[str]]:
         worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
         raise StorageError(f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory")
     done += _set_aside(layout, found)
+    if found.needs_copy:
+        done += _take_copy(layout)
     failed: list[Exception] = []
     storage, state = FileStorage.open(data_dir, on_failed=failed.append)
     try:
@@ -82,6 +88,29 @@ def _set_aside(layout: Layout, found: Examination) -> list[str]:
             copy = layout.aside(path)
             shutil.copyfile(path, copy)
             done.append(f"{name}: copied to {layout.relative(copy)}")
+    return done
+
+
+def _take_copy(layout: Layout) -> list[str]:
+    """Put the checkpoint's copy in its place. What was there is kept, and so are ledger files that the copy does not
+    name: the broker would remove them."""
+    done: list[str] = []
+    for path in database_files(layout.checkpoint):
+        if path.exists():
+            aside = layout.aside(path)
+            path.rename(aside)
+            done.append(f"{layout.relative(path)}: moved to {layout.relative(aside)}")
+    with closing(Checkpoint(layout, path=layout.checkpoint_copy)) as copy:
+        _, mark, extents = copy.load()
+        with closing(sqlite3.connect(layout.checkpoint)) as database:
+            copy.copy_to(database)
+    Disk().sync_directory(layout.root)
+    done.append(f"{layout.relative(layout.checkpoint)}: its copy is in its place, at group {mark.last_group}")
+    for ledger_id, path in layout.ledger_files().items():
+        if ledger_id not in extents:
+            aside = layout.aside(path)
+            path.rename(aside)
+            done.append(f"{layout.relative(path)}: the copy does not name it; moved to {layout.relative(aside)}")
     return done
 
 

@@ -353,12 +353,13 @@ def test_dying_between_any_two_steps_of_writing(tmp_path: Path) -> None:
     append(world, 45)
     world.checkpoint()
     pictures = [picture(world.state)]
-    copies: list[tuple[Path, int]] = []
+    copies: list[tuple[Path, int, int]] = []
 
     def copy() -> None:
         to = tmp_path / f"copy-{len(copies)}"
+        before = len(pictures)  # more is written meanwhile when another thread than this one copies
         shutil.copytree(world.data_dir, to, ignore=shutil.ignore_patterns("*-shm"))
-        copies.append((to, len(pictures)))
+        copies.append((to, before, len(pictures)))
 
     world.files._disk = world.files._segments.disk = world.files._journal._disk = CopyingDisk(copy)
     world.files._journal._write = world.files._journal._disk.write_durably
@@ -369,6 +370,6 @@ def test_dying_between_any_two_steps_of_writing(tmp_path: Path) -> None:
             copy()
     world.dispose()
     assert len(copies) > 8
-    for data_dir, at in copies:
+    for data_dir, before, after in copies:
         # What was confirmed by then, and perhaps the one that was under way.
-        expect(data_dir, pictures[at - 1 : at + 1], {1: range(44 + at)})
+        expect(data_dir, pictures[before - 1 : after + 1], {1: range(44 + before)})
