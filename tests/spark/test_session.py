@@ -111,7 +111,7 @@ def test_a_query_can_be_stopped_while_the_broker_is_down(
         own_broker.kill()
         began = time.monotonic()
         query.stop()
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
         own_broker.restart()
         flows.send(topic, texts(2, 3))
         again = flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
@@ -124,4 +124,4 @@ def test_no_broker_is_an_error_in_time(spark: SparkSession) -> None:
     began = time.monotonic()
     with pytest.raises(AnalysisException, match=r"127\.0\.0\.1:1"):
         spark.read.format("pulsar").options(**options).load().count()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60

@@ -75,8 +75,8 @@ def test_one_missing_topic_among_many(peer: Peer, client_of: MakeClient) -> None
 
 def test_a_time_out_names_its_topic(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID]
-    client = client_of(peer.url, operation_timeout_ms=200)
-    with pytest.raises(OperationTimeout, match=f"200 ms asking for the last message id of {TOPIC} at {peer.url}"):
+    client = client_of(peer.url, operation_timeout_ms=1_000)
+    with pytest.raises(OperationTimeout, match=f"1000 ms asking for the last message id of {TOPIC} at {peer.url}"):
         client.last_message_ids([TOPIC])
     assert peer.wait_for(BaseCommand.CLOSE_CONSUMER)  # nothing stays behind
 
@@ -158,7 +158,7 @@ def test_a_busy_subscription_is_waited_for_but_not_for_long(peer: Peer, client_o
     peer.handlers[BaseCommand.SUBSCRIBE] = lambda caller, command, _: (
         caller.refuse(command, busy.pop()) if busy else caller.send(commands.success(command.subscribe.request_id))
     )
-    client = client_of(peer.url, operation_timeout_ms=600)
+    client = client_of(peer.url, operation_timeout_ms=2_000)
     client.ensure_subscription(["t"], "s")
     busy += [ConsumerBusy("Exclusive consumer is already connected")] * 1000
     with pytest.raises(ConsumerBusy, match="already connected"):

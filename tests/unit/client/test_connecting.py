@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -25,10 +25,12 @@ MakeClient = Callable[..., PulsarClient]
 TOPIC = "persistent://public/default/t"
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port that nobody listens on, nor can: it is taken."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
 
 
 # ---- handshake
@@ -46,8 +48,8 @@ def test_connect_says_who_we_are(peer: Peer, client_of: MakeClient) -> None:
     assert not connect.feature_flags.supports_broker_entry_metadata
 
 
-def test_nobody_listens(client_of: MakeClient) -> None:
-    url = f"pulsar://127.0.0.1:{_free_port()}"
+def test_nobody_listens(silent_port: int, client_of: MakeClient) -> None:
+    url = f"pulsar://127.0.0.1:{silent_port}"
     with pytest.raises(OperationTimeout, match=r"asking for the partitions of .*cannot connect to 127.0.0.1") as caught:
         client_of(url, operation_timeout_ms=400).partition_count(TOPIC)
     assert caught.value.timeout_ms == 400
@@ -60,8 +62,8 @@ def test_no_time_left_to_connect_names_what_it_was_for(peer: Peer) -> None:
         Connection.open(config.addresses[0], "", config, Deadline(0, "opening a reader", peer.url))
 
 
-def test_the_next_host_is_tried(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(f"pulsar://127.0.0.1:{_free_port()},127.0.0.1:{peer.port}")
+def test_the_next_host_is_tried(silent_port: int, peer: Peer, client_of: MakeClient) -> None:
+    client = client_of(f"pulsar://127.0.0.1:{silent_port},127.0.0.1:{peer.port}")
     assert client.partition_count(TOPIC) == 0
 
 
@@ -85,7 +87,7 @@ def test_a_challenge_is_more_than_this_client_can_answer(peer: Peer, client_of: 
         commands.auth_challenge("token", b"", "peer", 19)
     )
     with pytest.raises(OperationTimeout, match="credentials"):
-        client_of(peer.url, operation_timeout_ms=300).partition_count(TOPIC)
+        client_of(peer.url, operation_timeout_ms=1_500).partition_count(TOPIC)
 
 
 def test_frames_that_arrive_byte_by_byte(peer: Peer, client_of: MakeClient) -> None:
@@ -119,15 +121,15 @@ def test_a_connection_cut_in_mid_frame_is_made_again(peer: Peer, client_of: Make
 def test_bytes_that_are_no_frame_end_the_connection(garbage: bytes, peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(garbage)
     with pytest.raises(OperationTimeout) as caught:
-        client_of(peer.url, operation_timeout_ms=300).partition_count(TOPIC)
+        client_of(peer.url, operation_timeout_ms=1_500).partition_count(TOPIC)
     assert isinstance(caught.value.__cause__, ConnectionLost)
     assert len(peer.callers) > 1
 
 
 def test_a_request_without_answer_times_out(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.PARTITIONED_METADATA]
-    client = client_of(peer.url, operation_timeout_ms=250)
-    with pytest.raises(OperationTimeout, match=f"250 ms asking for the partitions of {TOPIC} at {peer.url}"):
+    client = client_of(peer.url, operation_timeout_ms=2_000)
+    with pytest.raises(OperationTimeout, match=f"2000 ms asking for the partitions of {TOPIC} at {peer.url}"):
         client.partition_count(TOPIC)
     assert len(peer.of(BaseCommand.PARTITIONED_METADATA)) == 2  # and once more after half the time
 
@@ -187,9 +189,9 @@ def test_ping_is_answered(peer: Peer, client_of: MakeClient) -> None:
 
 
 def test_an_idle_connection_sends_ping_and_lives_on_answers(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url, keep_alive_interval_ms=40)
+    client = client_of(peer.url, keep_alive_interval_ms=400)
     client.partition_count(TOPIC)
-    peer.wait_for(BaseCommand.PING, 5)
+    peer.wait_for(BaseCommand.PING, 3)
     client.partition_count(TOPIC)
     assert len(peer.callers) == 1
 
@@ -199,9 +201,9 @@ def test_a_silent_peer_is_given_up(peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: (
         caller.send(commands.partition_metadata(command.partitionMetadata.request_id, 5)) if caller.number else None
     )
-    client = client_of(peer.url, keep_alive_interval_ms=100)
+    client = client_of(peer.url, keep_alive_interval_ms=300)
     assert client.partition_count(TOPIC) == 5  # the first connection fell silent, the second answers
-    assert len(peer.callers) == 2
+    assert len(peer.callers) > 1
 
 
 def test_an_idle_connection_closed_by_the_broker_is_replaced(peer: Peer, client_of: MakeClient) -> None:

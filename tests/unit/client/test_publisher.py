@@ -138,7 +138,7 @@ def test_a_final_refusal_is_raised_and_stays(error: Exception, peer: Peer, clien
 
 def test_an_entry_that_is_refused_for_ever_ends_in_a_time_out(peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.refuse(command, PersistenceError("disk full"))
-    publisher = client_of(peer.url, operation_timeout_ms=500).publisher(TOPIC)
+    publisher = client_of(peer.url, operation_timeout_ms=1_500).publisher(TOPIC)
     _send(publisher)
     with pytest.raises(OperationTimeout, match="disk full"):
         publisher.flush()
@@ -148,10 +148,10 @@ def test_an_entry_that_is_refused_for_ever_ends_in_a_time_out(peer: Peer, client
 
 
 def test_a_receipt_that_never_comes(peer: Peer, client_of: MakeClient) -> None:
-    publisher = client_of(peer.url, operation_timeout_ms=300).publisher(TOPIC)
+    publisher = client_of(peer.url, operation_timeout_ms=1_500).publisher(TOPIC)
     _send(publisher, 2)
     with pytest.raises(
-        OperationTimeout, match=rf"300 ms waiting for the receipt of sequence id 0 on {TOPIC} \(2 entries"
+        OperationTimeout, match=rf"1500 ms waiting for the receipt of sequence id 0 on {TOPIC} \(2 entries"
     ):
         publisher.flush()
     publisher.abort()
@@ -165,7 +165,7 @@ def test_a_receipt_that_never_comes(peer: Peer, client_of: MakeClient) -> None:
 def test_the_window_is_bounded(peer: Peer, client_of: MakeClient) -> None:
     waiting: list[tuple[Caller, BaseCommand]] = []
     peer.handlers[BaseCommand.SEND] = lambda caller, command, _: waiting.append((caller, command))
-    client = client_of(peer.url, operation_timeout_ms=300)
+    client = client_of(peer.url, operation_timeout_ms=1_500)
     for limits in ({"max_pending_entries": 2}, {"max_pending_bytes": 70}):
         waiting.clear()
         publisher = client.publisher(TOPIC, **limits)
@@ -264,8 +264,8 @@ def test_a_creation_that_is_never_answered_is_tried_again(peer: Peer, client_of:
 
 def test_a_creation_that_is_never_answered_at_all(peer: Peer, client_of: MakeClient) -> None:
     peer.lose(BaseCommand.PRODUCER, 99)
-    with pytest.raises(OperationTimeout, match=f"500 ms creating a producer on {TOPIC}"):
-        client_of(peer.url, operation_timeout_ms=500).publisher(TOPIC)
+    with pytest.raises(OperationTimeout, match=f"2000 ms creating a producer on {TOPIC}"):
+        client_of(peer.url, operation_timeout_ms=2_000).publisher(TOPIC)
     assert len(peer.of(BaseCommand.PRODUCER)) == 2
 
 
