@@ -48,7 +48,7 @@ def send_stream(count: int, payload_bytes: int, producers: int = 1, batch: int =
 def runs_of(reads: list[bytes]) -> list[SendRun]:
     """The runs that a stream of SENDs holds."""
     splitter = RunSplitter()
-    return [item for data in reads for item in splitter.feed_runs(data) if isinstance(item, SendRun)]
+    return [item for data in reads for item in splitter.feed_sends(data) if isinstance(item, SendRun)]
 
 
 def publish(reads: list[bytes]) -> None:

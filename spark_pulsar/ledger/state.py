@@ -16,7 +16,7 @@ from . import cursor_records as cr
 from . import document_records as dr
 from . import records as r
 from .cursor import Cursor
-from .managed import LedgerInfo, ManagedLedger
+from .managed import LedgerInfo
 from .records import InvalidRecord
 from .topics import PartitionedTopic, TopicState
 from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS
@@ -83,14 +83,6 @@ class DurableState:
     def next_cursor_id(self) -> int:
         """The id for the next CursorCreated."""
         return self.counters[NEXT_CURSOR]
-
-    # Questions
-
-    def managed_ledger_of(self, ledger_id: int) -> ManagedLedger | None:
-        """The chain of the ledger's topic, None when the ledger does not exist (any more). A compacted ledger is not
-        in the chain."""
-        info = self.ledgers.get(ledger_id)
-        return None if info is None else self.topics[info.topic_id].ledger
 
     def use_ledger_id(self, used: int) -> None:
         """A record took this id. InvalidRecord when it was used before."""

@@ -71,13 +71,6 @@ class RunSplitter(FrameSplitter):
 
     def feed_sends(self, data: bytes) -> list[Item]:
         """The runs, sweeps and other frames completed by `data`; fails as `feed` does."""
-        return self._feed(data, True)
-
-    def feed_runs(self, data: bytes) -> list[Frame | SendRun]:
-        """The same without sweeps: producers that take turns give a run each time."""
-        return [item for item in self._feed(data, False) if not isinstance(item, SendSweep)]
-
-    def _feed(self, data: bytes, with_sweeps: bool) -> list[Item]:
         buffer = self._gather(data)
         items: list[Item] = []
         if buffer is None:
@@ -92,7 +85,7 @@ class RunSplitter(FrameSplitter):
                 break
             if buffer.startswith(_SEND_START, position + 8):
                 try:
-                    position = _add_send(items, buffer, position, end, command_size, max_total, with_sweeps)
+                    position = _add_send(items, buffer, position, end, command_size, max_total)
                 except MalformedFrame as error:
                     self.failure = error
                     break
@@ -127,15 +120,7 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
     return run
 
 
-def _add_send(
-    items: list[Item],
-    buffer: bytes,
-    position: int,
-    end: int,
-    command_size: int,
-    max_total: int,
-    with_sweeps: bool,
-) -> int:
+def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command_size: int, max_total: int) -> int:
     """Append what begins with the SEND at `position`, or lengthen the last item with it; returns where it ends."""
     payload_start = position + 8 + command_size
     if payload_start + 10 > end:
@@ -164,7 +149,7 @@ def _add_send(
         run.ends.append(end)
         if run.highest_sequence_ids is not None and highest is not None:
             run.highest_sequence_ids.append(highest)
-    elif with_sweeps and highest is None and _sweeps_on(last, producer_id):
+    elif highest is None and _sweeps_on(last, producer_id):
         sweep = last if type(last) is SendSweep else SendSweep(cast("SendRun", last))
         items[-1] = sweep
         sweep.add(producer_id, sequence_id, message_count, payload_start, end)

@@ -41,7 +41,7 @@ def test_a_topic_takes_entries(state: DurableState) -> None:
     info = ledger.ledgers[1]
     assert (info.entries, info.size_bytes, info.messages) == (3, 6, 6)
     assert (ledger.last_position, ledger.total_entries, ledger.size_bytes) == (Position(1, 2), 3, 6)
-    assert state.managed_ledger_of(1) is ledger
+    assert state.topics[state.ledgers[1].topic_id].ledger is ledger
     assert (state.next_topic_id, state.next_ledger_id, state.next_cursor_id) == (2, 2, 2)
 
 
@@ -85,7 +85,7 @@ def test_rolling(state: DurableState) -> None:
     assert (ledger.ledgers[1].sealed_ms, ledger.ledgers[2].base) == (50, 3)
     apply(state, *state.records_to_open_ledger(1, 60))
     assert list(ledger.ledgers) == [1, 3], "an empty ledger vanishes"
-    assert state.managed_ledger_of(2) is None
+    assert 2 not in state.ledgers
 
 
 def test_deleting_a_topic(state: DurableState) -> None:

@@ -30,7 +30,7 @@ def splitter(request: pytest.FixtureRequest) -> FrameSplitter:
 
 def feed(splitter: FrameSplitter, data: bytes) -> int:
     """How many items come of `data`."""
-    return len(splitter.feed_runs(data) if isinstance(splitter, RunSplitter) else splitter.feed(data))
+    return len(splitter.feed_sends(data) if isinstance(splitter, RunSplitter) else splitter.feed(data))
 
 
 @pytest.mark.parametrize("total", [0, 1, 5, MAX_FRAME_SIZE_BYTES - 3, 2**31, 2**32 - 1])

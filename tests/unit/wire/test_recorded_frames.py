@@ -159,7 +159,7 @@ def test_cut_out_however_it_arrives(frame: bytes, feeding: Callable[[bytes], lis
 
 def test_every_send_becomes_a_run_however_it_arrives(frame: bytes, feeding: Callable[[bytes], list[bytes]]) -> None:
     splitter = RunSplitter()
-    item = next(item for data in feeding(frame) for item in splitter.feed_runs(data))
+    item = next(item for data in feeding(frame) for item in splitter.feed_sends(data))
     command, payload_start = frames.parse_command(frame, 0, len(frame))
     if command.type != BaseCommand.SEND:
         assert isinstance(item, Frame)

@@ -12,7 +12,7 @@ from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import RunSplitter, SendRun
-from spark_pulsar.wire.sweeps import SendSweep
+from spark_pulsar.wire.sweeps import STREAK, SendSweep
 
 PING = frames.command_frame(commands.ping())
 
@@ -36,7 +36,7 @@ def odd_send(stored: bytes = b"", **fields: object) -> bytes:
 
 
 def runs_of(data: bytes) -> list[SendRun]:
-    items = RunSplitter().feed_runs(data)
+    items = RunSplitter().feed_sends(data)
     assert all(isinstance(item, SendRun) for item in items)
     return [item for item in items if isinstance(item, SendRun)]
 
@@ -89,18 +89,14 @@ def test_highest_sequence_ids_make_a_run_of_their_own() -> None:
 
 
 def test_a_run_is_of_one_producer() -> None:
-    runs = runs_of(b"".join(send(producer, 1000 + i) for i in range(4) for producer in (1, 1, 200)))
-    assert [(run.producer_id, run.sequence_ids) for run in runs[:3]] == [
-        (1, [1000, 1000]),
-        (200, [1000]),
-        (1, [1001] * 2),
-    ]
-    assert len(runs) == 8
+    turn = list(range(1000, 1000 + STREAK))
+    runs = runs_of(b"".join(send(producer, number) for producer in (1, 200, 1) for number in turn))
+    assert [(run.producer_id, run.sequence_ids) for run in runs] == [(1, turn), (200, turn), (1, turn)]
 
 
 def test_other_commands_end_a_run_and_keep_their_place() -> None:
     data = send(1, 200) + send(1, 201) + PING + send(1, 202)
-    first, ping, second = RunSplitter().feed_runs(data)
+    first, ping, second = RunSplitter().feed_sends(data)
     assert isinstance(first, SendRun)
     assert isinstance(second, SendRun)
     assert ping == Frame(data, first.ends[-1], first.ends[-1] + len(PING))
@@ -169,7 +165,7 @@ def test_an_unfinished_send_waits_for_the_next_buffer() -> None:
     data = b"".join(send(1, 200 + i, stored=entry(bytes(i))) for i in range(50))
     for size in (1, 7, 100, 1000):
         splitter = RunSplitter()
-        runs = [item for at in range(0, len(data), size) for item in splitter.feed_runs(data[at : at + size])]
+        runs = [item for at in range(0, len(data), size) for item in splitter.feed_sends(data[at : at + size])]
         assert [sequence_id for run in runs for sequence_id in run.sequence_ids] == list(range(200, 250))
         assert [stored for run in runs for stored in stored_in(run)] == [entry(bytes(i)) for i in range(50)]
 
@@ -252,10 +248,10 @@ class TestFlaws:
     def test_no_entry_at_all_ends_the_session(self) -> None:
         # 1.2: a SEND with no bytes after the command closes the connection.
         splitter = RunSplitter()
-        assert len(splitter.feed_runs(self.GOOD + frames.command_frame(requests.send(1, 200)) + self.GOOD)) == 1
+        assert len(splitter.feed_sends(self.GOOD + frames.command_frame(requests.send(1, 200)) + self.GOOD)) == 1
         assert isinstance(splitter.failure, MalformedFrame)
         with pytest.raises(MalformedFrame):
-            splitter.feed_runs(b"")
+            splitter.feed_sends(b"")
 
     def test_a_bad_one_inside_a_long_run_is_found(self) -> None:
         plain = [send(1, 200 + i, stored=entry(b"x" * 100)) for i in range(40)]
@@ -284,7 +280,7 @@ def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
     stored = entry()
     command = b"\x32\x04\x08\x07\x10\x05\x08\x06"
     data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
-    (item,) = RunSplitter().feed_runs(data)
+    (item,) = RunSplitter().feed_sends(data)
     assert isinstance(item, Frame)
     parsed, payload_start = frames.parse_command(*item)
     run = sends.send_run(parsed, data, payload_start, item.end)
@@ -311,4 +307,4 @@ def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
 def test_broken_commands_give_one_typed_error(command: bytes, stored: bytes) -> None:
     data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
     with pytest.raises(MalformedFrame):
-        RunSplitter().feed_runs(data)
+        RunSplitter().feed_sends(data)
