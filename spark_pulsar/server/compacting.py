@@ -1,9 +1,12 @@
 """Compacting one topic: which message is the last of its key, and the entries that are left, block by block.
 
-Two walks over what is to be compacted. The first notes for every key where its last message stands, in a private SQLite
+Two walks over what is to be compacted. The first notes for every key the place of its last message, in a private SQLite
 database that keeps a bounded part of itself in memory; the second reads the entries again that have something left, and
 takes the rest out of batches. Nothing here knows the broker: entries are read through a function, and blocks are taken
 one at a time by whoever stores them.
+
+A place is one number: that of the entry, counted from the first one that is compacted, and behind it the index in its
+batch plus 1, or 0 for the entry as a whole.
 
 A key's last message stays also when it is empty (Apache Pulsar 4.0.8 does the same: X16), but inside a batch it goes.
 Of a chunked message all chunks go or stay together. What cannot be read stays.
@@ -13,22 +16,17 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from itertools import groupby, islice
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import accumulate, groupby, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.ledger.compaction_records import SOURCE
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.compacted import (
-    NO_BATCH,
-    Item,
-    is_readable_batch,
-    items_of,
-    last_index_left,
-    payload_of,
-    repack_batch,
-)
+from spark_pulsar.wire.batch_items import PORTION_ITEMS, key_of, pieces_left, portions_of
+from spark_pulsar.wire.compacted import NO_BATCH, is_readable_batch, repack_batch, unpacked_payload
 from spark_pulsar.wire.entries import metadata_of, text_of
 
 if TYPE_CHECKING:
@@ -44,26 +42,36 @@ BLOCK_ENTRIES: Final = 2_000
 _READ_ENTRIES: Final = 1_000
 _READ_BYTES: Final = 1024 * 1024
 _GATHERED_KEYS: Final = 100_000
-"""Keys noted in memory before they go to the database; some 300 bytes each."""
+"""Keys noted in memory before they go to the database; some 200 bytes each."""
+_GATHERED_BYTES: Final = 32 * 1024 * 1024
+"""The same, for long keys."""
+_REMEMBERED: Final = range(16, 65_536)
+"""Batches of so many messages are taken apart once, and where their messages are is noted. The others are read again:
+for a few it is as dear to note it, and many are not to be in memory at the same time."""
 _CACHE_KIB: Final = 16 * 1024
 _STEPS_A_LOOK: Final = 32
 _BUSY_S: Final = 0.0005
 _PAUSE_S: Final = 0.00005
 _FLUSHED_ROWS: Final = 100
+_ITEM_BITS: Final = 32
+_ITEM_MASK: Final = (1 << _ITEM_BITS) - 1
+_DELETED: Final = -1
+"""The place of a key whose last message is an empty one inside a batch."""
 
 _TABLES: Final = """
-CREATE TABLE last (key TEXT PRIMARY KEY, ledger INTEGER, entry INTEGER, item INTEGER, is_empty INTEGER, chunks TEXT)
-    WITHOUT ROWID;
-CREATE TABLE kept (ledger INTEGER, entry INTEGER, item INTEGER);
-CREATE TABLE chunks (uuid TEXT, ledger INTEGER, entry INTEGER);
-CREATE TABLE whole (uuid TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE last (key BLOB PRIMARY KEY, place INTEGER) WITHOUT ROWID;
+CREATE TABLE kept (place INTEGER);
+CREATE TABLE chunks (uuid TEXT, place INTEGER);
+CREATE TABLE whole (uuid TEXT, place INTEGER);
+CREATE TABLE batches (number INTEGER PRIMARY KEY, messages INTEGER, bounds BLOB);
 """
 _LEFT: Final = """
-SELECT ledger, entry, item FROM last WHERE NOT (is_empty AND item >= 0)
-UNION ALL SELECT ledger, entry, item FROM kept
-UNION ALL SELECT ledger, entry, -1 FROM chunks
-    WHERE uuid NOT IN (SELECT uuid FROM whole) OR uuid IN (SELECT chunks FROM last WHERE chunks IS NOT NULL)
-ORDER BY 1, 2, 3
+SELECT place FROM last WHERE place >= 0
+UNION ALL SELECT place FROM kept
+UNION ALL SELECT place FROM chunks
+    WHERE uuid NOT IN (SELECT uuid FROM whole)
+    OR uuid IN (SELECT uuid FROM whole WHERE place IN (SELECT place FROM last))
+ORDER BY 1
 """
 
 
@@ -80,13 +88,22 @@ class Block(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """An entry and where it stood before any compaction."""
+    """An entry, and its place as a whole."""
 
-    ledger_id: int
-    entry_id: int
+    place: int
     buffer: bytes
     start: int
     end: int
+
+
+class _Left(NamedTuple):
+    """An entry with something left: where it stood before any compaction, how many messages it counts as, the index of
+    its last message."""
+
+    source: tuple[int, int]
+    entry: bytes
+    messages: int
+    last_index: int
 
 
 class Stopped(Exception):
@@ -98,12 +115,17 @@ class Compactor:
     `is_stopped` is asked again and again; `Stopped` is raised when it is so."""
 
     def __init__(self, task: CompactTopic, read: Read, is_stopped: Callable[[], bool] = lambda: False) -> None:
-        self._task = task
+        self._keep_null_keys = task.keep_null_keys
         self._read = read
         self._is_stopped = is_stopped
         self.block_entries = BLOCK_ENTRIES
         """Most entries of a block."""
-        self._gathered: dict[str, tuple[str, int, int, int, bool, str | None]] = {}
+        self._spans = [*task.compacted, *task.ledgers]
+        self._compacted_spans = len(task.compacted)
+        self._firsts = [0, *accumulate(end - first for _, first, end in self._spans)]
+        """Numbers of the first entries of the spans."""
+        self._gathered: dict[bytes | None, int] = {}
+        self._key_bytes = 0
         self._seen = 0
         self._left = 0
         self._steps = 0
@@ -125,35 +147,25 @@ class Compactor:
             for found in self._entries():
                 self._note(database, found)
             self._flush(database)
-            yield from self._blocks_of(database.execute(_LEFT))
+            yield from self._blocks_of(database)
         finally:
             database.close()
 
     # Walking
 
-    def _compacted_before(self) -> Iterator[_Found]:
-        """What the compaction before this one left, oldest first."""
-        for ledger_id, first, end in self._task.compacted:
-            for run, index in self._walk(ledger_id, first, end):
-                start = run.starts[index]
-                source_ledger, source_entry = SOURCE.unpack_from(run.buffer, start)
-                yield _Found(source_ledger, source_entry, run.buffer, start + SOURCE.size, run.ends[index])
-
     def _entries(self) -> Iterator[_Found]:
-        """All entries that are to be compacted, oldest first."""
-        yield from self._compacted_before()
-        for ledger_id, first, end in self._task.ledgers:
-            for run, index in self._walk(ledger_id, first, end):
-                entry_id = run.first_entry_id + index
-                yield _Found(ledger_id, entry_id, run.buffer, run.starts[index], run.ends[index])
-
-    def _walk(self, ledger_id: int, first: int, end: int) -> Iterator[tuple[EntryRun, int]]:
-        while first < end:
-            for run in self._read_all(ledger_id, first, min(_READ_ENTRIES, end - first)):
-                for index in range(min(len(run.starts), end - run.first_entry_id)):
-                    self._give_way()
-                    yield run, index
-                first = run.end_entry_id
+        """All entries that are to be compacted, oldest first: what the compaction before this one left, then others."""
+        number = 0
+        for index, (ledger_id, first, end) in enumerate(self._spans):
+            head = SOURCE.size if index < self._compacted_spans else 0
+            while first < end:
+                for run in self._read_all(ledger_id, first, min(_READ_ENTRIES, end - first)):
+                    count = min(len(run.starts), end - run.first_entry_id)
+                    for at, stop in zip(run.starts[:count], run.ends[:count], strict=True):
+                        self._give_way()
+                        yield _Found(number << _ITEM_BITS, run.buffer, at + head, stop)
+                        number += 1
+                    first = run.end_entry_id
 
     def _read_all(self, ledger_id: int, entry_id: int, max_entries: int) -> list[EntryRun]:
         """Entries that are there, none left out: what is compacted is kept until it is done."""
@@ -184,144 +196,182 @@ class Compactor:
     # The first walk
 
     def _note(self, database: sqlite3.Connection, found: _Found) -> None:
-        place = found.ledger_id, found.entry_id
+        messages = 1
         try:
             metadata = metadata_of(found.buffer, found.start, found.end)
+            messages = max(1, metadata.num_messages_in_batch)
             if is_readable_batch(metadata):
                 self._note_batch(database, metadata, found)
                 return
         except CorruptMessage:
-            self._keep(database, *place, NO_BATCH)
-            self._seen += 1
+            self._keep(database, [found.place])
+            self._seen += messages
             return
-        self._seen += max(1, metadata.num_messages_in_batch)
+        self._seen += messages
         if metadata.num_chunks_from_msg > 1:
-            self._note_chunk(database, metadata, place)
+            self._note_chunk(database, metadata, found.place)
         elif metadata.encryption_keys and metadata.HasField("num_messages_in_batch"):
-            self._keep(database, *place, NO_BATCH)
-        elif metadata.HasField("partition_key"):
-            self._put(database, text_of(metadata.partition_key), *place, NO_BATCH, False, None)
-        elif self._task.keep_null_keys:
-            self._keep(database, *place, NO_BATCH)
+            self._keep(database, [found.place])
+        elif (key := key_of(metadata)) is not None:
+            self._put(database, key, found.place)
+        elif self._keep_null_keys:
+            self._keep(database, [found.place])
 
     def _note_batch(self, database: sqlite3.Connection, metadata: MessageMetadata, found: _Found) -> None:
-        for index, item in enumerate(items_of(metadata, payload_of(found.buffer, found.start, found.end))):
-            self._give_way()
-            self._seen += not item.is_taken_out
-            if item.key is not None:
-                self._put(database, item.key, found.ledger_id, found.entry_id, index, item.is_empty, None)
-            elif self._task.keep_null_keys and not item.is_taken_out:
-                self._keep(database, found.ledger_id, found.entry_id, index)
+        gathered, seen, bounds = self._gathered, 0, array("I", (0,))
+        is_remembered = metadata.num_messages_in_batch in _REMEMBERED
+        data = unpacked_payload(metadata, found.buffer, found.start, found.end)
+        for portion in portions_of(data, metadata.num_messages_in_batch):
+            self._look_up()
+            if is_remembered:
+                bounds.extend(portion.bounds[1:])
+            keys, place = portion.keys, found.place + 1 + portion.first
+            seen += len(keys) - len(portion.taken_out)
+            gathered.update(zip(keys, range(place, place + len(keys)), strict=True))
+            for index in portion.empty:
+                if gathered[keys[index]] == place + index:
+                    gathered[keys[index]] = _DELETED
+            if gathered.pop(None, None) is not None and self._keep_null_keys:
+                passed = set(portion.taken_out)
+                places = [place + index for index, key in enumerate(keys) if key is None and index not in passed]
+                self._keep(database, places)
+            self._bound(database, sum(map(len, filter(None, keys))))
+        self._seen += seen
+        if is_remembered:
+            row = found.place >> _ITEM_BITS, seen, bounds.tobytes()
+            database.execute("INSERT INTO batches VALUES (?, ?, ?)", row)
 
-    def _note_chunk(self, database: sqlite3.Connection, metadata: MessageMetadata, place: tuple[int, int]) -> None:
+    def _note_chunk(self, database: sqlite3.Connection, metadata: MessageMetadata, place: int) -> None:
         uuid = text_of(metadata.uuid)
-        database.execute("INSERT INTO chunks VALUES (?, ?, ?)", (uuid, *place))
+        database.execute("INSERT INTO chunks VALUES (?, ?)", (uuid, place))
         if metadata.chunk_id < metadata.num_chunks_from_msg - 1:
             return
-        if metadata.HasField("partition_key"):
-            database.execute("INSERT OR IGNORE INTO whole VALUES (?)", (uuid,))
-            self._put(database, text_of(metadata.partition_key), *place, NO_BATCH, False, uuid)
-        elif not self._task.keep_null_keys:
-            database.execute("INSERT OR IGNORE INTO whole VALUES (?)", (uuid,))
+        key = key_of(metadata)
+        if key is not None:
+            database.execute("INSERT INTO whole VALUES (?, ?)", (uuid, place))
+            self._put(database, key, place)
+        elif not self._keep_null_keys:
+            database.execute("INSERT INTO whole VALUES (?, NULL)", (uuid,))
 
-    def _put(
-        self,
-        database: sqlite3.Connection,
-        key: str,
-        ledger_id: int,
-        entry_id: int,
-        index: int,
-        is_empty: bool,
-        chunks: str | None,
-    ) -> None:
-        gathered = self._gathered
-        gathered[key] = (key, ledger_id, entry_id, index, is_empty, chunks)
-        if len(gathered) >= _GATHERED_KEYS:
+    def _put(self, database: sqlite3.Connection, key: bytes, place: int) -> None:
+        self._gathered[key] = place
+        self._bound(database, len(key))
+
+    def _bound(self, database: sqlite3.Connection, key_bytes: int) -> None:
+        self._key_bytes += key_bytes
+        if len(self._gathered) >= _GATHERED_KEYS or self._key_bytes >= _GATHERED_BYTES:
             self._flush(database)
 
     def _flush(self, database: sqlite3.Connection) -> None:
-        rows = iter(self._gathered.values())
+        rows = iter(self._gathered.items())
         database.execute("BEGIN")
         while some := list(islice(rows, _FLUSHED_ROWS)):
-            database.executemany("INSERT OR REPLACE INTO last VALUES (?, ?, ?, ?, ?, ?)", some)
+            database.executemany("INSERT OR REPLACE INTO last VALUES (?, ?)", some)
             self._look_up()
         database.execute("COMMIT")
         self._gathered.clear()
+        self._key_bytes = 0
 
     @staticmethod
-    def _keep(database: sqlite3.Connection, ledger_id: int, entry_id: int, index: int) -> None:
-        database.execute("INSERT INTO kept VALUES (?, ?, ?)", (ledger_id, entry_id, index))
+    def _keep(database: sqlite3.Connection, places: list[int]) -> None:
+        database.executemany("INSERT INTO kept VALUES (?)", zip(places, strict=True))
 
     # The second walk
 
-    def _blocks_of(self, left: Iterator[tuple[int, int, int]]) -> Iterator[Block]:
+    def _blocks_of(self, database: sqlite3.Connection) -> Iterator[Block]:
         pieces: list[bytes] = []
         ends: list[int] = []
         starts: list[int] = []
         counts: list[int] = []
-        source, size, last = (-1, -1), 0, b""
-        for place, entry, messages in self._entries_left(left):
-            source = source if starts else place
-            last_place, last = place, entry
+        first, last, size = (-1, -1), (-1, -1, NO_BATCH), 0
+        for left in self._entries_left(database):
+            first = first if starts else left.source
+            last = (*left.source, left.last_index)
             starts.append(size)
-            size += SOURCE.size + len(entry)
+            size += SOURCE.size + len(left.entry)
             ends.append(size)
-            counts.append(messages)
-            pieces += (SOURCE.pack(*place), entry)
+            counts.append(left.messages)
+            pieces += (SOURCE.pack(*left.source), left.entry)
             if size >= BLOCK_BYTES or len(starts) >= self.block_entries:
-                yield Block(source, b"".join(pieces), starts, ends, counts, (*last_place, _last_index(last)))
+                yield Block(first, b"".join(pieces), starts, ends, counts, last)
                 pieces, starts, ends, counts, size = [], [], [], [], 0
         if starts:
-            yield Block(source, b"".join(pieces), starts, ends, counts, (*last_place, _last_index(last)))
+            yield Block(first, b"".join(pieces), starts, ends, counts, last)
 
-    def _entries_left(self, left: Iterator[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, int], bytes, int]]:
-        """(source, entry, messages it counts as) of every entry with something left."""
-        compacted_before = self._compacted_before()
-        fresh_from = self._task.ledgers[0][:2] if self._task.ledgers else None
+    def _entries_left(self, database: sqlite3.Connection) -> Iterator[_Left]:
+        """Every entry with something left."""
         window: deque[EntryRun] = deque()
-        for place, rows in groupby(left, key=lambda row: (row[0], row[1])):
-            kept = {row[2] for row in rows}
+        for number, rows in groupby(database.execute(_LEFT), key=lambda row: row[0] >> _ITEM_BITS):
+            kept = [(row[0] & _ITEM_MASK) - 1 for row in rows]
             self._give_way()
-            if fresh_from is None or place < fresh_from:
-                found = next(each for each in compacted_before if (each.ledger_id, each.entry_id) == place)
-                entry = found.buffer[found.start : found.end]
+            source, entry = self._entry(number, window)
+            if kept[0] == NO_BATCH:
+                left = self._whole(source, entry)
+                self._left += left.messages
             else:
-                while window and (window[0].ledger_id != place[0] or window[0].end_entry_id <= place[1]):
-                    window.popleft()
-                if not window:
-                    window.extend(self._read_all(*place, _READ_ENTRIES))
-                entry = window[0].entry(place[1])
-            if NO_BATCH in kept:
-                messages = _messages_of(entry)
-                self._left += messages
-            else:
-                metadata = metadata_of(entry, 0, len(entry))
-                messages = metadata.num_messages_in_batch
+                remembered = database.execute("SELECT messages, bounds FROM batches WHERE number = ?", (number,))
+                left = self._cut(source, entry, kept, remembered.fetchone())
                 self._left += len(kept)
-                if len(kept) < messages:
-                    entry = self._cut(metadata, entry, kept)
-            yield place, entry, messages
+            yield left
 
-    def _cut(self, metadata: MessageMetadata, entry: bytes, kept: set[int]) -> bytes:
-        """The batch without the messages that are not kept; itself when those went before."""
-        items: list[Item] = []
-        is_cut = False
-        for item in items_of(metadata, payload_of(entry, 0, len(entry))):
-            self._give_way()
-            is_cut |= not item.is_taken_out and len(items) not in kept
-            items.append(item)
-        return repack_batch(metadata, items, kept) if is_cut else entry
+    def _entry(self, number: int, window: deque[EntryRun]) -> tuple[tuple[int, int], bytes]:
+        """An entry and its source, by number; numbers rise. `window` is what was read last."""
+        index = bisect_right(self._firsts, number, 0, len(self._spans)) - 1
+        ledger_id, first, end = self._spans[index]
+        entry_id = first + number - self._firsts[index]
+        while window and (window[0].ledger_id != ledger_id or window[0].end_entry_id <= entry_id):
+            window.popleft()
+        if not window:
+            window.extend(self._read_all(ledger_id, entry_id, min(_READ_ENTRIES, end - entry_id)))
+        entry = window[0].entry(entry_id)
+        if index < self._compacted_spans:
+            return SOURCE.unpack_from(entry), entry[SOURCE.size :]
+        return (ledger_id, entry_id), entry
 
+    @staticmethod
+    def _whole(source: tuple[int, int], entry: bytes) -> _Left:
+        """An entry that stays as it is, without a look at its payload."""
+        try:
+            metadata = metadata_of(entry, 0, len(entry))
+        except CorruptMessage:
+            return _Left(source, entry, 1, NO_BATCH)
+        is_opened = metadata.HasField("num_messages_in_batch") and not is_readable_batch(metadata)
+        messages = metadata.num_messages_in_batch
+        return _Left(source, entry, max(1, messages), messages - 1 if is_opened else NO_BATCH)
 
-def _messages_of(entry: bytes) -> int:
-    try:
-        return max(1, metadata_of(entry, 0, len(entry)).num_messages_in_batch)
-    except CorruptMessage:
-        return 1
+    def _cut(
+        self, source: tuple[int, int], entry: bytes, kept: list[int], remembered: tuple[int, bytes] | None
+    ) -> _Left:
+        """A batch without the messages that are not kept; itself when those went before."""
+        metadata = metadata_of(entry, 0, len(entry))
+        messages = metadata.num_messages_in_batch
+        alive = remembered[0] if remembered else 0
+        if len(kept) in (messages, alive):
+            return _Left(source, entry, messages, kept[-1])
+        data = unpacked_payload(metadata, entry, 0, len(entry))
+        pieces: list[bytes] = []
+        taken = 0
+        for first, bounds, more_alive in self._bounds_of(data, messages, remembered):
+            self._look_up()
+            alive += more_alive
+            end = bisect_left(kept, first + len(bounds) - 1, taken)
+            pieces += pieces_left(data, first, bounds, kept[taken:end])
+            taken = end
+        if alive > len(kept):
+            entry = repack_batch(metadata, pieces)
+        return _Left(source, entry, messages, kept[-1])
 
-
-def _last_index(entry: bytes) -> int:
-    try:
-        return last_index_left(entry, 0, len(entry))
-    except CorruptMessage:
-        return NO_BATCH
+    @staticmethod
+    def _bounds_of(
+        data: bytes, messages: int, remembered: tuple[int, bytes] | None
+    ) -> Iterator[tuple[int, Sequence[int], int]]:
+        """(index of the first, bounds, how many of them to add to those that are not taken out) of messages of a batch,
+        portion by portion."""
+        if remembered is None:
+            for portion in portions_of(data, messages):
+                yield portion.first, portion.bounds, len(portion.keys) - len(portion.taken_out)
+            return
+        bounds = array("I")
+        bounds.frombytes(remembered[1])
+        for first in range(0, messages, PORTION_ITEMS):
+            yield first, bounds[first : first + PORTION_ITEMS + 1], 0
