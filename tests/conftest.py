@@ -77,7 +77,6 @@ CONFIGURED: dict[str, object] = {
     "backlogQuotaDefaultRetentionPolicy": "producer_exception",
     "backlogQuotaCheckIntervalInSeconds": 1,
     "brokerDeduplicationEnabled": True,
-    "brokerDeduplicationEntriesInterval": 1,  # Apache Pulsar keeps a ledger until it has noted its ids
     "brokerDeduplicationProducerInactivityTimeoutMinutes": 1,
     "statsUpdateFrequencyInSecs": 2,
     "subscriptionExpirationTimeMinutes": 1,

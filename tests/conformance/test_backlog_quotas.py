@@ -40,7 +40,7 @@ def test_a_full_backlog_keeps_producers_out_until_it_shrinks(space: Space, polic
         assert "subscription 'slow'" in refusal["message"]
     for _ in range(20):
         consumer.acknowledge(consumer.receive(timeout_millis=10_000))
-    eventually(space.is_open)
+    assert eventually(space.is_open)
 
 
 def test_a_held_producer_goes_on_when_the_backlog_shrinks(space: Space) -> None:
@@ -50,12 +50,12 @@ def test_a_held_producer_goes_on_when_the_backlog_shrinks(space: Space) -> None:
     producer = client.create_producer(space.topic, send_timeout_millis=30_000)
     send_all(producer, [bytes(KIB)] * 20)
     space.limit("producer_request_hold", size=10 * KIB)
-    eventually(space.refused)
+    assert eventually(space.refused)
     receipts: list[Any] = []
     producer.send_async(b"held", lambda result, _: receipts.append(result))
     for _ in range(20):
         consumer.acknowledge(consumer.receive(timeout_millis=10_000))
-    eventually(lambda: receipts == [pulsar.Result.Ok], 30)
+    assert eventually(lambda: receipts == [pulsar.Result.Ok], 30)
     assert receive_texts(consumer, 1) == ["held"]
 
 
@@ -67,7 +67,7 @@ def test_eviction_by_size_lets_the_oldest_go(space: Space) -> None:
     for number in range(200):
         producer.send(str(number).encode().ljust(KIB))
     space.limit("consumer_backlog_eviction", size=100 * KIB)
-    eventually(lambda: space.backlog() < 100)
+    assert eventually(lambda: space.backlog() < 100)
     left = space.backlog()
     assert 75 <= left <= 98
     assert space.is_open()
@@ -85,7 +85,7 @@ def test_an_old_backlog_keeps_producers_out_until_it_is_consumed(space: Space, p
     refusal = eventually(space.refused)
     assert refusal["error"] == code
     consumer.acknowledge(consumer.receive(timeout_millis=10_000))
-    eventually(space.is_open)
+    assert eventually(space.is_open)
 
 
 def test_eviction_by_age_lets_the_oldest_go(space: Space) -> None:
@@ -94,7 +94,7 @@ def test_eviction_by_age_lets_the_oldest_go(space: Space) -> None:
     space.subscribe()
     client = space.broker.client()
     send_all(client.create_producer(space.topic), [str(number) for number in range(15)])
-    eventually(lambda: space.backlog() == 0)
+    assert eventually(lambda: space.backlog() == 0)
     assert space.is_open()
 
 
@@ -103,7 +103,7 @@ def test_usage_is_told_in_statistics(space: Space) -> None:
     space.limit("producer_request_hold", size=50 * KIB)
     space.subscribe()
     send_all(space.broker.client().create_producer(space.topic), [bytes(KIB)] * 5)
-    eventually(lambda: space.backlog() == 5)
+    assert eventually(lambda: space.backlog() == 5)
     stats = space.stats()
     assert stats["backlogQuotaLimitSize"] == 50 * KIB
     assert 5 * KIB < stats["storageSize"] < 6 * KIB
@@ -118,11 +118,11 @@ def test_without_its_slowest_subscription_the_door_is_open(space: Space, policy:
     space.limit(policy, size=0)
     assert eventually(space.refused)["error"] == code
     space.limit(policy, size=KIB)
-    eventually(space.is_open)
+    assert eventually(space.is_open)
     space.limit(policy, size=1)
     assert eventually(space.refused)["error"] == code
     assert space.broker.rest("DELETE", f"{topic_path(space.topic)}/subscription/abandoned")[0] == 204
-    eventually(space.is_open)
+    assert eventually(space.is_open)
 
 
 def test_eviction_ends_where_it_makes_no_progress(space: Space) -> None:
@@ -132,6 +132,6 @@ def test_eviction_ends_where_it_makes_no_progress(space: Space) -> None:
     for _ in range(20):
         producer.send(bytes(500))
     space.limit("consumer_backlog_eviction", size=2_000)
-    eventually(lambda: space.backlog() <= 4)
+    assert eventually(lambda: space.backlog() <= 4)
     producer.send(b"goes on")
     assert space.is_open()

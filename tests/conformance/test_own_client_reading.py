@@ -262,7 +262,7 @@ def test_nothing_is_left_behind(broker: Broker, client: PulsarClient) -> None:
     client.position_at_time(topic, 0)
     list(client.fetch(topic, EARLIEST_ID, end))
     client.close()
-    eventually(lambda: not _subscriptions(broker, topic))
+    assert eventually(lambda: not _subscriptions(broker, topic))
 
 
 def _subscriptions(broker: Broker, topic: str) -> list[str]:

@@ -45,7 +45,7 @@ def test_without_subscription_closed_ledgers_go(space: Space) -> None:
     # covers TRIM-1, RET-5
     client = space.broker.client()
     send_all(client.create_producer(space.topic), [str(number) for number in range(35)])
-    eventually(lambda: space.stored() == 5)
+    assert eventually(lambda: space.stored() == 5)
     reader = client.create_reader(space.topic, pulsar.MessageId.earliest)
     assert receive_texts(reader, 5) == ["30", "31", "32", "33", "34"]
 
@@ -58,9 +58,9 @@ def test_what_a_subscription_has_consumed_goes(space: Space) -> None:
     messages = [consumer.receive(timeout_millis=10_000) for _ in range(35)]
     for message in messages[:12] + messages[13:]:
         consumer.acknowledge(message)
-    eventually(lambda: space.stored() == 25)
+    assert eventually(lambda: space.stored() == 25)
     consumer.acknowledge(messages[12])
-    eventually(lambda: space.stored() <= 5)
+    assert eventually(lambda: space.stored() <= 5)
 
 
 # ---- retention --------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_consumed_messages_are_kept_and_can_be_sought(space: Space) -> None:
     send_all(client.create_producer(space.topic), values)
     for _ in values:
         consumer.acknowledge(consumer.receive(timeout_millis=10_000))
-    eventually(lambda: space.backlog() == 0)
+    assert eventually(lambda: space.backlog() == 0)
     consumer.seek(pulsar.MessageId.earliest)
     assert receive_texts(consumer, 25) == values
 
@@ -98,7 +98,7 @@ def test_retention_by_size_leaves_at_least_its_limit(space: Space) -> None:
     for number in range(101):
         producer.send(str(number).encode().ljust(50_000))
     # The limit lies between two ledgers of 500 kB and three of them.
-    eventually(lambda: space.stored() == 31)
+    assert eventually(lambda: space.stored() == 31)
 
 
 def test_the_limit_of_size_is_that_of_a_partition(space: Space) -> None:
@@ -111,7 +111,7 @@ def test_the_limit_of_size_is_that_of_a_partition(space: Space) -> None:
         for producer in producers:
             producer.send(str(number).encode().ljust(50_000))
     # As one topic's; a limit for both together would leave half of it.
-    eventually(lambda: all(space.stored(part) <= 41 for part in parts), timeout_s=30)
+    assert eventually(lambda: all(space.stored(part) <= 41 for part in parts), timeout_s=30)
     assert all(space.stored(part) >= 31 for part in parts), [space.stored(part) for part in parts]
 
 
@@ -125,7 +125,7 @@ def test_names_that_are_known_do_not_hold_back_storage(space: Space) -> None:
         producer.send(b"x", sequence_id=number)
     for _ in range(35):
         consumer.acknowledge(consumer.receive(timeout_millis=10_000))
-    eventually(lambda: space.stored() <= 10)
+    assert eventually(lambda: space.stored() <= 10)
     assert producer.send(b"x", sequence_id=34).ledger_id() == -1
 
 
@@ -135,7 +135,7 @@ def test_turning_retention_off_lets_go(space: Space) -> None:
     send_all(space.broker.client().create_producer(space.topic), [str(number) for number in range(35)])
     assert space.stored() == 35
     space.retain(0, 0)
-    eventually(lambda: space.stored() == 5)
+    assert eventually(lambda: space.stored() == 5)
 
 
 # ---- expiry -----------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_unacked_messages_expire_and_readers_still_find_them(space: Space) -> No
     for _ in values:
         other.acknowledge(other.receive(timeout_millis=10_000))
     space.expire(1)
-    eventually(lambda: space.backlog("s") == 0, EXPIRY_S, 0.1)
+    assert eventually(lambda: space.backlog("s") == 0, EXPIRY_S, 0.1)
     reader = client.create_reader(space.topic, pulsar.MessageId.earliest)
     assert receive_texts(reader, 15) == values
 
@@ -164,7 +164,7 @@ def test_age_is_told_by_the_publish_time(space: Space) -> None:
     space.subscribe()
     now_ms = wall_ms()
     publish_at(space.broker.raw(), 1, space.topic, now_ms - HOUR_MS, now_ms - HOUR_MS, now_ms + HOUR_MS)
-    eventually(lambda: space.backlog() == 1, EXPIRY_S, 0.1)
+    assert eventually(lambda: space.backlog() == 1, EXPIRY_S, 0.1)
 
 
 def test_messages_expire_unseen_before_their_delivery_time(space: Space) -> None:
@@ -175,7 +175,7 @@ def test_messages_expire_unseen_before_their_delivery_time(space: Space) -> None
     now_ms = wall_ms()
     raw = space.broker.raw()
     publish_at(raw, 1, space.topic, now_ms - HOUR_MS, deliver_at_time=now_ms + HOUR_MS)
-    eventually(lambda: space.backlog() == 0, EXPIRY_S, 0.1)
+    assert eventually(lambda: space.backlog() == 0, EXPIRY_S, 0.1)
     expect_nothing(consumer)
 
 
@@ -186,7 +186,7 @@ def test_no_unexpired_message_goes_with_expired_ones(space: Space) -> None:
     space.subscribe()
     now_ms = wall_ms()
     publish_at(space.broker.raw(), 1, space.topic, now_ms - HOUR_MS, now_ms + 24 * HOUR_MS, now_ms, now_ms - HOUR_MS)
-    eventually(lambda: space.backlog() == 2)
+    assert eventually(lambda: space.backlog() == 2)
 
 
 @pytest.mark.ours_only("TTL-5: a connected consumer is no exception; TTL-2: looked at when it is time")
@@ -199,7 +199,7 @@ def test_expiry_is_not_late(space: Space) -> None:
     began_s = time.monotonic()
     producer.send(b"m")
     # A second is the promise; the rest is for a machine that is busy with something else.
-    eventually(lambda: space.backlog() == 0, 5)
+    assert eventually(lambda: space.backlog() == 0, 5)
     assert time.monotonic() - began_s > 0.9
 
 

@@ -123,7 +123,7 @@ def test_an_exclusive_consumer_whose_connection_is_gone_makes_room(broker: Broke
         fields = {"subscription": "s", "subType": "Exclusive", "consumer_id": 1}
         return raw.request("SUBSCRIBE", topic=topic, **fields).type == "SUCCESS"
 
-    eventually(accepted, timeout_s=5)
+    assert eventually(accepted)
 
 
 def test_the_same_consumer_id_again_is_no_second_consumer(broker: Broker) -> None:

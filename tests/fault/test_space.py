@@ -70,10 +70,10 @@ def test_what_a_subscription_consumed_leaves_the_disk(broker: Broker, data_dir: 
     topic = broker.topic()
     consumer = broker.client().subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     fill(broker, topic)
-    eventually(lambda: used_bytes(data_dir) > 15 * MIB)
+    assert eventually(lambda: used_bytes(data_dir) > 15 * MIB)
     for _ in range(ENTRIES):
         consumer.acknowledge(consumer.receive(timeout_millis=10_000))
-    eventually(lambda: used_bytes(data_dir) < ALWAYS_BYTES, 20)
+    assert eventually(lambda: used_bytes(data_dir) < ALWAYS_BYTES, 20)
 
 
 def test_what_retention_lets_go_of_leaves_the_disk(broker: Broker, data_dir: Path) -> None:
@@ -81,18 +81,18 @@ def test_what_retention_lets_go_of_leaves_the_disk(broker: Broker, data_dir: Pat
     topic = broker.topic()
     retain(broker, -1, -1)
     fill(broker, topic)
-    eventually(lambda: used_bytes(data_dir) > 15 * MIB)
+    assert eventually(lambda: used_bytes(data_dir) > 15 * MIB)
     retain(broker, -1, 10)
 
     def stats() -> dict[str, Any]:
         return dict(broker.rest("GET", f"{topic_path(topic)}/internalStats")[1])
 
-    eventually(lambda: stats()["totalSize"] < 13 * MIB, 20)
-    eventually(lambda: used_bytes(data_dir) < 10 * MIB + 2 * MIB + ALWAYS_BYTES, 20)
+    assert eventually(lambda: stats()["totalSize"] < 13 * MIB, 20)
+    assert eventually(lambda: used_bytes(data_dir) < 10 * MIB + 2 * MIB + ALWAYS_BYTES, 20)
     assert stats()["totalSize"] >= 10 * MIB
     assert {ledger["entries"] for ledger in stats()["ledgers"]} <= {0, 100}  # however many of them came at once
     retain(broker, 0, 0)
-    eventually(lambda: used_bytes(data_dir) < ALWAYS_BYTES, 20)
+    assert eventually(lambda: used_bytes(data_dir) < ALWAYS_BYTES, 20)
 
 
 def test_a_dead_subscription_evicted_by_its_quota_frees_the_disk(broker: Broker, data_dir: Path) -> None:
@@ -102,4 +102,4 @@ def test_a_dead_subscription_evicted_by_its_quota_frees_the_disk(broker: Broker,
     body = {"limitSize": 4 * MIB, "limitTime": -1, "policy": "consumer_backlog_eviction"}
     assert broker.rest("POST", f"{NAMESPACE}/backlogQuota", body)[0] == 204
     fill(broker, topic, 2 * ENTRIES)
-    eventually(lambda: used_bytes(data_dir) < 4 * MIB + 2 * MIB + ALWAYS_BYTES, 20)
+    assert eventually(lambda: used_bytes(data_dir) < 4 * MIB + 2 * MIB + ALWAYS_BYTES, 20)
