@@ -106,7 +106,7 @@ def parse_group(data: memoryview, at: int, number: int, salt: bytes) -> Group | 
     if end > len(data):
         return None
     payload = bytes(data[payload_at:end])
-    if crc32c(payload, crc32c(data[at : at + _CRC_AT])) != crc:
+    if crc32c(payload, crc32c(data[at : at + _CRC_AT]), gil_release_mode=0) != crc:
         return None
     return Group(group, payload_at, end, payload)
 
@@ -120,7 +120,7 @@ def read_group(disk: Disk, fd: int, at: int, number: int, salt: bytes) -> bytes 
     if magic != GROUP_MAGIC or version != FORMAT_VERSION or flags or segment != number or group_salt != salt:
         return None
     payload = disk.read(fd, length, at + GROUP_HEADER_BYTES)
-    if crc32c(payload, crc32c(head[:_CRC_AT])) != crc:
+    if crc32c(payload, crc32c(head[:_CRC_AT]), gil_release_mode=0) != crc:
         return None
     return payload
 

@@ -18,9 +18,8 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -30,8 +29,7 @@ from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.record_codec import i64s_from, i64s_packed, u32s, u32s_from
 from spark_pulsar.ledger.storage import StorageDamaged
 
-from .direct import DirectWriter
-from .disk import Disk
+from .disk import Buffer, Disk
 from .layout import Layout
 
 BLOCK_MAGIC: Final = b"SPLB"
@@ -39,7 +37,9 @@ FOOTER_MAGIC: Final = b"SPLF"
 FORMAT_VERSION: Final = 1
 BLOCK_DATA_BYTES: Final = 256 * 1024
 BLOCK_MAX_ENTRIES: Final = 4096
-_LARGE_BYTES: Final = 1024
+LARGE_ENTRY_BYTES: Final = 1024
+"""Entries of this size on average are not copied."""
+
 _ALL_SINGLE: Final = 1
 _BLOCK: Final = Struct("<4sHHQQIII")
 _BLOCK_CRC_AT: Final = _BLOCK.size - 4
@@ -86,12 +86,12 @@ class BlockHead(NamedTuple):
 
 
 def block_parts(
-    ledger_id: int, first: int, entries: list[memoryview], message_counts: list[int] | None
-) -> list[bytes | memoryview]:
+    ledger_id: int, first: int, entries: Sequence[Buffer], message_counts: Sequence[int] | None
+) -> list[Buffer]:
     """One block, in buffers that follow one another. Large entries are not copied."""
-    lengths = [len(entry) for entry in entries]
+    lengths = list(map(len, entries))
     size = sum(lengths)
-    data: list[bytes | memoryview] = [*entries] if size >= _LARGE_BYTES * len(entries) else [b"".join(entries)]
+    data: list[Buffer] = [*entries] if size >= LARGE_ENTRY_BYTES * len(entries) else [b"".join(entries)]
     arrays = u32s(lengths)
     flags = _ALL_SINGLE
     if message_counts is not None and message_counts.count(1) != len(message_counts):
@@ -99,9 +99,10 @@ def block_parts(
         arrays += u32s(message_counts)
     head = _BLOCK.pack(BLOCK_MAGIC, FORMAT_VERSION, flags, ledger_id, first, len(entries), size, 0)
     head = head[:_BLOCK_CRC_AT]
-    crc = crc32c(arrays, crc32c(head))
+    # Handing the interpreter over costs more than the checksum of a block.
+    crc = crc32c(arrays, crc32c(head), gil_release_mode=0)
     for part in data:
-        crc = crc32c(part, crc)
+        crc = crc32c(part, crc, gil_release_mode=0)
     return [b"".join((head, crc.to_bytes(4, "little"), arrays)), *data]
 
 
@@ -328,64 +329,3 @@ def _scan(disk: Disk, fd: int, name: str, ledger_id: int, extent: Extent) -> Blo
         offset += head.size
         end = head.end
     return table
-
-
-class GatheredEntries:
-    """Consecutive entries of one ledger on their way to its file, each a view of the group it was read with."""
-
-    __slots__ = ("counts", "end", "entries", "first", "ledger_id")
-
-    def __init__(self, ledger_id: int, first: int) -> None:
-        self.ledger_id = ledger_id
-        self.first = first
-        self.end = first
-        self.entries: list[memoryview] = []
-        self.counts: list[int] = []
-
-    def add(self, run: EntryRun) -> None:
-        """Append a run that begins at `end`."""
-        buffer = memoryview(run.buffer)
-        self.entries += [buffer[start:stop] for start, stop in zip(run.starts, run.ends, strict=True)]
-        self.counts += [1] * len(run.starts) if run.message_counts is None else run.message_counts
-        self.end = run.end_entry_id
-
-    def blocks(self) -> Iterator[list[bytes | memoryview]]:
-        """The entries as blocks, each in buffers that follow one another."""
-        low = size = 0
-        for high, entry in enumerate(self.entries, 1):
-            size += len(entry)
-            if size >= BLOCK_DATA_BYTES or high - low >= BLOCK_MAX_ENTRIES or high == len(self.entries):
-                yield block_parts(self.ledger_id, self.first + low, self.entries[low:high], self.counts[low:high])
-                low, size = high, 0
-
-
-def append_entries(
-    disk: Disk, path: Path, extent: Extent | None, gathered: GatheredEntries, writer: DirectWriter
-) -> Extent:
-    """Write entries behind the extent, over whatever stands there. Not durable before `finish_file`, and nothing
-    counts before the checkpoint names the extent that is returned."""
-    fd = disk.open(path, os.O_CREAT | os.O_RDWR)
-    try:
-        at = 0 if extent is None else extent.size
-        if os.fstat(fd).st_size > at:
-            disk.truncate(fd, at)
-        at = writer.write(path, fd, [part for block in gathered.blocks() for part in block], at)
-    finally:
-        os.close(fd)
-    return Extent(gathered.first if extent is None else extent.first, gathered.end, at, False)
-
-
-def finish_file(disk: Disk, layout: Layout, ledger_id: int, extent: Extent, seal: bool) -> Extent:
-    """Make a ledger's file durable, with its footer if it is to be sealed."""
-    footer = footer_bytes(usable_table(disk, layout, ledger_id, extent)) if seal else b""
-    fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
-    try:
-        if footer:
-            if os.fstat(fd).st_size > extent.size:
-                # Left by a settling that was never finished; the footer is read from the end of the file.
-                disk.truncate(fd, extent.size)
-            disk.write(fd, [footer], extent.size)
-        disk.sync(fd)
-    finally:
-        os.close(fd)
-    return extent._replace(sealed=seal)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.records import EntriesAppended
 from spark_pulsar.ledger.scattered import EntriesScattered
@@ -23,14 +22,15 @@ from spark_pulsar.ledger.snapshot import Row
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
 
-from .direct import DirectWriter
 from .disk import Disk
-from .groups import read_group, records_of
+from .gathering import Gathering, Place
+from .groups import parse_group, read_group, records_of
 from .layout import Layout
-from .ledger_files import Extent, GatheredEntries, append_entries, finish_file
+from .ledger_files import Extent
+from .ledger_writing import GatheredEntries, LedgerWriter
 from .lost_entries import LostEntries
 from .run_index import RunIndex
-from .salvage import EntrySpan, SalvagedGroup, salvage_group
+from .salvage import SalvagedGroup, salvage_group
 from .segments import Segment
 
 GATHER_BYTES: Final = 8 * 1024 * 1024
@@ -41,7 +41,11 @@ MOST_GATHER_BYTES: Final = 32 * 1024 * 1024
 
 _LEDGER_BYTES: Final = 32 * 1024
 
-_ENTRY_OVERHEAD_BYTES: Final = 64
+_READ_BYTES: Final = 1024 * 1024
+"""Groups are read together up to this size: most are small, and each hand-over of the interpreter lock costs more than
+reading one."""
+
+_TURN_S: Final = 0.001
 _PAUSE_S: Final = 0.00005
 """Without really sleeping, the interpreter would be taken back before a waiting thread has woken up."""
 
@@ -117,41 +121,47 @@ class Settler:
         self._lost = lost
         self._stop = stop
         self._rest = rest
-        self._writer = DirectWriter(disk)
-        self._rested_at = time.monotonic()
+        self._writer = LedgerWriter(disk, layout)
+        self._rested_at = self._gave_way_at = time.monotonic()
         self._settled: dict[int, Extent] = {}
-        self._gathered: dict[int, GatheredEntries] = {}
-        self._gathered_bytes = 0
 
     def settle(self, plan: SettlePlan) -> dict[int, Extent]:
         """Copy what the plan says behind the present extents; the new extents, durable on return. StorageDamaged when
         entries are missing that are not known to be lost, OSError when the disk fails, SettlingStopped when asked to
         stop."""
+        try:
+            needed = {
+                ledger_id: max(ledger.first, ledger.needed_from)
+                for ledger_id, ledger in plan.ledgers.items()
+                if ledger.needed_from < ledger.end
+            }
+            if needed:
+                self._copy(plan, needed)
+            self._finish(plan)
+        finally:
+            self._writer.close()
+        return self._settled
+
+    def _copy(self, plan: SettlePlan, needed: Mapping[int, int]) -> None:
+        gathering = Gathering(needed, self._lost, self._write_one)
+        enough = min(MOST_GATHER_BYTES, max(GATHER_BYTES, _LEDGER_BYTES * len(needed)))
+        for segment, at, payload in self._groups(plan):
+            self._gather(gathering, segment, at, payload)
+            if gathering.size_bytes >= enough:
+                self._write(gathering)
+        self._write(gathering)
+        gathering.must_be_whole({ledger_id: plan.ledgers[ledger_id].end for ledger_id in needed})
+
+    def _finish(self, plan: SettlePlan) -> None:
+        """Make everything durable."""
         extents = self._extents
-        wanted = {
-            ledger_id: max(ledger.first, ledger.needed_from)
-            for ledger_id, ledger in plan.ledgers.items()
-            if ledger.needed_from < ledger.end
-        }
-        if wanted:
-            ends = {ledger_id: plan.ledgers[ledger_id].end for ledger_id in wanted}
-            self._gathered = {ledger_id: GatheredEntries(ledger_id, first) for ledger_id, first in wanted.items()}
-            enough = min(MOST_GATHER_BYTES, max(GATHER_BYTES, _LEDGER_BYTES * len(wanted)))
-            for segment, at, payload in self._groups(plan):
-                self._gather(segment, at, payload)
-                if self._gathered_bytes >= enough:
-                    self._write()
-            self._write()
-            for ledger_id, end in ends.items():
-                self._must_be_lost("journal", 0, (ledger_id, self._gathered[ledger_id].end, end))
         for ledger_id, ledger in plan.ledgers.items():
             extent = self._settled.get(ledger_id) or (extents.get(ledger_id) if ledger.seal else None)
             if extent is not None:
                 self._give_way()
-                self._settled[ledger_id] = finish_file(self._disk, self._layout, ledger_id, extent, ledger.seal)
+                self._settled[ledger_id] = self._writer.finish(ledger_id, extent, ledger.seal)
         if any(ledger_id not in extents for ledger_id in self._settled):
             self._disk.sync_directory(self._layout.ledgers)
-        return self._settled
 
     def _groups(self, plan: SettlePlan) -> Iterator[tuple[Segment, int, bytes | SalvagedGroup]]:
         """The groups of the full segments, from the first needed entry on: segment, offset and verified payload, or
@@ -162,104 +172,65 @@ class Settler:
                 continue
             offsets = segment.group_offsets
             start = bisect_right(offsets, first_offset) - 1 if segment.number == first_segment else 0
+            read, read_at = memoryview(b""), 0
             for index in range(max(start, 0), len(offsets)):
                 self._give_way()
                 at = offsets[index]
-                payload = read_group(self._disk, segment.fd, at, segment.number, segment.salt)
-                if payload is not None:
+                if index + 1 == len(offsets):
+                    end = segment.size
+                    payload = read_group(self._disk, segment.fd, at, segment.number, segment.salt)
+                else:
+                    end = offsets[index + 1]
+                    if end > read_at + len(read):
+                        upto = offsets[max(bisect_right(offsets, at + _READ_BYTES) - 1, index + 1)]
+                        read, read_at = memoryview(self._disk.read(segment.fd, upto - at, at)), at
+                    group = parse_group(read, at - read_at, segment.number, segment.salt)
+                    payload = None if group is None else group.payload
+                if payload is None:
+                    yield segment, at, salvage_group(self._disk.read(segment.fd, end - at, at), at)
+                else:
                     yield segment, at, payload
-                    continue
-                end = offsets[index + 1] if index + 1 < len(offsets) else segment.size
-                yield segment, at, salvage_group(self._disk.read(segment.fd, end - at, at), at)
 
-    def _gather(self, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:
-        name = self._layout.relative(segment.path)
+    def _gather(self, gathering: Gathering, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:
+        place = Place(self._layout.relative(segment.path), at)
         if isinstance(payload, SalvagedGroup):
             found = [span for salvaged in payload.records for span in salvaged.bad]
-            lost = [span for span in found if span[0] in self._gathered and not self._lost.covers(*span)]
+            lost = [span for span in found if span[0] in gathering and not self._lost.covers(*span)]
             if lost:
-                raise StorageDamaged(name, at, "a group fails its checksum", lost)
+                raise StorageDamaged(place.name, at, "a group fails its checksum", lost)
             for salvaged in payload.records:
                 record = salvaged.record
                 if isinstance(record, EntriesAppended):
-                    self._gather_run(name, at, record.run)
+                    gathering.add_run(place, record.run)
                 elif isinstance(record, EntriesScattered):
-                    self._gather_scattered(name, at, record)
+                    gathering.add_scattered(place, record)
             return
         try:
             for record_type, _, body_at, end in records_of(payload):
                 if record_type == EntriesAppended.TYPE:
-                    ledger_id, _, last = EntriesAppended.place_of(payload, body_at)
-                    known = self._gathered.get(ledger_id)
-                    if known is not None and last > known.end:
-                        self._gather_run(name, at, EntriesAppended.decode(payload, body_at, end).run)
+                    ledger_id, _, run_end = EntriesAppended.place_of(payload, body_at)
+                    if gathering.wants(ledger_id, run_end):
+                        gathering.add_run(place, EntriesAppended.decode(payload, body_at, end).run)
                 elif record_type == EntriesScattered.TYPE:
-                    self._gather_scattered(name, at, EntriesScattered.decode(payload, body_at, end))
+                    gathering.add_scattered(place, EntriesScattered.decode(payload, body_at, end))
         except RecordDamaged as error:
-            raise StorageDamaged(name, at, str(error)) from error
+            raise StorageDamaged(place.name, at, str(error)) from error
 
-    def _gather_run(self, name: str, at: int, run: EntryRun) -> None:
-        known = self._gathered.get(run.ledger_id)
-        if known is None or run.end_entry_id <= known.end:
-            return
-        for part in self._lost.without(run.slice(known.end, run.end_entry_id)):
-            if part.first_entry_id != known.end:
-                known = self._pass_over(name, at, known, part.first_entry_id)
-            known.add(part)
-            self._gathered_bytes += part.size_bytes + _ENTRY_OVERHEAD_BYTES * len(part)
-
-    def _gather_scattered(self, name: str, at: int, record: EntriesScattered) -> None:
-        gathered, buffer = self._gathered, memoryview(record.buffer)
-        counts = record.message_counts or [1] * len(record)
-        columns = zip(record.ledger_ids, record.entry_ids, record.starts, record.ends, counts, strict=True)
-        size = 0
-        for index, (ledger_id, entry_id, start, end, count) in enumerate(columns):
-            known = gathered.get(ledger_id)
-            if known is None or entry_id < known.end:
-                continue
-            if entry_id > known.end or self._lost:
-                self._gather_run(name, at, record.run(index))
-                continue
-            known.entries.append(buffer[start:end])
-            known.counts.append(count)
-            known.end = entry_id + 1
-            size += end - start + _ENTRY_OVERHEAD_BYTES
-        self._gathered_bytes += size
-
-    def _pass_over(self, name: str, at: int, known: GatheredEntries, first: int) -> GatheredEntries:
-        """Entries before `first` are lost: what was gathered is a block of its own."""
-        self._must_be_lost(name, at, (known.ledger_id, known.end, first))
-        self._write_one(known)
-        fresh = self._gathered[known.ledger_id] = GatheredEntries(known.ledger_id, first)
-        return fresh
-
-    def _must_be_lost(self, name: str, at: int, span: EntrySpan) -> None:
-        if not self._lost.covers(*span):
-            ledger_id, first, end = span
-            text = f"entries {ledger_id}:{first} to {ledger_id}:{end - 1} are not where they were written"
-            raise StorageDamaged(name, at, text, [span])
-
-    def _write(self) -> None:
+    def _write(self, gathering: Gathering) -> None:
         """Write what is gathered to the ledgers' files."""
-        for ledger_id, gathered in self._gathered.items():
-            if gathered.entries:
-                self._give_way()
-                self._write_one(gathered)
-                self._gathered[ledger_id] = GatheredEntries(ledger_id, gathered.end)
-        self._gathered_bytes = 0
+        for _ in gathering.drain():
+            self._give_way()
         self._rest(time.monotonic() - self._rested_at)
         self._rested_at = time.monotonic()
 
     def _write_one(self, gathered: GatheredEntries) -> None:
-        ledger_id = gathered.ledger_id
-        if gathered.entries:
-            extent = self._settled.get(ledger_id) or self._extents.get(ledger_id)
-            self._settled[ledger_id] = append_entries(
-                self._disk, self._layout.ledger(ledger_id), extent, gathered, self._writer
-            )
+        extent = self._settled.get(gathered.ledger_id) or self._extents.get(gathered.ledger_id)
+        self._settled[gathered.ledger_id] = self._writer.append(extent, gathered)
 
     def _give_way(self) -> None:
-        """Let a waiting thread have the interpreter."""
+        """Let a waiting thread have the interpreter, once in a while."""
         if self._stop():
             raise SettlingStopped
-        time.sleep(_PAUSE_S)
+        if time.monotonic() - self._gave_way_at >= _TURN_S:
+            time.sleep(_PAUSE_S)
+            self._gave_way_at = time.monotonic()

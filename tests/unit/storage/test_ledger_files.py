@@ -7,20 +7,17 @@ import pytest
 
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.storage.direct import DirectWriter
 from spark_pulsar.storage.disk import Disk
 from spark_pulsar.storage.layout import Layout
 from spark_pulsar.storage.ledger_files import (
     BLOCK_MAX_ENTRIES,
     Extent,
-    GatheredEntries,
     LedgerFiles,
-    append_entries,
     block_parts,
-    finish_file,
     load_table,
     parse_block,
 )
+from spark_pulsar.storage.ledger_writing import GatheredEntries, LedgerWriter, cut_out
 
 LEDGER = 5
 
@@ -33,12 +30,11 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def write(layout: Layout, extent: Extent | None, *runs: EntryRun, seal: bool = False) -> Extent:
-    disk = Disk()
-    gathered = GatheredEntries(LEDGER, runs[0].first_entry_id)
-    for run in runs:
-        gathered.add(run)
-    extent = append_entries(disk, layout.ledger(LEDGER), extent, gathered, DirectWriter(disk))
-    return finish_file(disk, layout, LEDGER, extent, seal)
+    writer = LedgerWriter(Disk(), layout)
+    entries = [entry for run in runs for entry in cut_out(run.buffer, run.starts, run.ends)]
+    counts = [count for run in runs for count in run.message_counts or [1] * len(run)]
+    gathered = GatheredEntries(LEDGER, runs[0].first_entry_id, entries, counts)
+    return writer.finish(LEDGER, writer.append(extent, gathered), seal)
 
 
 def read_all(layout: Layout, extent: Extent, first: int = 0) -> dict[int, tuple[bytes, int]]:
@@ -182,5 +178,5 @@ def test_what_an_unfinished_settling_left_does_not_hide_the_footer(layout: Layou
     path = layout.ledger(LEDGER)
     with path.open("ab") as file:
         file.write(b"blocks that no checkpoint ever named" * 100)
-    sealed = finish_file(Disk(), layout, LEDGER, extent, seal=True)
+    sealed = LedgerWriter(Disk(), layout).finish(LEDGER, extent, seal=True)
     assert sorted(read_all(layout, sealed)) == list(range(5))
