@@ -161,6 +161,25 @@ class Connection:
             self.send_all(frames.command(producer=producer))
             self.answer("producer_success")
 
+    def create_many_producers(self, topics: list[str], at_once: int = 500) -> None:
+        """The same with many requests on their way at once."""
+        for low in range(0, len(topics), at_once):
+            some = topics[low : low + at_once]
+            for topic in some:
+                request = api.CommandLookupTopic(topic=topic, request_id=self.request_id())
+                self.send_all(frames.command(lookupTopic=request))
+            for _ in some:
+                found = self.answer("lookupTopicResponse").lookupTopicResponse
+                if found.response != api.CommandLookupTopicResponse.Connect:
+                    raise UnexpectedFrame(str(found))
+            for index, topic in enumerate(some):
+                producer = api.CommandProducer(topic=topic, producer_id=frames.FIRST_PRODUCER_ID + low + index)
+                producer.request_id = self.request_id()
+                producer.producer_name = frames.PRODUCER_NAME
+                self.send_all(frames.command(producer=producer))
+            for _ in some:
+                self.answer("producer_success")
+
     def subscribe(self, topic: str, subscription: str, kind: int, consumer_id: int = 1) -> None:
         """A durable subscription from the topic's first message."""
         self.look_up(topic)

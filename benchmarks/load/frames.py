@@ -41,14 +41,15 @@ def batch_payload(messages: int, message_bytes: int, value: bytes) -> bytes:
 
 
 class SendBuffer:
-    """`count` SEND frames of one length, one after the other: producers in turn, sequence ids counting up for each.
+    """`count` SEND frames of one length, one after the other: producers in turn, each with `run` of them, sequence ids
+    counting up for each.
 
     The buffer may be sent again by any producer that is new to its topic.
     """
 
-    def __init__(self, count: int, message_bytes: int = 100, batch: int = 0, producers: int = 1) -> None:
+    def __init__(self, count: int, message_bytes: int = 100, batch: int = 0, producers: int = 1, run: int = 1) -> None:
         """`batch`: messages in a batch, 0 for entries that are no batch. `producers`: how many take turns."""
-        if count // producers + FIRST_SEQUENCE_ID > LAST_SEQUENCE_ID:
+        if count // producers + run + FIRST_SEQUENCE_ID > LAST_SEQUENCE_ID:
             raise ValueError(f"{count} frames need sequence ids of more than one width")
         self.count = count
         self.messages_per_frame = max(batch, 1)
@@ -57,7 +58,8 @@ class SendBuffer:
         publish_time_ms = time.time_ns() // 1_000_000
         parts = []
         for index in range(count):
-            parts.append(_send_frame(index // producers, index % producers, batch, publish_time_ms, payload))
+            turn = index // (run * producers) * run + index % run
+            parts.append(_send_frame(turn, index // run % producers, batch, publish_time_ms, payload))
         self.frame_bytes = len(parts[0])
         self.data = memoryview(b"".join(parts))
         if len(self.data) != count * self.frame_bytes:

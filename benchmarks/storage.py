@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""What the broker's storage bears: many topics, a large backlog, settling, and how much it writes.
+
+    python benchmarks/storage.py [--only NAME …] [--seconds S] [--entries N] [--megabytes N] [--data DIR]
+
+The generator of `broker.py` drives our broker over loopback; each workload has a broker of its own on a fresh data
+directory.
+
+    topics    10,000 topics exist. Single messages of 100 B, 1,000 in flight, on one connection: to one topic; from
+              1,000 producers in turn, so that no two neighbours share a topic (the worst order there is); from the
+              same in runs of ten. Then one message every millisecond, by another process, while those runs go on
+    backlog   10,000,000 single messages for a subscription, then kill -9: start to ready, memory, a consumer's first
+              message; the same after a stop
+    settling  one message every millisecond: in a calm broker, and while a load of a thousand topics that just ended is
+              settled. Everything is retained
+    written   what the broker's process writes to the disk for each byte of a producer's frames, with batches of
+              100 × 100 B, until all is settled: a queue whose consumer acknowledges everything, and full retention
+
+Exit status 0 when every target that was measured is met. Results of record: `benchmarks/README.md`.
+"""
+
+import argparse
+import contextlib
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from load import consuming, frames, machine, peers, workloads
+from load.connection import Connection
+from rich.console import Console
+from rich.table import Table
+
+import spark_pulsar
+from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.wire import pulsar_api_pb2 as api
+
+MESSAGE_BYTES: Final = 100
+BATCH: Final = 100
+IN_FLIGHT: Final = 1000
+BATCHES_IN_FLIGHT: Final = 200
+TOPICS: Final = 10_000
+PUBLISHING: Final = 1000
+RUN: Final = 10
+PACE_PER_S: Final = 1000
+MAX_FRAMES_PER_S: Final = 260_000
+BACKLOG_PART: Final = 500_000
+SETTLED_ENTRIES: Final = 1_500_000
+BATCHES_PART: Final = 2_000
+QUIET_S: Final = 3.0
+LONGEST_SETTLING_S: Final = 60.0
+KEEP: Final = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1}
+NO_RETENTION: Final = {"defaultRetentionTimeInMinutes": 0, "defaultRetentionSizeInMB": 0}
+TOPICS_STAY: Final = {"brokerDeleteInactiveTopicsEnabled": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured figure, with the bound that it is to keep, if there is one."""
+
+    name: str
+    value: float
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def bound(self) -> str:
+        """The bound for people."""
+        if self.at_least is not None:
+            return f"≥ {self.at_least:g}"
+        return "" if self.at_most is None else f"≤ {self.at_most:g}"
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the bound is kept."""
+        if self.at_least is not None:
+            return self.value >= self.at_least
+        return self.at_most is None or self.value <= self.at_most
+
+
+@contextlib.contextmanager
+def broker(args: argparse.Namespace, conf: Mapping[str, object]) -> Iterator[BrokerProcess]:
+    """A broker on a fresh directory of the chosen disk."""
+    with peers.fresh_directory(args.data) as directory, spark_pulsar.broker_process(directory, conf) as process:
+        try:
+            yield process
+        finally:
+            lines = process.log.splitlines(keepends=True)
+            sys.stderr.writelines(line for line in lines if " INFO " not in line)
+
+
+def latencies(name: str, ordered: Sequence[float]) -> list[Figure]:
+    """Percentiles of sorted times in ms."""
+    return [Figure(f"{name}: p{part}, ms", ordered[len(ordered) * part // 100]) for part in (50, 99)]
+
+
+def paced(service_url: str, seconds: float) -> list[float]:
+    """One message every millisecond: sorted times to their receipts in ms. Runs in a process of its own beside load."""
+    gc.disable()
+    buffer = frames.SendBuffer(int(PACE_PER_S * seconds), MESSAGE_BYTES)
+    return workloads.publish_paced(service_url, buffer, PACE_PER_S, seconds)
+
+
+# -- many topics -----------------------------------------------------------------------------------------------------
+
+
+def topics(args: argparse.Namespace, beside: Executor) -> list[Figure]:
+    """A thousand publishing topics of ten thousand."""
+    names = [workloads.fresh_topic() for _ in range(TOPICS)]
+    count = int(MAX_FRAMES_PER_S * args.seconds)
+    per_round = PUBLISHING * RUN
+    with broker(args, TOPICS_STAY) as process:
+        url = process.service_url
+        started = time.perf_counter()
+        with Connection(url) as connection:
+            connection.create_many_producers(names)
+        figures = [Figure("topics created a second", TOPICS / (time.perf_counter() - started))]
+        rates: dict[str, list[float]] = {"one topic": [], "in turn": [], "in runs": []}
+        busy = names[::10]
+        for _ in range(args.rounds):
+            for name, producers, run in (("one topic", 1, 1), ("in turn", PUBLISHING, 1), ("in runs", PUBLISHING, RUN)):
+                buffer = frames.SendBuffer(count // per_round * per_round, MESSAGE_BYTES, producers=producers, run=run)
+                if not rates[name]:
+                    workloads.publish(url, buffer, busy[:producers], IN_FLIGHT, min(args.seconds, 1.0))
+                rates[name].append(
+                    workloads.publish(url, buffer, busy[:producers], IN_FLIGHT, args.seconds).messages_per_s
+                )
+        pace = beside.submit(paced, url, args.seconds)
+        workloads.publish(url, buffer, busy, IN_FLIGHT, args.seconds + 1)
+        one = median(rates["one topic"])
+        figures += [Figure(f"{name}, messages a second", median(found)) for name, found in rates.items()]
+        figures += [
+            Figure(f"{PUBLISHING:,} topics {name} / one topic", median(rates[name]) / one, at_least=0.7)
+            for name in ("in turn", "in runs")
+        ]
+        figures += latencies(f"paced beside {PUBLISHING:,} topics in runs", pace.result())
+        memory = peers.Peer(peers.OURS, url, process.pid).resident_mb() or 0.0
+        return [*figures, Figure(f"memory with {TOPICS:,} topics, MB", memory)]
+
+
+# -- a large backlog -------------------------------------------------------------------------------------------------
+
+
+def backlog(args: argparse.Namespace, _: Executor) -> list[Figure]:
+    """Start with ten million entries."""
+    topic = workloads.fresh_topic()
+    part = frames.SendBuffer(min(BACKLOG_PART, args.entries), MESSAGE_BYTES)
+    figures = []
+    with broker(args, {}) as process:
+        with Connection(process.service_url) as connection:
+            connection.subscribe(topic, "load", api.CommandSubscribe.Shared)
+        started = time.perf_counter()
+        for _turn in range(0, args.entries, part.count):
+            workloads.publish(process.service_url, part, [topic], IN_FLIGHT)
+        rate = args.entries / (time.perf_counter() - started)
+        figures.append(Figure("publishing the backlog, messages a second", rate))
+        for how, end in (("a kill", process.kill), ("a stop", process.stop)):
+            end()
+            started = time.perf_counter()
+            process.start()
+            Connection(process.service_url).close()
+            ready_s = time.perf_counter() - started
+            memory = peers.Peer(peers.OURS, process.service_url, process.pid).resident_mb() or 0.0
+            first_ms = consuming.first_message_s(process.service_url, topic, "load") * 1000
+            figures += [
+                Figure(f"{args.entries:,} entries, after {how}: start to ready, s", ready_s, at_most=5.0),
+                Figure(f"after {how}: memory, MB", memory),
+                Figure(f"after {how}: a consumer's first message, ms", first_ms),
+            ]
+    return figures
+
+
+# -- settling --------------------------------------------------------------------------------------------------------
+
+
+def settling(args: argparse.Namespace, beside: Executor) -> list[Figure]:
+    """Paced publishing while settling runs."""
+    names = [workloads.fresh_topic() for _ in range(PUBLISHING)]
+    buffer = frames.SendBuffer(SETTLED_ENTRIES, MESSAGE_BYTES, producers=PUBLISHING)
+    with broker(args, KEEP) as process:
+        url = process.service_url
+        beside.submit(paced, url, 1.0).result()
+        calm = beside.submit(paced, url, args.seconds).result()
+        workloads.publish(url, buffer, names, IN_FLIGHT)
+        ledgers = Path(process.data_dir) / "ledgers"
+        before, started = size_of(ledgers), time.perf_counter()
+        running = beside.submit(paced, url, args.seconds).result()
+        settled_mb = (size_of(ledgers) - before) / 1e6 / (time.perf_counter() - started)
+    return [
+        *latencies("paced in a calm broker", calm),
+        *latencies("paced while settling", running),
+        Figure("settled meanwhile, MB/s", settled_mb),
+    ]
+
+
+def size_of(directory: Path) -> int:
+    """Bytes of the files in a directory."""
+    return sum(path.stat().st_size for path in directory.iterdir())
+
+
+# -- bytes written ---------------------------------------------------------------------------------------------------
+
+
+def written(args: argparse.Namespace, beside: Executor) -> list[Figure]:
+    """Bytes written for each byte received."""
+    queue = bytes_written(args, NO_RETENTION, beside)
+    kept = bytes_written(args, KEEP, None)
+    return [
+        Figure("written for each byte, a queue", queue, at_most=1.3),
+        Figure("written for each byte, full retention", kept, at_most=2.3),
+    ]
+
+
+def bytes_written(args: argparse.Namespace, conf: Mapping[str, object], beside: Executor | None) -> float:
+    """Publish, with a consumer when there is a process for one; the ratio when the broker has become quiet."""
+    topic = workloads.fresh_topic()
+    part = frames.SendBuffer(BATCHES_PART, MESSAGE_BYTES, BATCH)
+    parts = max(1, args.megabytes * 1_000_000 // len(part.data))
+    with broker(args, conf) as process:
+        consumed = None
+        if beside is not None:
+            with Connection(process.service_url) as connection:
+                connection.subscribe(topic, "load", api.CommandSubscribe.Exclusive)
+            consumed = beside.submit(consuming.consume_all, process.service_url, topic, "load", parts * part.count)
+        before = write_bytes(process.pid)
+        for _ in range(parts):
+            workloads.publish(process.service_url, part, [topic], BATCHES_IN_FLIGHT)
+        if consumed is not None:
+            consumed.result()
+        ratio: float = (quiet_write_bytes(process.pid) - before) / (parts * len(part.data))
+        return ratio
+
+
+def write_bytes(pid: int) -> int:
+    """What a process has caused to be written to disks."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
+
+def quiet_write_bytes(pid: int) -> int:
+    """The same, when it has not changed for a while."""
+    known, since = write_bytes(pid), time.monotonic()
+    deadline = since + LONGEST_SETTLING_S
+    while time.monotonic() < min(since + QUIET_S, deadline):
+        time.sleep(0.1)
+        now = write_bytes(pid)
+        if now != known:
+            known, since = now, time.monotonic()
+    return known
+
+
+# -- the run ---------------------------------------------------------------------------------------------------------
+
+WORKLOADS: Final[dict[str, Callable[[argparse.Namespace, Executor], list[Figure]]]] = {
+    "topics": topics,
+    "backlog": backlog,
+    "settling": settling,
+    "written": written,
+}
+
+
+def shown(value: float) -> str:
+    """A figure with three digits that count."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=list(WORKLOADS), metavar="NAME", help="only these workloads")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement")
+    parser.add_argument("--rounds", type=int, default=2, help="measurements of each rate of `topics`")
+    parser.add_argument("--entries", type=int, default=10_000_000, help="entries of `backlog`")
+    parser.add_argument("--megabytes", type=int, default=1000, help="what `written` sends, each time")
+    parser.add_argument("--data", type=Path, default=peers.ROOT / "data", help="directory for the broker's data")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Exit status 0 when every target that was measured is met."""
+    args = arguments()
+    console = Console()
+    args.data.mkdir(parents=True, exist_ok=True)
+    console.print(machine.description(args.data), highlight=False)
+    met = True
+    with ProcessPoolExecutor(1) as beside:
+        beside.submit(int).result()  # starts the process while this one is small
+        gc.disable()  # the generator makes no cycles worth a pause
+        for name, workload in WORKLOADS.items():
+            if args.only and name not in args.only:
+                continue
+            table = Table("figure", "value", "target", "", title=name)
+            for figure in workload(args, beside):
+                verdict = "" if not figure.bound else "met" if figure.is_met else "NOT MET"
+                table.add_row(figure.name, shown(figure.value), figure.bound, verdict)
+                met = met and figure.is_met
+            console.print(table)
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
