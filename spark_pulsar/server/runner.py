@@ -11,9 +11,10 @@ import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.storage import StorageError
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
 from .clock import steady_wall_clock
@@ -104,7 +105,7 @@ class _Runner:
         try:
             self._start_engine(*self._open_storage())
         except StorageError as error:
-            _LOG.error("cannot open the data directory: %s", error)
+            _LOG.error("cannot open the data directory: %s%s", error, self._advice(error))
             _close_all([*binary, *http])
             return 1
         web = WebServer(lambda: self._engine, port_of(binary))
@@ -147,6 +148,19 @@ class _Runner:
         if report.torn_bytes:
             _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)
         return storage, state
+
+    def _advice(self, error: StorageError) -> str:
+        """What to do about a data directory that cannot be opened; empty when the error says it all."""
+        directory = self._config.data_dir
+        if isinstance(error, StorageDamaged):
+            return (
+                f". `spark-pulsar check {directory} --repair` goes on without what is lost, after saying what that is"
+            )
+        with contextlib.suppress(OSError):
+            free, needed = disk_usage(directory).free, self._config.journal_segment_bytes
+            if free < needed:
+                return f". {directory} has {free:,} bytes free; a new directory takes {needed:,} and a little more"
+        return ""
 
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage

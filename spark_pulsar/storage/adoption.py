@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 
 from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import RecoveryReport
 
 from .checkpoint import JournalMark
-from .disk import Disk
+from .disk import TAKES_NO_MORE, Disk
 from .groups import GROUP_HEADER_BYTES, group_header_bytes, read_group, records_of
 from .journal_walk import Replay
 from .layout import Layout
@@ -48,7 +49,9 @@ def adopt_segments(
     return files.live[last.number] if last.synced == files.synced else None
 
 
-def write_last_group_again(files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay) -> Segment | None:
+def write_last_group_again(
+    files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay, lock: threading.Lock
+) -> Segment | None:
     """Write the journal's last group once more, to a segment of its own, and go on there; None when that is not needed.
 
     Whether it was ever synced nobody knows: the process may have been killed before, or its sync may have failed, and
@@ -74,11 +77,29 @@ def write_last_group_again(files: SegmentFiles, index: RunIndex, mark: JournalMa
     size = GROUP_HEADER_BYTES + len(payload)
     segment = files.begin(replay.last_group, size, group)
     segment.group_offsets.append(segment.write_at)
-    index.move_from(old.number, at, segment.number, segment.write_at)
-    segment.write_at += size
-    old.group_offsets.pop()
-    old.write_at = at
+    with lock:
+        index.move_from(old.number, at, segment.number, segment.write_at)
+        segment.write_at += size
+        old.group_offsets.pop()
+        old.write_at = at
     return segment
+
+
+def take_last_group(
+    lock: threading.Lock, files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay
+) -> tuple[Segment | None, Callable[[], Segment | None] | None]:
+    """`write_last_group_again`; when the disk takes no new segment now, what does it later, before anything else is
+    written. Until then the broker serves what it has: it does not need a byte for that."""
+
+    def write() -> Segment | None:
+        return write_last_group_again(files, index, mark, replay, lock)
+
+    try:
+        return write(), None
+    except OSError as error:
+        if error.errno not in TAKES_NO_MORE:
+            raise
+        return None, write
 
 
 def find_short_files(

@@ -34,6 +34,9 @@ _BATCH: Final = 64
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT)
 """What SQLite says of a file that is no database of ours; everything else (no space, no permission) is the disk's."""
 
+_NO_SPACE: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
+"""What SQLite says when it cannot make a file beside the database."""
+
 _NOT_WRITTEN: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR_WRITE)
 """Errors of a COMMIT after which the transaction is certainly not there: its last frame was not written."""
 
@@ -60,10 +63,7 @@ class Checkpoint:
         self._name = layout.relative(path)
         self._disk = disk or Disk()
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA busy_timeout=2000")
+            self._db = _connected(path)
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
@@ -195,6 +195,31 @@ class Checkpoint:
     def close(self) -> None:
         """Close the database."""
         self._db.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    try:
+        return _connect(path, "NORMAL")
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_SPACE:
+            raise
+        # The index of the log is a file too, unless nobody else is let in: then it is in memory, and reading needs no
+        # space at all.
+        return _connect(path, "EXCLUSIVE")
+
+
+def _connect(path: Path, locking: str) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute(f"PRAGMA locking_mode={locking}")
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("PRAGMA busy_timeout=2000")
+        database.execute("PRAGMA schema_version").fetchone()  # reads, which takes what reading needs
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
 
 
 def _crc(values: tuple[Any, ...]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from typing import Final
 _MAX_BUFFERS: Final = 512
 _FILL_BYTES: Final = 1 << 20
 _ZEROS: Final = bytes(_FILL_BYTES)
+
+TAKES_NO_MORE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
+"""Errors that somebody may put right while the broker runs."""
 
 Buffer = bytes | memoryview
 

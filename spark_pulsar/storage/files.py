@@ -18,7 +18,7 @@ from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 
-from .adoption import adopt_segments, find_short_files, remove_leftovers, write_last_group_again
+from .adoption import adopt_segments, find_short_files, remove_leftovers, take_last_group
 from .background import Background
 from .checkpoint import Checkpoint, CommitUncertain, JournalMark
 from .checkpoint_copy import CheckpointCopy
@@ -52,9 +52,6 @@ _FREEING: Final = (LedgersTrimmed, CompactionFinished, CompactionAbandoned, Comp
 """Records that free ledgers."""
 
 _KEPT_COLUMNS: Final = 64
-BYTES_AT_ONCE: Final = 256 * 1024 * 1024
-"""Of full segments, settled by one checkpoint: under load the journal should have them back soon."""
-
 _RETRY_S: Final = 5.0
 
 
@@ -169,7 +166,7 @@ class FileStorage:
         self._reading.segments = self._segments.live
         replay = recovered.replay
         current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
-        current = write_last_group_again(self._segments, self._index, self._mark, replay) or current
+        again, first = take_last_group(self._lock, self._segments, self._index, self._mark, replay)
         self._background = Background("settler", self._threads)
         self._background.put(self._copy.verify)
         # Apart, because the journal slows down when it must write to a file that nobody prepared.
@@ -180,7 +177,8 @@ class FileStorage:
             self._index,
             self._lock,
             replay.last_group,
-            current,
+            again or current,
+            first,
             self._fail,
             self._tending.tend,
             self._space.stalled,
@@ -255,7 +253,8 @@ class FileStorage:
         self._trimmed = False
         self._records_at_checkpoint = self._journal.submitted_records
         self._acked_ranges = 0
-        plan = SettlePlan([], self._settled_before())
+        kept_from = self._segments.settled_before(self._journal.current_number, self._mark.first_segment)
+        plan = SettlePlan([], kept_from)
         with self._lock:
             plan_ledgers(state, self._index, self._files.extents, plan)
         dropped: list[Record] = []
@@ -271,13 +270,6 @@ class FileStorage:
         self._note_rows(take_dirty_rows(state))
         plan.rows.extend(self._rows.values())
         self._journal.barrier(lambda group: self._settle_later(plan, group))
-
-    def _settled_before(self) -> int:
-        """The first segment that a checkpoint keeps: not much is settled by one."""
-        segments, current = self._segments.live, self._journal.current_number
-        full = sorted(number for number in list(segments) if number < current)
-        at_once = max(1, BYTES_AT_ONCE // self._segments.segment_bytes)
-        return max(full[at_once] if len(full) > at_once else current, self._mark.first_segment)
 
     def _note_rows(self, rows: Sequence[Row]) -> None:
         # Rows of a checkpoint that failed stay here and go with the next one.

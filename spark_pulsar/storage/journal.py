@@ -9,17 +9,16 @@ what the file holds then is for recovery to find out.
 
 from __future__ import annotations
 
-import errno
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, TypeVar
 
 from spark_pulsar.ledger.records import EntriesAppended, Record
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, OnDurable, StorageFailed
 
-from .disk import Disk
+from .disk import TAKES_NO_MORE, Disk
 from .groups import GROUP_HEADER_BYTES, RECORD, RECORD_HEADER_BYTES, group_header_bytes
 from .run_index import RunIndex
 from .segments import Segment, SegmentFiles, fits
@@ -27,9 +26,6 @@ from .threads import Threads
 
 GROUP_TARGET_BYTES: Final = 8 * 1024 * 1024
 """A group takes no further submit once it is this large."""
-
-TAKES_NO_MORE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
-"""Errors that somebody may put right while the broker runs."""
 
 _FIRST_PAUSE_S: Final = 0.05
 _LAST_PAUSE_S: Final = 1.0
@@ -92,11 +88,12 @@ class Barrier:
 
 
 _Item = Submission | Barrier | None
+_Begun = TypeVar("_Begun", Segment, Segment | None)
 
 
 class Journal:
-    """Writes groups to segments. `submit`, `barrier` and `close` are called by one thread; `on_full` and the callbacks
-    run in the journal's thread."""
+    """Writes groups to segments. `submit`, `barrier` and `close` are called by one thread; the callbacks run in the
+    journal's thread, `first` before it writes anything: it gives the segment to go on with."""
 
     def __init__(
         self,
@@ -106,6 +103,7 @@ class Journal:
         lock: threading.Lock,
         last_group: int,
         current: Segment | None,
+        first: Callable[[], Segment | None] | None,
         on_failed: Callable[[StorageFailed], None],
         on_wants_work: Callable[[Segment], None],
         on_stalled: Callable[[OSError | None], None],
@@ -118,6 +116,7 @@ class Journal:
         self._lock = lock
         self._last_group = last_group
         self._current = current
+        self._first = first
         self._on_failed = on_failed
         self._on_wants_work = on_wants_work
         self._on_stalled = on_stalled
@@ -168,6 +167,12 @@ class Journal:
 
     def _run(self) -> None:
         get, get_nowait = self._queue.get, self._queue.get_nowait
+        if self._first is not None:
+            try:
+                self._current = self._insist(self._first)
+            except Exception as error:  # noqa: BLE001 - nothing may be written after what is not known to be there
+                self._fail(error)
+                return
         item: _Item = get()
         while True:
             if isinstance(item, Submission):
@@ -214,7 +219,8 @@ class Journal:
                 self._disk.sync(segment.fd)
             while self._must_wait() and not self._ending.is_set():
                 self._ending.wait(_GIVE_WAY_S)
-            segment = self._current = self._begin(number, size)
+            begin, needed = self._files.begin, GROUP_HEADER_BYTES + size
+            segment = self._current = self._insist(lambda: begin(number, needed))
         at = segment.write_at
         buffers = [group_header_bytes(segment.number, segment.salt, number, records, payload), *payload]
         end = at + GROUP_HEADER_BYTES + size
@@ -230,14 +236,14 @@ class Journal:
         if segment.wants_work():
             self._on_wants_work(segment)
 
-    def _begin(self, number: int, size: int) -> Segment:
-        """The next segment. Nothing was written yet, so the disk may be asked again and again: it has no space, or
-        gives no permission. `on_stalled` hears why, and None when it is over."""
+    def _insist(self, begin: Callable[[], _Begun]) -> _Begun:
+        """A new segment. Nothing was written yet, so the disk may be asked again and again: it has no space, or gives
+        no permission. `on_stalled` hears why, and None when it is over."""
         pause_s = _FIRST_PAUSE_S
         stalled = False
         while True:
             try:
-                segment = self._files.begin(number, GROUP_HEADER_BYTES + size)
+                segment = begin()
             except OSError as error:
                 if self._ending.is_set() or error.errno not in TAKES_NO_MORE:
                     raise

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -119,8 +120,9 @@ def take_lock(layout: Layout) -> int:
         owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(fd)
         raise StorageLocked(f"{layout.root}: another broker (process {owner}) uses this data directory") from error
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    with suppress(OSError):  # it is for people; the lock itself needs no space
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd
 
 

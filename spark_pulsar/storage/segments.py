@@ -22,6 +22,9 @@ MAX_SPARES: Final = 24
 PREPARE_AT: Final = 8
 """The next segment is prepared once an eighth of the present one is written."""
 
+BYTES_AT_ONCE: Final = 256 * 1024 * 1024
+"""Of full segments, settled by one checkpoint: under load the journal should have them back soon."""
+
 FILL_AHEAD_BYTES: Final = 8 * 1024 * 1024
 _FILL_STEP_BYTES: Final = 1024 * 1024
 
@@ -210,6 +213,12 @@ class SegmentFiles:
         self.disk.rename(segment.path, spare)
         with self._lock:
             self._spares.append(spare)
+
+    def settled_before(self, current: int, at_least: int) -> int:
+        """The first segment that a checkpoint keeps when `current` is written to: not much is settled by one."""
+        full = sorted(number for number in list(self.live) if number < current)
+        at_once = max(1, BYTES_AT_ONCE // self.segment_bytes)
+        return max(full[at_once] if len(full) > at_once else current, at_least)
 
     def release(self) -> None:
         """Remove the spares that are not wanted any more."""

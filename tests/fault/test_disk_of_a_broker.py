@@ -122,6 +122,54 @@ def test_producers_wait_while_the_disk_takes_no_more(process: BrokerProcess, fau
     survive_shortage(process, lambda: _write(faults, fault), lambda: _write(faults, ""))
 
 
+def start_without_space(process: BrokerProcess, begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Kill a broker that has stored something, start it again on a full disk: it serves what needs no space."""
+    with connected(process) as client:
+        client.subscribe(TOPIC, "keep").close()
+        publishing = Publishing(client)
+        publishing.send(20)
+        eventually(lambda: len(publishing.receipts) == 20)
+        process.kill()
+        begin()
+        process.start()
+        eventually(lambda: "no space for the journal" in process.log)
+        assert stored(client) == list(range(20))
+        broker = Broker("ours", process.service_url, process.admin_url, process)
+        with closing(broker.raw()) as raw:
+            raw.request("LOOKUP", topic=TOPIC)
+            refused = raw.request("PRODUCER", topic=TOPIC, producer_id=1)
+            assert refused.fields["error"] == "ServiceNotReady", refused
+        end()
+        publishing.send(20)
+        eventually(lambda: len(publishing.receipts) == 40, timeout_s=60)
+        assert publishing.errors == []
+        assert stored(client) == list(range(40))
+        assert "Traceback" not in process.log
+    in_order(process)
+
+
+def start_after_a_clean_stop(process: BrokerProcess, begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """The files that SQLite keeps beside a database are gone then, and there is no space for them."""
+    with connected(process) as client:
+        publishing = Publishing(client)
+        publishing.send(20)
+        eventually(lambda: len(publishing.receipts) == 20)
+        assert process.stop() == 0
+        begin()
+        process.start()
+        assert stored(client) == list(range(20))
+        end()
+        publishing.send(200)
+        eventually(lambda: len(publishing.receipts) == 220, timeout_s=60)
+        assert "Traceback" not in process.log
+    in_order(process)
+
+
+def test_a_broker_starts_on_a_full_disk(process: BrokerProcess, faults: Path) -> None:
+    # covers DUR-10
+    start_without_space(process, lambda: _write(faults, "full"), lambda: _write(faults, ""))
+
+
 def _write(faults: Path, text: str) -> None:
     faults.write_text(text)
 
@@ -143,7 +191,10 @@ def test_after_a_failed_sync_the_broker_starts_its_core_again(process: BrokerPro
     in_order(process)
 
 
-def test_a_file_system_that_is_really_full(tmp_path: Path, faults: Path) -> None:
+@pytest.mark.parametrize("survive", [survive_shortage, start_without_space, start_after_a_clean_stop])
+def test_a_file_system_that_is_really_full(
+    tmp_path: Path, survive: Callable[[BrokerProcess, Callable[[], None], Callable[[], None]], None]
+) -> None:
     # covers DUR-10
     small = tmp_path / "small"
     small.mkdir()
@@ -153,15 +204,16 @@ def test_a_file_system_that_is_really_full(tmp_path: Path, faults: Path) -> None
     if mounted.returncode != 0:
         pytest.skip("mounting a small file system is not allowed here")
     ballast = small / "ballast"
+    left = 40 if survive is survive_shortage else 0
 
     def begin() -> None:
         space = os.statvfs(small)
         with ballast.open("wb") as file:
-            for _ in range(space.f_bavail * space.f_frsize // 4096 - 40):
+            for _ in range(space.f_bavail * space.f_frsize // 4096 - left):
                 file.write(bytes(4096))
 
     try:
         with BrokerProcess(small / "data", SMALL) as process:
-            survive_shortage(process, begin, ballast.unlink)
+            survive(process, begin, ballast.unlink)
     finally:
         subprocess.run(["umount", small], check=True)
