@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GATHER_ROWS: Final = 20_000
 GATHER_BYTES: Final = 16 * 1024 * 1024
+METADATA_BYTES: Final = 1024
+"""Room for the metadata of a batch, which count as part of it."""
 
 
 def publish(client: PulsarClient, options: Options, batches: Iterator[pa.RecordBatch]) -> int:
@@ -135,9 +137,14 @@ class TopicWriter:
             groups=groups,
             first_sequence_ids=starts,
             max_messages=self.options.batching_max_messages,
-            max_bytes=self.options.batching_max_bytes,
+            max_bytes=self._batch_bytes(),
         ):
             self._send(batch)
+
+    def _batch_bytes(self) -> int:
+        """What a batch may hold: no more than the broker takes of one, whatever the option says."""
+        taken = min(publisher.max_message_size_bytes for publisher in self._publishers.values())
+        return max(1, min(self.options.batching_max_bytes, taken - METADATA_BYTES))
 
     def _route(self, keys: Any, row_count: int) -> Any:
         import numpy as np

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pulsar
 import pytest
 
 from tests.brokers import Broker
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched
+from tests.conftest import started
 from tests.eventually import eventually
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -167,6 +170,24 @@ def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
     assert [message.message_id() for message in messages] == sent
     (after,) = send_all(fresh.create_producer(topic), ["after"])
     assert (after.ledger_id(), after.entry_id()) > (sent[-1].ledger_id(), sent[-1].entry_id())
+
+
+@pytest.fixture(scope="module")
+def unsynced_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that does not sync its journal."""
+    with started(broker_kind, tmp_path_factory.mktemp("unsynced-broker"), {"journalSyncData": False}) as unsynced:
+        yield unsynced
+        unsynced.close_since(0)
+
+
+def test_what_was_receipted_without_a_sync_outlives_a_kill(unsynced_broker: Broker) -> None:
+    # covers DUR-5
+    topic = _kept_topic(unsynced_broker)
+    sent = send_all(_client(unsynced_broker).create_producer(topic), [str(number) for number in range(200)])
+    unsynced_broker.kill()
+    unsynced_broker.restart()
+    messages = receive(_client(unsynced_broker).create_reader(topic, pulsar.MessageId.earliest), 200)
+    assert [message.message_id() for message in messages] == sent
 
 
 def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:

@@ -1,0 +1,53 @@
+"""What a task writes, against a peer that says how much it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.errors import MessageTooLarge
+from spark_pulsar.connector.option_table import BATCH_WRITE
+from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.writing import publish
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.unit.client.peer import Peer
+
+LIMIT_BYTES = 10_000
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """A broker that the test plays."""
+    one = Peer()
+    yield one
+    one.close()
+
+
+def _publish(peer: Peer, *sizes: int) -> list[int]:
+    """Write rows of these sizes; how many messages each entry had."""
+    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
+        commands.connected(command.connect.protocol_version, "peer", LIMIT_BYTES)
+    )
+    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
+        commands.send_receipt(command.send.producer_id, command.send.sequence_id, Position(1, command.send.sequence_id))
+    )
+    options = parse_options({"service.url": peer.url, "topic": "t"}).for_write(BATCH_WRITE)
+    rows = pa.RecordBatch.from_pydict({"value": [bytes(size) for size in sizes]})
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        assert publish(client, options, iter([rows])) == len(sizes)
+    return [command.send.num_messages for command in peer.of(BaseCommand.SEND)]
+
+
+def test_batches_stay_below_what_the_broker_takes(peer: Peer) -> None:
+    assert _publish(peer, *[1_000] * 50) == [8] * 6 + [2]
+
+
+def test_a_row_above_it_is_refused(peer: Peer) -> None:
+    with pytest.raises(MessageTooLarge, match="maximum of 10000"):
+        _publish(peer, 20_000)
