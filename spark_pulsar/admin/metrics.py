@@ -30,14 +30,14 @@ class Exposition(Response):
     def __init__(self, core: Core) -> None:
         super().__init__(None, 200, media_type=_CONTENT_TYPE)
         del self.headers["content-length"]
-        self._lines = lines(core)
+        self._scrape = Scrape(core)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, letting others run in between."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
             await send({"type": "http.response.body", "body": _process(), "more_body": True})
-            for block in _blocks(self._lines):
+            for block in blocks(self._scrape):
                 await send({"type": "http.response.body", "body": block, "more_body": True})
                 await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -49,9 +49,12 @@ def _process() -> bytes:
     return generate_latest(registry)
 
 
-def _blocks(of: Iterator[str]) -> Iterator[bytes]:
+def blocks(scrape: Scrape) -> Iterator[bytes]:
+    """All metrics but those of the process, each block in little time. Topics that come meanwhile are not in it."""
+    for line in _broker_lines(scrape):  # a number of the broker is a sum over all topics
+        yield line.encode()
     block: list[str] = []
-    for line in of:
+    for line in _topic_lines(scrape):
         block.append(line)
         if len(block) >= _LINES_A_TURN:
             yield "".join(block).encode()
@@ -59,15 +62,20 @@ def _blocks(of: Iterator[str]) -> Iterator[bytes]:
     yield "".join(block).encode()
 
 
-def lines(core: Core) -> Iterator[str]:
-    """Every line of the broker's own metrics, with its line feed. Topics that come while this is read are not in it."""
-    scrape = Scrape(core)
-    cluster = f'cluster="{_escaped(core.config.cluster_name)}"'
-    last = ""
+def _cluster(scrape: Scrape) -> str:
+    return f'cluster="{_escaped(scrape.core.config.cluster_name)}"'
+
+
+def _broker_lines(scrape: Scrape) -> Iterator[str]:
+    cluster, last = _cluster(scrape), ""
     for metric in BROKER:
         yield from _head(metric.name, metric.help, last)
         last = metric.name
         yield f"{metric.name}{{{cluster}{metric.labels}}} {metric.value(scrape)}\n"
+
+
+def _topic_lines(scrape: Scrape) -> Iterator[str]:
+    core, cluster, last = scrape.core, _cluster(scrape), ""
     named = [
         (topic, f'{cluster},namespace="{topic.name.namespace_name}",topic="{_escaped(topic.full_name)}"')
         for topic in scrape.topics

@@ -188,7 +188,7 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
         "unackedMessages": consumer.unacked,
-        "avgMessagesPerEntry": 0,
+        "avgMessagesPerEntry": round(consumer.messages_out / consumer.entries_out) if consumer.entries_out else 0,
         "blockedConsumerOnUnackedMsgs": consumer.blocked,
         **_DRAINING,
         "address": consumer.session.peer,

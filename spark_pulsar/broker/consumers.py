@@ -31,6 +31,7 @@ class Consumer:
         "bytes_out",
         "connected_ms",
         "consumer_id",
+        "entries_out",
         "epoch",
         "last_acked_ms",
         "last_flow_ms",
@@ -90,6 +91,7 @@ class Consumer:
         """Messages in `pending` that are not acked."""
         self.blocked = False
         """Whether it reached the unacked limit and is parked until half of it is acked (SH-6)."""
+        self.entries_out = 0
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_redelivered = 0

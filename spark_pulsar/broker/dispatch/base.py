@@ -145,6 +145,7 @@ class Dispatcher(ABC):
             )
         )
         consumer.permits -= messages
+        consumer.entries_out += high - low
         consumer.messages_out += messages
         size_bytes = ends[-1] - starts[0]
         consumer.bytes_out += size_bytes

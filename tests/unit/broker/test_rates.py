@@ -75,6 +75,7 @@ def test_acks_redeliveries_and_batches_are_counted_in_messages() -> None:
     rate = consumed(consumer)
     assert (rate.messages, rate.acked, rate.redelivered) == (5.0, 2.0, 1.0)
     stats = subscription_stats(consumer.subscription)
+    assert stats["consumers"][0]["avgMessagesPerEntry"] == 10
     assert (stats["messageAckRate"], stats["msgRateRedeliver"]) == (2.0, 1.0)
     command = BaseCommand(type=BaseCommand.CONSUMER_STATS)
     command.consumerStats.CopyFrom(CommandConsumerStats(request_id=9, consumer_id=1))
