@@ -90,7 +90,7 @@ class Topic:
         self.stored: dict[tuple[str, int], int] = {}
         """How often (producer, number) was stored, also if it was trimmed meanwhile."""
         self.heads: dict[str, int] = {}
-        """The highest number stored of each producer."""
+        """The highest number stored of each producer, also in topics of the same name before."""
 
     def copy(self) -> Topic:
         """The same, apart."""
@@ -117,6 +117,14 @@ class Account:
     topic_names: dict[int, str] = field(default_factory=dict)
     policies: dict[tuple[str | None, str], Any] = field(default_factory=dict)
     """Values by topic (None: the namespace) and member."""
+    partition_counts: dict[str, int] = field(default_factory=dict)
+    """Partitioned topics, and how many partitions they have."""
+    ever: set[tuple[str, str, int]] = field(default_factory=set)
+    """(topic, producer, number) of all that was ever stored, also in a topic that was deleted."""
+    dead_ledgers: set[int] = field(default_factory=set)
+    """Ledgers that are gone."""
+    past_heads: dict[str, dict[str, int]] = field(default_factory=dict)
+    """`Topic.heads` of topics that were deleted."""
 
     def copy(self) -> Account:
         """The same, apart."""
@@ -126,6 +134,10 @@ class Account:
             dict(self.cursors),
             dict(self.topic_names),
             dict(self.policies),
+            dict(self.partition_counts),
+            set(self.ever),
+            set(self.dead_ledgers),
+            dict(self.past_heads),
         )
 
     def post(self, posting: Posting) -> None:
@@ -138,11 +150,23 @@ class Account:
         self.policies[topic, member] = value
 
     def topic_created(self, topic_id: int, name: str) -> None:
-        self.topics[name] = Topic()
+        topic = self.topics[name] = Topic()
+        topic.heads = dict(self.past_heads.get(name, {}))
         self.topic_names[topic_id] = name
 
+    def policies_forgotten(self, topic: str) -> None:
+        for key in [each for each in self.policies if each[0] == topic]:
+            del self.policies[key]
+
+    def partitioned(self, name: str, partitions: int | None) -> None:
+        if partitions is None:
+            self.partition_counts.pop(name, None)
+        else:
+            self.partition_counts[name] = partitions
+
     def topic_deleted(self, topic_id: int) -> None:
-        del self.topics[self.topic_names.pop(topic_id)]
+        name = self.topic_names.pop(topic_id)
+        self.past_heads[name] = self.topics.pop(name).heads
 
     def ledger_opened(self, topic_id: int, ledger_id: int, now_ms: int) -> None:
         name = self.topic_names[topic_id]
@@ -158,6 +182,7 @@ class Account:
         ledger = topic.ledgers[place[0]]
         ledger.size_bytes += len(sent.entry)
         ledger.entries += 1
+        self.ever.add((sent.topic, sent.producer, sent.number))
         key = (sent.producer, sent.number)
         topic.stored[key] = topic.stored.get(key, 0) + 1
         topic.heads[sent.producer] = max(topic.heads.get(sent.producer, -1), sent.number)
@@ -172,6 +197,7 @@ class Account:
                 subscription.forget(place)
         if before is None:
             topic.ledgers.pop(ledger_id, None)
+            self.dead_ledgers.add(ledger_id)
 
     def subscribed(self, cursor_id: int, topic_id: int, name: str, mark: Place) -> None:
         topic_name = self.topic_names[topic_id]

@@ -18,7 +18,7 @@ from spark_pulsar.wire.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 
 from .account import Place, Sent
-from .judge import Violation
+from .comparing import Violation
 
 if TYPE_CHECKING:
     from random import Random

@@ -11,7 +11,7 @@ from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
 from .account import Place
-from .judge import Violation
+from .comparing import Violation
 from .profile import draw
 from .rules import NOTHING
 from .steps import Steps
@@ -61,18 +61,21 @@ class History(Steps):
         self._check_expiry()
         for (topic_name, member), _ in list(judge.live.policies.items()):
             world.set_policy(topic_name, member, NOTHING[member])
+        if self.partitioned is not None:
+            self.administrator.grow_fully()
         self._until_quiet(producers=True)
         world.compare()
-        world.witness.check_nothing_is_stuck()
+        world.witness.deliveries.check_nothing_is_stuck()
         for client in world.clients:
             for producer in client.producers:
-                times = judge.durable.topics[producer.topic].stored if producer.topic in judge.durable.topics else {}
-                lost = [number for number in range(producer.sent) if not times.get((producer.name, number))]
+                ever, owner = judge.durable.ever, (producer.topic, producer.name)
+                lost = [number for number in range(producer.sent) if (*owner, number) not in ever]
                 if lost or producer.waiting:
                     raise Violation(f"{producer.name}: {lost} were never stored, {len(producer.waiting)} wait (DUR-1)")
         self._drain()
         world.crash()
         self._drain(expect_nothing=True)
+        world.end()
 
     def _check_expiry(self) -> None:
         """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.ledger import cursor_records as cr
@@ -18,15 +17,13 @@ from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
 from tests.contract.histories import shared_picture as picture
 
-from .account import Account, Place, Posting, Sent, Topic
+from .account import Account, Place, Posting, Sent
+from .comparing import Violation, compare, difference
+from .orders import Expiring, Seek
 from .rules import Rules
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import Storage
-
-
-class Violation(AssertionError):
-    """The broker broke a promise."""
 
 
 @dataclass(slots=True)
@@ -35,21 +32,6 @@ class Submit:
 
     records: Sequence[r.Record]
     postings: list[Posting] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Seek:
-    """A subscription is to move. `place` or `time_ms` is the target; `through` the last entry on disk when it began."""
-
-    place: Place | None
-    time_ms: int
-    through: Place
-    is_exact: bool = True
-    """False when an entry could not be read meanwhile: a search by time may then miss."""
-    submit: int = 0
-    """The submit that moved the subscription, 0 before."""
-    is_moot: bool = False
-    """Whether the subscription went meanwhile."""
 
 
 class Judge:
@@ -73,15 +55,23 @@ class Judge:
         self.created_in: dict[tuple[str, str], int] = {}
         """The submit that a subscription was created in last."""
         self.unsubscribing: set[tuple[str, str]] = set()
+        self.deleting: set[str] = set()
+        """Topics that somebody wants deleted in this turn."""
+        self.expiring: list[Expiring] = []
+        self.last_of_core = 0
+        """The last submit that the core asked for."""
         self.now_ms = 0
         self.rules = Rules(lambda: self.live, lambda: self.now_ms)
         self.deduplicates = False
+        self.batch_index_acks = False
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
             EntriesScattered: self._entries_scattered,
             r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
-            r.TopicDeleted: lambda record: self.post("topic_deleted", record.topic_id),
+            r.TopicDeleted: self._topic_deleted,
+            r.PartitionedTopicSet: lambda record: self.post("partitioned", record.name, record.partitions),
+            r.PartitionedTopicDeleted: self._partitioned_deleted,
             r.LedgerOpened: lambda record: self.post(
                 "ledger_opened", record.topic_id, record.ledger_id, record.opened_ms
             ),
@@ -133,7 +123,7 @@ class Judge:
             if not self.submits:
                 raise Violation(
                     "what storage recovered is no state after a whole number of submits, or lacks one that was "
-                    f"reported on disk; {survivors} later ones were tried:\n{_difference(picture(self.shadow), found)}"
+                    f"reported on disk; {survivors} later ones were tried:\n{difference(picture(self.shadow), found)}"
                 )
             self._settle(self.submits.popleft())
             survivors += 1
@@ -144,6 +134,9 @@ class Judge:
         self.live = self.durable.copy()
         self.seeks.clear()
         self.unsubscribing.clear()
+        self.expiring.clear()
+        self.deleting.clear()
+        self.last_of_core = self.on_disk
         self.compare(state)
         return survivors
 
@@ -207,9 +200,26 @@ class Judge:
         if self.rules.retains(name, ledger_id, topic):
             raise Violation(f"{name}: ledger {ledger_id} is given up inside its retention (RET-1)")
 
-    def is_deleting(self, _topic: str) -> bool:
+    def is_deleting(self, topic: str) -> bool:
         """Whether the topic is being deleted."""
-        return False
+        return topic in self.deleting
+
+    def _topic_deleted(self, record: r.TopicDeleted) -> None:
+        name = self.live.topic_names[record.topic_id]
+        if not self.is_deleting(name):
+            raise Violation(f"{name} goes, and nobody asked for it")
+        self.post("topic_deleted", record.topic_id)
+
+    def _partitioned_deleted(self, record: r.PartitionedTopicDeleted) -> None:
+        if not self.is_deleting(record.name):
+            raise Violation(f"{record.name} goes, and nobody asked for it")
+        self.post("partitioned", record.name, None)
+
+    def forget_policies(self, topic: str) -> None:
+        """A topic's own policies go with it."""
+        if any(each == topic for each, _ in self.live.policies):
+            self.rules.note_change()
+            self.post("policies_forgotten", topic)
 
     def _cursor_created(self, record: cr.CursorCreated) -> None:
         name = self.live.topic_names[record.topic_id]
@@ -263,10 +273,18 @@ class Judge:
         acked = topic.subscriptions[name].acked
         unasked = [place for place in places if place not in acked]
         for place in unasked:
-            if not self.rules.may_skip(topic_name, name, topic.log[place]):
+            sent = topic.log[place]
+            if not (self._is_expiring(topic_name, name, sent) or self.rules.may_skip(topic_name, name, sent)):
                 raise Violation(f"{name} of {topic_name}: {place} is acked, and neither a client nor a rule did it")
         if unasked:
             self.post("acked", topic_name, name, unasked)
+
+    def _is_expiring(self, topic_name: str, name: str, sent: Sent) -> bool:
+        """Whether somebody wants the subscription to let go of what is so old. What was looked at may be written later,
+        so that the order is kept for a while."""
+        return any(
+            (each.topic, each.name) == (topic_name, name) and sent.publish_ms < each.time_ms for each in self.expiring
+        )
 
     def _cursor_reset(self, record: cr.CursorReset) -> None:
         topic_name, name = self.live.cursors[record.cursor_id]
@@ -276,39 +294,21 @@ class Judge:
             raise Violation(f"{name} of {topic_name} moves to {mark}, and nobody asked for it")
         seek = waiting.popleft()
         log = self.live.topics[topic_name].log
-        wrong: list[Place] = []
-        if seek.place is not None:
-            wrong = [place for place in log if (place <= mark) != (place < seek.place)]
-        elif seek.is_exact and _rises([sent.publish_ms for sent in log.values()]):
-            wrong = [
-                place
-                for place, sent in log.items()
-                if (place <= mark) != (place <= seek.through and sent.publish_ms < seek.time_ms)
-            ]
-        if wrong:
+        wrong = seek.wrong(mark, log)
+        if wrong and (seek.is_exact or seek.index < 0):
             raise Violation(f"{name} of {topic_name} moved to {mark} for {seek}: wrong for {wrong} (CUR-11, CUR-12)")
         self.post("moved", topic_name, name, mark)
+        if seek.place is not None and seek.index >= 0 and self.batch_index_acks:
+            bits = seek.bits(log.get(seek.place))
+            if bits > 0 and (seek.is_exact or seek.place > mark):
+                self.post("acked_in_part", topic_name, name, seek.place, bits)
         seek.submit = self.submitted + 1
 
     # Comparing
 
     def compare(self, state: DurableState) -> None:
         """The broker's state says what the account says."""
-        if state.topics_by_name.keys() != self.live.topics.keys():
-            raise Violation(f"topics are {sorted(state.topics_by_name)}, should be {sorted(self.live.topics)}")
-        for name, topic in self.live.topics.items():
-            found = state.topics_by_name[name]
-            places = [
-                (ledger_id, entry_id)
-                for ledger_id, info in found.ledger.ledgers.items()
-                for entry_id in range(info.first_entry_id, info.entries)
-            ]
-            if places != list(topic.log):
-                raise Violation(f"{name} holds {places}, should hold {list(topic.log)}")
-            if found.cursors.keys() != topic.subscriptions.keys():
-                raise Violation(f"{name} has {list(found.cursors)}, should have {list(topic.subscriptions)}")
-            for cursor in found.cursors.values():
-                _compare_cursor(name, cursor, topic)
+        compare(state, self.live)
 
     def verify_content(self, storage: Storage) -> None:
         """Every readable entry is stored as it was sent."""
@@ -328,35 +328,3 @@ class Judge:
                             if sent is not None and (run.entry(entry_id), count) != (sent.entry, sent.count):
                                 raise Violation(f"{name}: {ledger_id}:{entry_id} is not what was sent")
                         first = run.end_entry_id
-
-
-def _compare_cursor(name: str, cursor: Any, topic: Topic) -> None:
-    subscription = topic.subscriptions[cursor.name]
-    for place in topic.log:
-        if cursor.is_acked(*place) != (place in subscription.acked):
-            raise Violation(f"{cursor.name} of {name}: {place} is {'' if cursor.is_acked(*place) else 'not '}acked")
-        bits = None if place in subscription.acked else cursor.batch_set(*place)
-        if bits != subscription.bits.get(place):
-            raise Violation(f"{cursor.name} of {name}: {place} has {bits}, should have {subscription.bits.get(place)}")
-        count = 0 if place in subscription.acked else cursor.redelivery_count(*place)
-        if count != subscription.redelivered.get(place, 0):
-            raise Violation(f"{cursor.name} of {name}: {place} was redelivered {count} times by the cursor")
-    backlog = len(topic.log) - len(subscription.acked)
-    if cursor.backlog() != backlog:
-        raise Violation(f"{cursor.name} of {name}: backlog {cursor.backlog()}, should be {backlog}")
-
-
-def _rises(numbers: list[int]) -> bool:
-    return all(first <= second for first, second in pairwise(numbers))
-
-
-def _difference(one: Any, other: Any, path: str = "") -> str:
-    """Where two pictures differ, as text."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        lines = [
-            _difference(one.get(key), other.get(key), f"{path}/{key}")
-            for key in {**one, **other}
-            if one.get(key) != other.get(key)
-        ]
-        return "\n".join(lines)
-    return f"{path}: last tried {one!r}, found {other!r}"

@@ -71,6 +71,22 @@ ALWAYS: Final = frozenset(
 )
 """Without these nothing happens at all."""
 
+FEATURES: Final[dict[str, dict[str, float]]] = {
+    "moves": {
+        "skip": 0.8,
+        "clear_backlog": 0.25,
+        "reset_to_place": 0.7,
+        "reset_to_time": 0.5,
+        "expire_by_time": 0.5,
+        "expire_to_place": 0.4,
+        "peek": 0.5,
+    },
+    "deletion": {"delete_topic": 0.4},
+    "partitions": {"create_partitioned": 0.6, "grow": 0.5, "delete_partitioned": 0.3},
+}
+"""What only some histories have, and what happens in them therefore."""
+
+_FEATURE_SHARE: Final = 0.3
 DAY_MS: Final = 86_400_000
 
 
@@ -98,6 +114,8 @@ class Profile:
     segment_bytes: int = 8192
     power: str = "random"
     """What a crash does to writes that were not synced: keep, lose, random."""
+    features: frozenset[str] = frozenset()
+    """Some of FEATURES."""
 
 
 def draw(seed: int, *, storage: str | None = None) -> Profile:
@@ -129,7 +147,7 @@ def draw(seed: int, *, storage: str | None = None) -> Profile:
     if random.random() < 0.5:
         config["deduplication"] = True
         config["deduplication_producer_timeout_ms"] = 1 << 40
-    return Profile(
+    profile = Profile(
         seed,
         choice(STEPS),
         storage or choice(("memory", "files")),
@@ -148,3 +166,15 @@ def draw(seed: int, *, storage: str | None = None) -> Profile:
         choice((2_048, 8_192, 65_536)),
         choice(("keep", "lose", "random", "random")),
     )
+    _draw_features(profile)
+    return profile
+
+
+def _draw_features(profile: Profile) -> None:
+    """From a source of its own: a history without any is what it was before there were features."""
+    random = Random(f"features for {profile.seed}")
+    profile.features = frozenset(name for name in FEATURES if random.random() < _FEATURE_SHARE)
+    for name in FEATURES:
+        if name in profile.features:
+            factor = random.choice((0.5, 1, 1, 3))
+            profile.weights.update({action: weight * factor for action, weight in FEATURES[name].items()})

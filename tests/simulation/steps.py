@@ -12,6 +12,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
 
 from .account import Place, Sent
 from .actors import EXCLUSIVE, SHARED, Client, Consumer, Link, Producer
+from .administration import Administrator, partition_names
 from .profile import DAY_MS, Profile
 from .rules import draw_policy
 from .world import World
@@ -25,6 +26,10 @@ class Steps:
         self.world = World(profile)
         self.random = self.world.random
         self.topics = [f"persistent://public/default/t{number}" for number in range(profile.topics)]
+        self.partitioned = "persistent://public/default/q" if "partitions" in profile.features else None
+        if self.partitioned is not None:
+            self.topics = [*self.topics[:1], *partition_names(self.partitioned)]
+        self.administrator = Administrator(self.world, self.topics, self.partitioned)
         self.kinds = [self.random.choice((EXCLUSIVE, SHARED)) for _ in range(profile.subscriptions)]
         for number in range(profile.producers):
             client = self.random.choice(self.world.clients)
@@ -33,7 +38,9 @@ class Steps:
             client.producers.append(Producer(client, number + 1, topic, f"p{number}", next_sequence_id=first))
         self._known: dict[tuple[str, str], list[Place]] = {}
         self._readers = 0
-        actions = {name: getattr(self, f"_{name}") for name in profile.weights}
+        actions = {
+            name: getattr(self, f"_{name}", None) or getattr(self.administrator, name) for name in profile.weights
+        }
         self._actions: list[Callable[[], None]] = list(actions.values())
         self._names = list(actions)
         self._cumulated = list(accumulate(profile.weights.values()))
@@ -293,7 +300,8 @@ class Steps:
 
     def _set_policy(self) -> None:
         member, value = draw_policy(self.random)
-        topic = self.random.choice(self.topics) if self.random.random() < 0.4 else None
+        plain = [name for name in self.topics if "-partition-" not in name]
+        topic = self.random.choice(plain) if self.random.random() < 0.4 else None
         self.world.set_policy(topic, member, value)
 
     # The network

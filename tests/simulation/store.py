@@ -17,6 +17,7 @@ from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageError, StorageFailed
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal import Barrier, Submission
+from spark_pulsar.storage.layout import Layout
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.storage.threads import Threads
 
@@ -60,6 +61,9 @@ class Store(Protocol):
 
     def close(self, state: DurableState) -> None:
         """Clean end."""
+
+    def kept_ledgers(self) -> set[int]:
+        """After a clean end: the ledgers that still take space."""
 
     def dispose(self) -> None:
         """Let go of everything."""
@@ -106,6 +110,9 @@ class MemoryStore:
 
     def close(self, state: DurableState) -> None:
         self.storage.close(state)
+
+    def kept_ledgers(self) -> set[int]:
+        return set()
 
     def dispose(self) -> None:
         """Nothing is held."""
@@ -290,6 +297,9 @@ class FileStore:
         self._end()
         self.storage.close(state)
         self._is_open = False
+
+    def kept_ledgers(self) -> set[int]:
+        return set(Layout(self.disk.data_dir).ledger_files())
 
     def dispose(self) -> None:
         self._abandon()

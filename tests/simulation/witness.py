@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker import events as ev
 from spark_pulsar.broker.consumers import Consumer
 from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.subscriptions import Subscription
 from spark_pulsar.model.ids import signed
 from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe
 
 from .account import Place, Sent, Topic
-from .judge import Judge, Seek, Violation
+from .comparing import Violation
+from .deliveries import Deliveries
+from .judge import Judge
+from .orders import Seek
 
 Range = tuple[int, int, int]
 
@@ -33,18 +37,6 @@ class Promise:
     name: str
     places: list[Place]
     parts: list[tuple[Place, int]]
-
-
-@dataclass(slots=True)
-class Delivering:
-    """How far deliveries of one subscription are."""
-
-    consumer: Consumer | None = None
-    last: Place | None = None
-    acked: set[Place] = field(default_factory=set)
-    """What a reader acked; nobody else keeps account of that."""
-    holders: dict[Place, Consumer] = field(default_factory=dict)
-    """Shared: who was sent what and has neither acked nor given it back."""
 
 
 class Witness:
@@ -60,7 +52,7 @@ class Witness:
         self._requests: dict[tuple[int, int], tuple[str, str, str, int]] = {}
         """What SUCCESS will mean, by (session, request id): what was asked, topic, subscription, submits till then."""
         self._sought: dict[tuple[int, int], Seek] = {}
-        self._deliveries: dict[tuple[str, str], Delivering] = {}
+        self.deliveries = Deliveries(judge, core)
         self._on_command = {
             BaseCommand.ACK: self._ack,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
@@ -149,7 +141,7 @@ class Witness:
             post("acked", topic_name, name, places)
         for place, bits in parts:
             post("acked_in_part", topic_name, name, place, bits)
-        holders = self._delivering(topic_name, name).holders
+        holders = self.deliveries.of(topic_name, name).holders
         acked = topic.subscriptions[name].acked
         for place in (*places, *(place for place, _ in parts)):
             if place in acked:
@@ -158,7 +150,7 @@ class Witness:
             self._promises[session_id, request_id] = Promise(topic_name, name, places, parts)
 
     def _reader_acked(self, consumer: Consumer, is_cumulative: bool, ranges: list[Range], topic: Topic) -> None:
-        acked = self._delivering(consumer.subscription.topic.full_name, consumer.subscription.name).acked
+        acked = self.deliveries.of(consumer.subscription.topic.full_name, consumer.subscription.name).acked
         for ledger_id, first, end in ranges:
             if is_cumulative:
                 acked.update(place for place in topic.log if place <= (ledger_id, first))
@@ -171,7 +163,7 @@ class Witness:
             return
         subscription = consumer.subscription
         name, topic_name = subscription.name, subscription.topic.full_name
-        delivering = self._delivering(topic_name, name)
+        delivering = self.deliveries.of(topic_name, name)
         delivering.last = None
         wanted = {(signed(each.ledgerId), signed(each.entryId)) for each in command.message_ids}
         back = [
@@ -200,20 +192,43 @@ class Witness:
         consumer = self._consumer(session_id, command.consumer_id)
         if consumer is None or consumer.subscription.fenced:
             return
-        subscription = consumer.subscription
-        key = (subscription.topic.full_name, subscription.name)
-        for request in [each for each, promise in self._promises.items() if (promise.topic, promise.name) == key]:
-            del self._promises[request]
-        self._deliveries.pop(key, None)
-        if not subscription.is_durable:
-            return
         place = None
         if command.HasField("message_id"):
             place = (signed(command.message_id.ledgerId), signed(command.message_id.entryId))
-        through = tuple(subscription.topic.confirmed)
+        through = tuple(consumer.subscription.topic.confirmed)
         seek = Seek(place, command.message_publish_time, through)  # type: ignore[arg-type]
-        self.judge.seeks.setdefault(key, deque()).append(seek)
-        self._sought[session_id, command.request_id] = seek
+        self.moves(consumer.subscription, seek)
+        if consumer.subscription.is_durable:
+            self._sought[session_id, command.request_id] = seek
+
+    # What administrators ask for
+
+    def moves(self, subscription: Subscription, seek: Seek) -> None:
+        """A subscription is to move: what was promised and delivered means nothing any more."""
+        key = (subscription.topic.full_name, subscription.name)
+        self._forget(*key)
+        if subscription.is_durable:
+            self.judge.seeks.setdefault(key, deque()).append(seek)
+        for expiring in self.judge.expiring:
+            if (expiring.topic, expiring.name) == key:
+                expiring.is_exact = False
+
+    def _forget(self, topic_name: str, name: str) -> None:
+        key = (topic_name, name)
+        for request in [each for each, promise in self._promises.items() if (promise.topic, promise.name) == key]:
+            del self._promises[request]
+        self.deliveries.forget(topic_name, name)
+
+    def consumed(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
+        """Somebody acked entries whoever holds them."""
+        holders = self.deliveries.of(topic_name, name).holders
+        for place in places:
+            holders.pop(place, None)
+
+    def deleted(self, topic_name: str) -> None:
+        """A topic is gone with its subscriptions."""
+        for name in self.deliveries.forget_topic(topic_name):
+            self._forget(topic_name, name)
 
     def _unsubscribe(self, session_id: int, command: Any) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
@@ -228,13 +243,19 @@ class Witness:
         for seeks in self.judge.seeks.values():
             for seek in seeks:
                 seek.is_exact = False
+        for expiring in self.judge.expiring:
+            expiring.is_exact = False
 
     # What the core orders
 
     def see(self, effect: fx.Effect) -> None:
         """The core orders something for a client."""
         if isinstance(effect, fx.SendMessages):
-            self._messages(effect)
+            consumer = self._consumer(effect.session_id, effect.consumer_id)
+            if consumer is None:
+                raise Violation(f"MESSAGE to consumer {effect.consumer_id} of {effect.session_id}, which is gone")
+            self._told["deliveries"] += len(effect.starts)
+            self.deliveries.see(effect, consumer)
         elif isinstance(effect, fx.SendReceipts):
             for index, sequence_id in enumerate(effect.sequence_ids):
                 entry_id = effect.first_entry_id + (index if effect.first_entry_id >= 0 else 0)
@@ -264,9 +285,8 @@ class Witness:
         sent = waiting.popleft() if waiting else None
         if sent is None or sent.sequence_id != sequence_id:
             raise Violation(f"receipt for sequence id {sequence_id}, the next one is for {sent!r} (PR-9)")
-        durable = self.judge.durable.topics.get(sent.topic)
-        times = 0 if durable is None else durable.stored.get((sent.producer, sent.number), 0)
-        if not times or durable is None:
+        durable = self.judge.durable.topics.get(sent.topic, Topic())
+        if (sent.topic, sent.producer, sent.number) not in self.judge.durable.ever:
             raise Violation(f"{sent!r} has a receipt and is not on disk (DUR-1)")
         if place[0] < 0:
             if not self.judge.deduplicates:
@@ -308,89 +328,3 @@ class Witness:
             raise Violation(f"SUCCESS for SUBSCRIBE of {name}, which is not on disk")
         if what == "unsubscribe" and there and (live is None or name not in live.subscriptions):
             raise Violation(f"SUCCESS for UNSUBSCRIBE of {name}, which is still on disk")
-
-    def _delivering(self, topic_name: str, name: str) -> Delivering:
-        return self._deliveries.setdefault((topic_name, name), Delivering())
-
-    def _messages(self, effect: fx.SendMessages) -> None:
-        consumer = self._consumer(effect.session_id, effect.consumer_id)
-        if consumer is None:
-            raise Violation(f"MESSAGE to consumer {effect.consumer_id} of session {effect.session_id}, which is gone")
-        subscription = consumer.subscription
-        name, topic_name = subscription.name, subscription.topic.full_name
-        live, durable = self.judge.live.topics[topic_name], self.judge.durable.topics.get(topic_name)
-        where = f"{name} of {topic_name}"
-        account = live.subscriptions.get(name) if subscription.is_durable else None
-        delivering = self._delivering(topic_name, name)
-        is_shared = subscription.type == CommandSubscribe.Shared
-        self._told["deliveries"] += len(effect.starts)
-        for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
-            place = (effect.ledger_id, effect.first_entry_id + index)
-            sent = live.log.get(place)
-            if sent is None or sent.entry != effect.buffer[start:end]:
-                raise Violation(f"{where}: {place} is delivered and holds {sent!r}")
-            if durable is None or place not in durable.log:
-                raise Violation(f"{where}: {place} is delivered before it is on disk (ML-5)")
-            if account is not None:
-                if self.judge.rules.must_be_expired(sent):
-                    raise Violation(f"{where}: {place} is delivered though it is expired (TTL-1)")
-                if place in account.acked:
-                    raise Violation(f"{where}: {place} is delivered though it is acked (ACK-4)")
-                bits = None if effect.ack_sets is None else effect.ack_sets[index]
-                if bits != account.bits.get(place):
-                    raise Violation(f"{where}: {place} is delivered with {bits}, not {account.bits.get(place)} (ACK-9)")
-                count = 0 if effect.redelivery_counts is None else effect.redelivery_counts[index]
-                if is_shared and count != account.redelivered.get(place, 0):
-                    raise Violation(f"{where}: {place} is delivered with redelivery count {count} (RC-1)")
-            if is_shared:
-                self._hold(where, delivering, place, consumer)
-            else:
-                self._in_turn(where, delivering, place, consumer, live, account.acked if account else delivering.acked)
-
-    def check_nothing_is_stuck(self) -> None:
-        """The world is at rest: who can receive has got everything there is for it (SH-10, EX-2)."""
-        for topic_name, topic in self.core.topics.items():
-            for name, subscription in topic.subscriptions.items():
-                if not subscription.is_durable or not any(each.can_receive for each in subscription.consumers):
-                    continue
-                delivering = self._delivering(topic_name, name)
-                wanted = self.judge.live.topics[topic_name].unacked(name)
-                if subscription.type == CommandSubscribe.Shared:
-                    limit = self.core.config.max_unacked_per_subscription
-                    if limit and sum(each.unacked for each in subscription.consumers) >= limit // 2:
-                        continue
-                    holders = delivering.holders
-                    stuck = [place for place in wanted if holders.get(place) not in subscription.consumers]
-                else:
-                    last = delivering.last if delivering.consumer in subscription.consumers else None
-                    stuck = [place for place in wanted if last is None or place > last]
-                if stuck:
-                    raise Violation(f"{name} of {topic_name}: {stuck} are wanted, can be sent, and are not (SH-10)")
-
-    def _hold(self, where: str, delivering: Delivering, place: Place, consumer: Consumer) -> None:
-        holder = delivering.holders.get(place)
-        if holder is not None and holder in consumer.subscription.consumers:
-            raise Violation(f"{where}: {place} is delivered while {holder.name or 'a consumer'} holds it (SH-4)")
-        delivering.holders[place] = consumer
-
-    def _in_turn(
-        self, where: str, delivering: Delivering, place: Place, consumer: Consumer, log: Topic, acked: set[Place]
-    ) -> None:
-        """Exclusive: everything unacked, in order, nothing left out (EX-2)."""
-        if delivering.consumer is not consumer:
-            delivering.consumer, delivering.last = consumer, None
-        last = delivering.last
-        if last is not None and place <= last:
-            raise Violation(f"{where}: {place} is delivered after {last} (EX-2)")
-        if last is not None or consumer.subscription.is_durable:
-            name, topic_name = consumer.subscription.name, consumer.subscription.topic.full_name
-            may_skip = self.judge.rules.may_skip
-            missed = [
-                each
-                for each, sent in log.log.items()
-                if (last is None or last < each) and each < place and each not in acked
-                if not (consumer.subscription.is_durable and may_skip(topic_name, name, sent))
-            ]
-            if missed:
-                raise Violation(f"{where}: {place} is delivered, {missed} are not (EX-2)")
-        delivering.last = place

@@ -47,6 +47,7 @@ class World:
         self.now_ms = START_MS
         self.judge = Judge()
         self.judge.deduplicates = bool(profile.config.get("deduplication"))
+        self.judge.batch_index_acks = profile.config["batch_index_acks"]
         self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
         self.links: dict[int, Link] = {}
         self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
@@ -100,6 +101,7 @@ class World:
         self.starts += 1
         self.note("started", self.starts, survivors, self.judge.on_disk)
         self._failed = False
+        self._durable.clear()  # closing may have written what the life before had asked for
         self.broker = Broker(self.state, BrokerConfig(**self.profile.config), self.now_ms)
         self.witness = Witness(self.judge, self.core, self.told)
         self.turn([])
@@ -147,6 +149,15 @@ class World:
                 self.judge.on_durable(self.judge.submitted)
             self._forget_life()
             self.start()
+
+    def end(self) -> None:
+        """The last clean end: nothing is left of ledgers that are gone."""
+        self.core.force_lazy_records()
+        self._handle([])
+        self.store.close(self.state)
+        left = self.store.kept_ledgers() - self.state.ledgers.keys()
+        if left:
+            raise AssertionError(f"ledgers {sorted(left)} are gone and take space (5.2)")
 
     # Turns
 
@@ -211,12 +222,18 @@ class World:
 
     def _submit(self, records: list[Record], group: int, number: int) -> None:
         self.note("submit", number, *(type(record).__name__ for record in records))
+        self.judge.last_of_core = number
 
         def on_durable(_storage_group: int) -> None:
             self.judge.on_durable(number)
             self._durable.append(group)
 
         self.store.storage.submit(records, on_durable)
+
+    def flush(self) -> None:
+        """Nothing that the core did lies about unwritten."""
+        self.core.force_lazy_records()
+        self.turn([])
 
     def compare(self) -> None:
         """Compare the broker's state with the account, when nothing is left that was done and not yet told."""

@@ -1,0 +1,362 @@
+"""The administrator: asks the core for what the REST layer asks it for, and knows from the account what must follow.
+
+Everything is asked in a turn of its own, when nothing that the broker did lies unwritten: then the account says exactly
+which entries a request is about. An answer may come only when all of it is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from spark_pulsar.admin import cursors, topics
+from spark_pulsar.broker import cursor_moves, single_entries
+from spark_pulsar.broker.events import Requested
+from spark_pulsar.broker.expiry import CLOCK_TOLERANCE_MS
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import Position
+from spark_pulsar.model.names import TopicName
+
+from .account import Place, Topic
+from .comparing import Violation
+from .orders import Expiring, Seek
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
+
+    from .world import World
+
+Answer = Callable[[Any], None]
+MOST_PARTITIONS = 3
+
+
+def partition_names(base: str, count: int = MOST_PARTITIONS) -> list[str]:
+    """Full names of the first partitions."""
+    return [f"{base}-partition-{index}" for index in range(count)]
+
+
+class Administrator:
+    """Asks for things at random, one method each; `profile.FEATURES` names them."""
+
+    def __init__(self, world: World, topic_names: list[str], partitioned: str | None) -> None:
+        self._world = world
+        self._random = world.random
+        self._topics = topic_names
+        self._partitioned = partitioned
+
+    # Asking
+
+    def _ask(self, what: str, request: Callable[[Core], None], *more: Any) -> None:
+        """Have the core do it, in a turn of its own."""
+        world = self._world
+        world.flush()
+        if world.core._records:
+            return
+
+        def asked(core: Core) -> None:
+            try:
+                request(core)
+            except PulsarError as error:
+                world.note("refused", what, error.message)
+
+        world.note("asks", what, *more)
+        world.turn([Requested(asked)])
+        world.judge.deleting.clear()
+        world.compare()
+
+    def _answer(self, core: Core, what: str) -> Answer:
+        """To be called when all is done; hears the answer when the core says that it is on disk."""
+        judge = self._world.judge
+
+        def answer(_: Any = None) -> None:
+            wanted = judge.submitted + 1 if core._records else judge.last_of_core
+
+            def answered() -> None:
+                if judge.on_disk < wanted:
+                    raise Violation(f"{what} is answered before it is on disk (CUR-11, CUR-14)")
+                self._world.note("answered", what)
+
+            core.when_durable(answered)
+
+        return answer
+
+    def _subscription(self) -> tuple[str, str, Topic] | None:
+        """One that is durable, with its topic's account."""
+        known = [
+            (name, subscription, topic)
+            for name, topic in self._world.judge.live.topics.items()
+            for subscription in topic.subscriptions
+        ]
+        return self._random.choice(known) if known else None
+
+    def _on_disk(self, core: Core, topic_name: str, name: str) -> list[Place]:
+        """What the subscription still wants of what the core knows to be on disk."""
+        through = tuple(core.topics[topic_name].confirmed)
+        return [place for place in self._world.judge.live.topics[topic_name].unacked(name) if place <= through]
+
+    def _consume(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
+        """Somebody asked for these to be acked, and nothing else."""
+        places = list(places)
+        if places:
+            self._world.judge.post("acked", topic_name, name, places)
+            self._world.witness.consumed(topic_name, name, places)
+
+    # Subscriptions
+
+    def skip(self) -> None:
+        """The next entries are done (CUR-14)."""
+        found = self._subscription()
+        if found is None:
+            return
+        topic_name, name, _ = found
+        count = self._random.choice((1, 1, 2, 5, 1_000))
+
+        def request(core: Core) -> None:
+            parsed = TopicName.parse(topic_name)
+            cursors.one(core, parsed, name)
+            self._consume(topic_name, name, self._on_disk(core, topic_name, name)[:count])
+            answer = self._answer(core, "skip")
+            cursors.skip(core, parsed, name, count)
+            answer(None)
+
+        self._ask("skip", request, topic_name, name, count)
+
+    def clear_backlog(self) -> None:
+        """All that is on disk is done (CUR-14)."""
+        found = self._subscription()
+        if found is None:
+            return
+        topic_name, name, _ = found
+
+        def request(core: Core) -> None:
+            parsed = TopicName.parse(topic_name)
+            cursors.one(core, parsed, name)
+            self._consume(topic_name, name, self._on_disk(core, topic_name, name))
+            answer = self._answer(core, "clear-backlog")
+            cursors.clear_backlog(core, parsed, name)
+            answer(None)
+
+        self._ask("clear-backlog", request, topic_name, name)
+
+    def _places(self, topic: Topic) -> list[Place]:
+        return [(-1, -1), ((1 << 63) - 1, (1 << 63) - 1), (3, 1), *topic.log, *topic.log]
+
+    def reset_to_place(self) -> None:
+        """A place is next, or the one after it, or a message inside a batch (CUR-11)."""
+        found = self._subscription()
+        if found is None:
+            return
+        topic_name, name, topic = found
+        place = self._random.choice(self._places(topic))
+        sent = topic.log.get(place)
+        index = -1 if sent is None or sent.count == 1 else self._random.randint(-1, sent.count)
+        excluded = self._random.random() < 0.3
+
+        def request(core: Core) -> None:
+            parsed = TopicName.parse(topic_name)
+            subscription = cursors.one(core, parsed, name)
+            if not subscription.fenced:
+                self._world.witness.moves(
+                    subscription, Seek(place, 0, tuple(subscription.topic.confirmed), index=index, excluded=excluded)
+                )
+            answer = self._answer(core, "reset-cursor")
+            cursors.reset_to_place(core, parsed, name, cursors.Place(Position(*place), index, -1, excluded), answer)
+
+        self._ask("reset-cursor", request, topic_name, name, place, index, excluded)
+
+    def reset_to_time(self) -> None:
+        """The first entry of a time is next (CUR-12)."""
+        found = self._subscription()
+        if found is None:
+            return
+        topic_name, name, topic = found
+        times = [self._world.now_ms, 0, *(sent.publish_ms for sent in topic.log.values())]
+        time_ms = max(0, self._random.choice(times) + self._random.choice((0, 0, 1, -1)))
+
+        def request(core: Core) -> None:
+            parsed = TopicName.parse(topic_name)
+            subscription = cursors.one(core, parsed, name)
+            if not subscription.fenced:
+                self._world.witness.moves(subscription, Seek(None, time_ms, tuple(subscription.topic.confirmed)))
+            answer = self._answer(core, "reset-cursor by time")
+            cursors.reset_to_time(core, parsed, name, time_ms, answer)
+
+        self._ask("reset-cursor by time", request, topic_name, name, time_ms)
+
+    def expire_by_time(self) -> None:
+        """What is older than an age is done, from the front up to the first that is not (TTL-8)."""
+        found = self._subscription()
+        if found is None:
+            return
+        topic_name, name, topic = found
+        ages = [(self._world.now_ms - sent.publish_ms) // 1000 for sent in topic.log.values()]
+        age_s = max(0, self._random.choice([0, 1, 60, *ages]))
+
+        def request(core: Core) -> None:
+            parsed = TopicName.parse(topic_name)
+            subscription = cursors.one(core, parsed, name)
+            expiring = Expiring(topic_name, name, core.now_ms - 1000 * age_s, core.now_ms + CLOCK_TOLERANCE_MS)
+            expiring.wanted = self._on_disk(core, topic_name, name)
+            self._world.judge.expiring.append(expiring)
+            done = self._answer(core, "expire-messages")
+
+            def answer(_: Any) -> None:
+                self._check_expired(subscription, expiring)
+                done(None)
+
+            cursors.expire_by_time(core, parsed, name, age_s, answer)
+
+        self._ask("expire-messages", request, topic_name, name, age_s)
+
+    def _check_expired(self, subscription: Subscription, expiring: Expiring) -> None:
+        """All of the front that is older is acked."""
+        judge = self._world.judge
+        expiring.is_over = True
+        topic = judge.live.topics.get(expiring.topic)
+        if topic is None or subscription.topic.subscriptions.get(subscription.name) is not subscription:
+            return
+        for place in expiring.wanted:
+            sent = topic.log.get(place)
+            if sent is None or not expiring.is_exact:
+                continue
+            if expiring.time_ms <= sent.publish_ms <= expiring.ahead_ms:
+                return
+            if sent.publish_ms < expiring.time_ms and not subscription.cursor.is_acked(*place):
+                raise Violation(f"{expiring}: {place} is older and not acked (TTL-8)")
+
+    def expire_to_place(self) -> None:
+        """Everything up to an entry is done (TTL-8)."""
+        found = self._subscription()
+        if found is None or not found[2].log:
+            return
+        topic_name, name, topic = found
+        place, excluded = self._random.choice(list(topic.log)), self._random.random() < 0.3
+
+        def request(core: Core) -> None:
+            parsed = TopicName.parse(topic_name)
+            through = tuple(cursors.one(core, parsed, name).topic.confirmed)
+            if place in self._world.judge.live.topics[topic_name].log and place <= through:
+                unacked = self._on_disk(core, topic_name, name)
+                self._consume(
+                    topic_name, name, (each for each in unacked if each < place or (each == place and not excluded))
+                )
+            answer = self._answer(core, "expire-messages to a place")
+            cursors.expire_to_place(core, parsed, name, cursors.Place(Position(*place), excluded=excluded))
+            answer(None)
+
+        self._ask("expire-messages to a place", request, topic_name, name, place, excluded)
+
+    def peek(self) -> None:
+        """The n-th unacked entry (CUR-15)."""
+        found = self._subscription()
+        if found is None:
+            return
+        topic_name, name, _ = found
+        number = self._random.choice((1, 1, 2, 4))
+
+        def request(core: Core) -> None:
+            subscription = cursors.one(core, TopicName.parse(topic_name), name)
+            wanted = self._on_disk(core, topic_name, name)
+            position = cursor_moves.nth_unacked(subscription, number)
+            expected = wanted[number - 1] if len(wanted) >= number else None
+            if position != expected:
+                raise Violation(f"peek {number} of {name} of {topic_name}: {position}, should be {expected} (CUR-15)")
+            if position is None:
+                return
+
+            def shown(entry: bytes | None) -> None:
+                topic = self._world.judge.live.topics.get(topic_name)
+                sent = None if topic is None or expected is None else topic.log.get(expected)
+                if entry is not None and sent is not None and sent.entry != entry:
+                    raise Violation(f"peek {number} of {name} of {topic_name} shows another entry than {expected}")
+
+            single_entries.fetch(core, position, shown)
+
+        self._ask("peek", request, topic_name, name, number)
+
+    # Topics
+
+    def delete_topic(self) -> None:
+        """A topic or a partition goes, with all it has; clients do not protect it when forced."""
+        known = [name for name in self._topics if name in self._world.judge.live.topics]
+        if not known:
+            return
+        topic_name, force = self._random.choice(known), self._random.random() < 0.7
+
+        def request(core: Core) -> None:
+            self._world.judge.deleting.add(topic_name)
+            answer = self._answer(core, "delete")
+            topics.delete(core, TopicName.parse(topic_name), force=force)
+            self._forgotten(topic_name)
+            answer(None)
+
+        self._ask("delete", request, topic_name, force)
+
+    def _forgotten(self, topic_name: str) -> None:
+        """The topic was deleted: nobody wants to deliver anything of it, and its policies are gone."""
+        self._world.witness.deleted(topic_name)
+        self._world.judge.forget_policies(topic_name)
+
+    def create_partitioned(self) -> None:
+        """A partitioned topic with all its partitions."""
+        base, count = self._base(), self._random.randint(1, MOST_PARTITIONS)
+        self._make("create-partitioned-topic", count, lambda core: topics.create_partitioned(core, base, count, {}))
+
+    def grow(self) -> None:
+        """More partitions; each has the subscriptions of the first (PT-7)."""
+        base, count = self._base(), self._random.randint(1, MOST_PARTITIONS)
+        self._make("update-partitioned-topic", count, lambda core: topics.grow(core, base, count))
+
+    def grow_fully(self) -> None:
+        """All partitions exist, so that every producer can send what it has."""
+        base = self._base()
+        if base.full in self._world.judge.live.partition_counts:
+            grow = lambda core: topics.grow(core, base, MOST_PARTITIONS)  # noqa: E731
+            self._make("update-partitioned-topic", MOST_PARTITIONS, grow)
+
+    def _base(self) -> TopicName:
+        assert self._partitioned is not None, "asked of histories with partitions"
+        return TopicName.parse(self._partitioned)
+
+    def _make(self, what: str, count: int, make: Callable[[Core], None]) -> None:
+        base = self._base().full
+
+        def request(core: Core) -> None:
+            judge = self._world.judge
+            names = partition_names(base, count)
+            new = [name for name in names if name not in judge.live.topics]
+            first = judge.live.topics.get(names[0])
+            expected = set() if first is None else set(first.subscriptions)
+            judge.initial.update({(name, subscription): False for name in new for subscription in expected})
+            grows = judge.live.partition_counts.get(base, 0) < count
+            answer = self._answer(core, what)
+            make(core)
+            for name in names if grows else ():
+                known = core.state.topics_by_name.get(name)
+                if known is None:
+                    raise Violation(f"{what} to {count}: {name} does not exist (PT-7)")
+                if name in new and set(known.cursors) != expected:
+                    raise Violation(f"{name} begins with {list(known.cursors)}, should have {expected} (PT-7)")
+            answer(None)
+
+        self._ask(what, request, base, count)
+
+    def delete_partitioned(self) -> None:
+        """A partitioned topic goes with all its partitions."""
+        base, force = self._base(), self._random.random() < 0.7
+
+        def request(core: Core) -> None:
+            live = self._world.judge.live
+            names = partition_names(base.full, live.partition_counts.get(base.full, 0))
+            self._world.judge.deleting.update((base.full, *names))
+            answer = self._answer(core, "delete-partitioned-topic")
+            topics.delete_partitioned(core, base, force=force)
+            left = [name for name in names if name in core.state.topics_by_name]
+            if left:
+                raise Violation(f"{base.full} was deleted, and {left} are still there (PT-7)")
+            for name in names:
+                self._forgotten(name)
+            answer(None)
+
+        self._ask("delete-partitioned-topic", request, base.full, force)

@@ -1,0 +1,130 @@
+"""Deliveries: each must be on disk, whole, not acked, and come in its turn; and none may be left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker.consumers import Consumer
+from spark_pulsar.broker.core import Core
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+
+from .account import Place, Topic
+from .comparing import Violation
+from .judge import Judge
+
+
+@dataclass(slots=True)
+class Delivering:
+    """How far deliveries of one subscription are."""
+
+    consumer: Consumer | None = None
+    last: Place | None = None
+    acked: set[Place] = field(default_factory=set)
+    """What a reader acked; nobody else keeps account of that."""
+    holders: dict[Place, Consumer] = field(default_factory=dict)
+    """Shared: who was sent what and has neither acked nor given it back."""
+
+
+class Deliveries:
+    """All that one core has sent to consumers, by subscription."""
+
+    def __init__(self, judge: Judge, core: Core) -> None:
+        self.judge = judge
+        self.core = core
+        self._known: dict[tuple[str, str], Delivering] = {}
+
+    def of(self, topic_name: str, name: str) -> Delivering:
+        """Those of a subscription."""
+        return self._known.setdefault((topic_name, name), Delivering())
+
+    def forget(self, topic_name: str, name: str) -> None:
+        """The subscription begins anew somewhere."""
+        self._known.pop((topic_name, name), None)
+
+    def forget_topic(self, topic_name: str) -> list[str]:
+        """A topic is gone; its subscriptions."""
+        names = [name for topic, name in self._known if topic == topic_name]
+        for name in names:
+            self.forget(topic_name, name)
+        return names
+
+    def see(self, effect: fx.SendMessages, consumer: Consumer) -> None:
+        """Entries go to a consumer."""
+        subscription = consumer.subscription
+        name, topic_name = subscription.name, subscription.topic.full_name
+        live, durable = self.judge.live.topics[topic_name], self.judge.durable.topics.get(topic_name)
+        where = f"{name} of {topic_name}"
+        account = live.subscriptions.get(name) if subscription.is_durable else None
+        delivering = self.of(topic_name, name)
+        is_shared = subscription.type == CommandSubscribe.Shared
+        for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
+            place = (effect.ledger_id, effect.first_entry_id + index)
+            sent = live.log.get(place)
+            if sent is None or sent.entry != effect.buffer[start:end]:
+                raise Violation(f"{where}: {place} is delivered and holds {sent!r}")
+            if durable is None or place not in durable.log:
+                raise Violation(f"{where}: {place} is delivered before it is on disk (ML-5)")
+            if account is not None:
+                if self.judge.rules.must_be_expired(sent):
+                    raise Violation(f"{where}: {place} is delivered though it is expired (TTL-1)")
+                if place in account.acked:
+                    raise Violation(f"{where}: {place} is delivered though it is acked (ACK-4)")
+                bits = None if effect.ack_sets is None else effect.ack_sets[index]
+                if bits != account.bits.get(place):
+                    raise Violation(f"{where}: {place} is delivered with {bits}, not {account.bits.get(place)} (ACK-9)")
+                count = 0 if effect.redelivery_counts is None else effect.redelivery_counts[index]
+                if is_shared and count != account.redelivered.get(place, 0):
+                    raise Violation(f"{where}: {place} is delivered with redelivery count {count} (RC-1)")
+            if is_shared:
+                self._hold(where, delivering, place, consumer)
+            else:
+                self._in_turn(where, delivering, place, consumer, live, account.acked if account else delivering.acked)
+
+    def check_nothing_is_stuck(self) -> None:
+        """The world is at rest: who can receive has got everything there is for it (SH-10, EX-2)."""
+        for topic_name, topic in self.core.topics.items():
+            for name, subscription in topic.subscriptions.items():
+                if not subscription.is_durable or not any(each.can_receive for each in subscription.consumers):
+                    continue
+                delivering = self.of(topic_name, name)
+                wanted = self.judge.live.topics[topic_name].unacked(name)
+                if subscription.type == CommandSubscribe.Shared:
+                    limit = self.core.config.max_unacked_per_subscription
+                    if limit and sum(each.unacked for each in subscription.consumers) >= limit // 2:
+                        continue
+                    holders = delivering.holders
+                    stuck = [place for place in wanted if holders.get(place) not in subscription.consumers]
+                else:
+                    last = delivering.last if delivering.consumer in subscription.consumers else None
+                    stuck = [place for place in wanted if last is None or place > last]
+                if stuck:
+                    raise Violation(f"{name} of {topic_name}: {stuck} are wanted, can be sent, and are not (SH-10)")
+
+    def _hold(self, where: str, delivering: Delivering, place: Place, consumer: Consumer) -> None:
+        holder = delivering.holders.get(place)
+        if holder is not None and holder in consumer.subscription.consumers:
+            raise Violation(f"{where}: {place} is delivered while {holder.name or 'a consumer'} holds it (SH-4)")
+        delivering.holders[place] = consumer
+
+    def _in_turn(
+        self, where: str, delivering: Delivering, place: Place, consumer: Consumer, log: Topic, acked: set[Place]
+    ) -> None:
+        """Exclusive: everything unacked, in order, nothing left out (EX-2)."""
+        if delivering.consumer is not consumer:
+            delivering.consumer, delivering.last = consumer, None
+        last = delivering.last
+        if last is not None and place <= last:
+            raise Violation(f"{where}: {place} is delivered after {last} (EX-2)")
+        if last is not None or consumer.subscription.is_durable:
+            name, topic_name = consumer.subscription.name, consumer.subscription.topic.full_name
+            may_skip = self.judge.rules.may_skip
+            missed = [
+                each
+                for each, sent in log.log.items()
+                if (last is None or last < each) and each < place and each not in acked
+                if not (consumer.subscription.is_durable and may_skip(topic_name, name, sent))
+            ]
+            if missed:
+                raise Violation(f"{where}: {place} is delivered, {missed} are not (EX-2)")
+        delivering.last = place

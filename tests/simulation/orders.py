@@ -1,0 +1,69 @@
+"""What somebody asked for and the broker has not finished: where a subscription is to move, what is to expire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from .account import Place, Sent
+
+
+@dataclass(slots=True)
+class Seek:
+    """A subscription is to move. `place` or `time_ms` is the target; `through` the last entry on disk when it began."""
+
+    place: Place | None
+    time_ms: int
+    through: Place
+    is_exact: bool = True
+    """False when an entry could not be read meanwhile: a search by time may then miss."""
+    submit: int = 0
+    """The submit that moved the subscription, 0 before."""
+    is_moot: bool = False
+    """Whether the subscription went meanwhile."""
+    index: int = -1
+    """Of the place's batch, the messages before this one are done; -1: the whole entry is next."""
+    excluded: bool = False
+    """Whether the target itself is done too."""
+
+    def bits(self, sent: Sent | None) -> int:
+        """The messages of the place's entry that are next; 0 when the entry is done."""
+        first = self.excluded if self.index < 0 or sent is None else min(self.index, sent.count) + self.excluded
+        size = 1 if self.index < 0 or sent is None else sent.count
+        if first >= size:
+            return 0
+        return -1 if not first or sent is None else sent.full & ~((1 << first) - 1)
+
+    def wrong(self, mark: Place, log: dict[Place, Sent]) -> list[Place]:
+        """Entries on the wrong side of where the subscription was moved to."""
+        if self.place is not None:
+            target = self.place
+            through = self.bits(log.get(target)) == 0
+            return [place for place in log if (place <= mark) != (place < target or (place == target and through))]
+        if not self.is_exact or not _rises([sent.publish_ms for sent in log.values()]):
+            return []
+        return [
+            place
+            for place, sent in log.items()
+            if (place <= mark) != (place <= self.through and sent.publish_ms < self.time_ms)
+        ]
+
+
+@dataclass(slots=True)
+class Expiring:
+    """What is older than a time is to be acked, from the front up to the first entry that is not."""
+
+    topic: str
+    name: str
+    time_ms: int
+    ahead_ms: int
+    """Entries published later than this are those of a clock that is ahead, and stepped over."""
+    wanted: list[Place] = field(default_factory=list)
+    """What was not acked when it began."""
+    is_exact: bool = True
+    """False when an entry could not be read, or the subscription was moved."""
+    is_over: bool = False
+
+
+def _rises(numbers: list[int]) -> bool:
+    return all(first <= second for first, second in pairwise(numbers))
