@@ -90,6 +90,8 @@ class Core:
         """Subscriptions that hold entries read from storage; they share one bound of memory."""
         self.shortage = ""
         """Why the disk takes no more; empty when it does."""
+        self.is_stalled = False
+        """Whether nothing at all can be written for lack of space."""
         self.paused_sessions: set[int] = set()
         """Sessions that are not read because of back-pressure (PR-15)."""
         self._records: list[Record] = []
@@ -153,6 +155,15 @@ class Core:
             self._in_flight[-1][1].append(due)
         else:
             due()
+
+    @property
+    def waiting_records(self) -> int:
+        """Records appended and not yet ordered to be written."""
+        return len(self._records)
+
+    def waiting_for_disk(self) -> list[Due]:
+        """What is to be called when something is on disk."""
+        return [due for _, dues in self._in_flight for due in dues] + self._dues
 
     @property
     def group_of_now(self) -> int:

@@ -129,7 +129,14 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
     """PRODUCER_SUCCESS when all that it rests on is on disk, the last sequence id too."""
     topic, name = producer.topic, producer.name
     last = deduplication.last_sequence_id(topic, name) if topic.deduplicates else NOTHING_SENT
-    core.when_durable(lambda: core.send(session, commands.producer_success(request_id, name, last)))
+
+    def refused(error: PulsarError) -> None:
+        if session.producers.get(producer.producer_id) is producer:
+            producer.leave()
+        core.fail(session, request_id, error)
+
+    success = commands.producer_success(request_id, name, last)
+    shortage.answer_when_durable(core, lambda: core.send(session, success), refused)
 
 
 def on_close_producer(core: Core, session: Session, command: CommandCloseProducer) -> None:

@@ -10,7 +10,7 @@ from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, CommandSubscribe, CommandUnsubscribe
 
-from . import compaction, damage, seek, sessions, topics
+from . import compaction, damage, seek, sessions, shortage, topics
 from .consumers import Consumer
 from .subscriptions import Subscription, check_subscription_name, delete, type_name
 
@@ -143,7 +143,12 @@ def _join(
         consumer.ready = True
         core.wake(subscription)
 
-    core.when_group_durable(subscription.born_group, ready)
+    def refused(error: PulsarError) -> None:
+        if session.consumers.get(command.consumer_id) is consumer:
+            subscription.remove(consumer)
+        sessions.refuse(core, session, error, command.request_id)
+
+    shortage.answer_when_durable(core, ready, refused, subscription.born_group)
 
 
 def _when_owner_is_checked(
@@ -203,6 +208,7 @@ def on_unsubscribe(core: Core, session: Session, command: CommandUnsubscribe) ->
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         raise MetadataError("Consumer not found")
+    shortage.admit_order(core)
     subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:
         raise MetadataError("Unconnected or shared consumer attempting to unsubscribe")

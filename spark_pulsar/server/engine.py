@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spark_pulsar.broker import shortage
 from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.effects import (
     AppendRecords,
@@ -164,18 +165,18 @@ class Engine:
         """Run `request` in the core; its result, once everything it changed is on disk, or the error it raised."""
         answer: asyncio.Future[_Answer] = self.loop.create_future()
 
-        def run(core: Core) -> None:
-            try:
-                result = request(core)
-            except PulsarError as error:
+        def tell(result: _Answer) -> None:
+            if not answer.done():
+                answer.set_result(result)
+
+        def refuse(error: PulsarError) -> None:
+            if not answer.done():
                 answer.set_exception(error)
-            else:
-                core.when_durable(lambda: None if answer.cancelled() else answer.set_result(result))
 
         if self._stopped:
             answer.set_exception(ServiceNotReady("The broker is restarting"))
         else:
-            self.happen([Requested(run)])
+            self.happen([Requested(lambda core: shortage.carry_out(core, request, tell, refuse))])
         return answer
 
     # A turn

@@ -1,7 +1,13 @@
 """A disk that takes no more: producers wait, consumers go on (DUR-10)."""
 
-from spark_pulsar.broker.events import EntriesLost, StorageShort
+from collections.abc import Callable
+
+from spark_pulsar.broker import shortage, topics
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.events import EntriesLost, Requested, StorageShort
+from spark_pulsar.model.errors import ServiceNotReady
 from spark_pulsar.model.ids import Position
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import TOPIC, World, entry
@@ -40,6 +46,71 @@ def test_what_is_stored_but_not_answered_is_not_waited_for_when_nothing_can_be_w
     client.publish(1, entry("a"), first=0)
     world.happen([StorageShort("No space left on device", is_stalled=True)])
     client.expect(BaseCommand.CLOSE_PRODUCER)
+
+
+STALLED = StorageShort("No space left on device", is_stalled=True)
+
+
+def test_orders_that_cannot_be_stored_are_answered_with_an_error_and_may_be_tried_again() -> None:
+    world = World()
+    client = world.connect()
+    world.disk_is_slow = True
+    # One waits already when it shows, others come later.
+    client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
+    assert client.take_all() == []
+    world.happen([STALLED])
+    refused = client.expect(BaseCommand.ERROR)
+    assert refused.error == ServerError.ServiceNotReady
+    assert "try again" in refused.message
+    client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
+    assert client.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
+    assert world.core.topics[TOPIC].subscriptions["s"].consumers == []
+    world.happen([StorageShort("")])
+    world.disk_is_slow = False
+    world.sync()
+    client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
+    client.expect(BaseCommand.SUCCESS)
+
+
+def test_a_producer_that_was_being_opened_is_refused_once() -> None:
+    world = World()
+    client = world.connect()
+    world.disk_is_slow = True
+    client.send(requests.producer(client.request_id(), TOPIC, 1))
+    world.happen([STALLED])
+    assert client.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
+    assert client.take_all() == []
+
+
+def test_what_is_stored_is_served_while_nothing_can_be_written() -> None:
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=10)
+    client.publish(1, entry("a"), first=0)
+    client.take_all()
+    world.disk_is_slow = True
+    client.publish(1, entry("b"), first=1)
+    world.happen([STALLED])
+    client.take_all()
+    told: list[object] = []
+
+    def carry_out(request: Callable[[Core], object]) -> object:
+        world.happen([Requested(lambda core: shortage.carry_out(core, request, told.append, told.append))])
+        return told.pop()
+
+    assert carry_out(lambda _: "a question") == "a question"
+    made = TopicName.parse("persistent://public/default/made")
+    assert isinstance(carry_out(lambda core: topics.create(core, made)), ServiceNotReady)
+    client.send(requests.ack(1, [Position(1, 0)], request_id=client.request_id()))
+    assert client.take_all() == []  # waits for space: it has changed what is delivered
+    world.happen([StorageShort("")])
+    world.disk_is_slow = False
+    world.sync()
+    after = client.take_all()
+    assert any("ACK_RESPONSE" in str(effect) for effect in after)
+    assert told == []
+    assert made.full in world.restart().state.topics_by_name
 
 
 def test_entries_found_lost_make_the_topic_read_only() -> None:
