@@ -5,8 +5,9 @@ as far as clocks agree, so one walk per topic is enough: everything before its p
 when to go on. Two kinds of entries do not fit and are noted as *odd ranges* with deadlines of their own:
 
 - from a clock that is ahead: the walk steps over them, so that they hide nothing behind them and are not taken along;
-- from a clock that lags behind the entries before them: noted when they are appended (forgotten at a restart; then
-  they go when the walk comes to them).
+- from a clock that lags behind the entries before them: noted when they are appended, and by a *survey* of the backlog
+  after a restart and when a subscription was made or moved back (of a long one its beginning; others of them go when
+  the walk comes to them).
 
 Whatever the walk has done so far, `fresh_part` keeps expired entries from being delivered. Expired entries are acked
 one by one for every durable subscription: an entry that is not expired is never acked with them (TTL-4). Readers are
@@ -42,6 +43,7 @@ _READ_AGAIN_MS: Final = 1_000
 _ENTRIES_A_TURN: Final = 500
 _READ_ENTRIES: Final = 2_000
 _READ_BYTES: Final = 1024 * 1024
+_SURVEYED_ENTRIES: Final = 10_000
 _MAX_ODD_RANGES: Final = 1_000
 """Bound of memory for one topic. Above it entries of lagging clocks wait for the walk, and the walk stops at entries of
 clocks that are ahead."""
@@ -62,11 +64,14 @@ class OddRange(NamedTuple):
 class _Scan:
     """A stretch of entries being looked at: from `position` to `end` (exclusive)."""
 
-    __slots__ = ("end", "is_walk", "position")
+    __slots__ = ("end", "is_survey", "is_walk", "newest_ms", "position")
 
-    def __init__(self, position: Position, end: Position, *, is_walk: bool) -> None:
+    def __init__(self, position: Position, end: Position, *, is_walk: bool = False, is_survey: bool = False) -> None:
         self.position = position
         self.end = end
+        self.is_survey = is_survey
+        self.newest_ms = 0
+        """Of a survey: the highest publish time up to now that our clock does not contradict."""
         self.is_walk = is_walk
         """Whether it is the walk, which ends at the first entry that is not expired; an odd range is seen whole."""
 
@@ -80,6 +85,7 @@ class Expiry:
         self.age_ms = age_ms
         self._position = Position(-1, -1)
         self._odd: list[OddRange] = []
+        self._must_survey = True
         self._newest_ms = 0
         """Highest publish time in the order of the topic that our clock does not contradict."""
         self._scan: _Scan | None = None
@@ -98,13 +104,16 @@ class Expiry:
     def begin_again(self) -> None:
         """Look at everything that subscriptions want: one of them was made, or moved back."""
         self._leave_scan()
+        self._must_survey = True
         self._position = Position(-1, -1)
         self.look()
 
     def _leave_scan(self) -> None:
         """Stop in the middle; what is left of an odd range is looked at again in a while."""
         scan = self._scan
-        if scan is not None and not scan.is_walk:
+        if scan is not None and scan.is_survey:
+            self._must_survey = True
+        elif scan is not None and not scan.is_walk:
             again_ms = self._core.now_ms + _READ_AGAIN_MS
             self._odd.append(OddRange(again_ms, *scan.position, scan.end.entry_id))
         self._scan, self._runs = None, []
@@ -171,12 +180,18 @@ class Expiry:
         due = min(self._odd, default=None)
         if due is not None and due.deadline_ms <= self._core.now_ms:
             self._odd.remove(due)
-            return _Scan(Position(due.ledger_id, due.first), Position(due.ledger_id, due.end), is_walk=False)
+            return _Scan(Position(due.ledger_id, due.first), Position(due.ledger_id, due.end))
         end = self._topic.confirmed.next_in_ledger
         wanted = min((each.cursor.mark_delete for each in self._subscriptions()), default=None)
         if wanted is None:
             return _Scan(end, end, is_walk=True)
         self._position = max(self._position, wanted.next_in_ledger)
+        if self._must_survey:
+            self._must_survey = False
+            last = min(self._topic.ledger.advance(wanted, _SURVEYED_ENTRIES).next_in_ledger, end)
+            # What it sees it notes again.
+            self._odd = [odd for odd in self._odd if Position(odd.ledger_id, odd.first) >= last]
+            return _Scan(self._position, last, is_survey=True)
         return _Scan(self._position, end, is_walk=True)
 
     def _find(self, position: Position) -> EntryRun | None:
@@ -222,6 +237,14 @@ class Expiry:
                 if first_expired < entry_id:
                     expired.append((ledger_id, first_expired, entry_id))
                 deadline_ms = time_ms + self.age_ms
+                if scan.is_survey:
+                    if time_ms < scan.newest_ms - CLOCK_TOLERANCE_MS:
+                        self._note(OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1))
+                    elif time_ms <= ahead_ms:
+                        scan.newest_ms = max(scan.newest_ms, time_ms)
+                    entry_id += 1
+                    first_expired = entry_id
+                    continue
                 is_odd = not scan.is_walk or time_ms > ahead_ms
                 if not is_odd or not self._note(OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1)):
                     self._move(scan, Position(ledger_id, entry_id))

@@ -11,7 +11,7 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
-from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry, positions_of
+from tests.unit.broker.world import KEPT, TOPIC, Client, World, at, entry, positions_of
 
 QUIET: dict[str, Any] = {"keep_alive_interval_ms": 1 << 50}
 HOUR_MS = 3_600_000
@@ -332,3 +332,45 @@ def test_entries_of_a_lagging_clock_that_are_not_on_disk_yet_are_not_forgotten()
     world.settle()
     world.advance(2_000)
     assert backlog(world) == 1
+
+
+@pytest.mark.parametrize("how", ["restart", "seek"])
+def test_a_lagging_clock_is_noticed_again_after_a_restart_and_a_seek_back(how: str) -> None:
+    # covers TTL-2 (better): found by the simulation, seed 2173
+    world = World(**QUIET, **KEPT)
+    expire(world, 30)
+    client = world.connect()
+    subscribed(client)
+    publish(client, world.now_ms)
+    publish(client, *[world.now_ms - 20_000] * 5)
+    publish(client, world.now_ms, world.now_ms - 10_000)
+    assert backlog(world) == 8
+    if how == "restart":
+        world = world.restart(**QUIET, **KEPT)
+        world.advance(1_000)
+    else:
+        client.ack([Position(1, 7)], cumulative=True)
+        assert backlog(world) == 0
+        client.send(requests.seek_to_id(client.request_id(), 1, at(Position(-1, -1))))
+        world.advance(1_000)
+    assert backlog(world) == 8
+    world.advance(9_000 + LATEST_MS)
+    assert backlog(world) == 3
+    world.advance(10_000)
+    assert backlog(world) == 2
+    world.advance(10_000)
+    assert backlog(world) == 0
+
+
+def test_only_the_beginning_of_a_long_backlog_is_surveyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(**QUIET, **KEPT)
+    client = world.connect()
+    subscribed(client)
+    monkeypatch.setattr(expiry, "_SURVEYED_ENTRIES", 10)
+    publish(client, *[world.now_ms] * 9, world.now_ms - 20_000)
+    publish(client, *[world.now_ms - 20_000] * 5)
+    expire(world, 30)
+    world.advance(10_000 + LATEST_MS)
+    assert backlog(world) == 14
+    world.advance(20_000 + LATEST_MS)
+    assert backlog(world) == 0
