@@ -39,6 +39,7 @@ class _Walk:
         self._done = done
         self._through = subscription.topic.confirmed
         self._position = subscription.cursor.mark_delete.next_in_ledger
+        self._asked = self._position
         self._runs: list[EntryRun] = []
 
     def step(self) -> None:
@@ -55,6 +56,7 @@ class _Walk:
                 return
             run = core.cache.lookup(*position) or self._read_run(position)
             if run is None:
+                self._asked = position
                 core.read(*position, _ENTRIES_A_TURN, _READ_BYTES, self._take)
                 return
             seen, is_over = self._look_into(run, position.entry_id)
@@ -72,7 +74,10 @@ class _Walk:
 
     def _take(self, runs: list[EntryRun] | None) -> None:
         if not runs:
-            self._done()
+            if self._subscription.topic.ledger.contains(self._asked):
+                self._done()
+            else:
+                self.step()  # it was trimmed meanwhile
             return
         self._runs = runs
         first = runs[0]

@@ -1,6 +1,6 @@
 """Smallest forms of what the simulation found."""
 
-from spark_pulsar.broker import policies, topics
+from spark_pulsar.broker import expire_now, policies, topics
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, MESSAGE_AGE, BacklogQuota
 from spark_pulsar.wire import requests
@@ -83,3 +83,25 @@ def test_a_topic_goes_while_a_consumer_waits_for_its_subscription() -> None:
     assert waiting.expect(BaseCommand.ERROR).error == ServerError.MetadataError
     waiting.open_consumer()
     assert world.state.topics_by_name[TOPIC].cursors.keys() == {"s"}
+
+
+def test_expiring_goes_on_behind_a_ledger_that_was_trimmed_meanwhile() -> None:
+    # covers TTL-8: the ledger it wanted to look into was gone, and it ended without having expired anything
+    world = World(ledger_max_entries=1, ledger_min_age_ms=-1, cache_bytes=0)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=1, subscription_type=CommandSubscribe.Shared)
+    for number in range(3):
+        client.publish(1, entry(str(number)), first=number)
+    world.now_ms += 1_000
+    done: list[bool] = []
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    first = world.core.topics[TOPIC].ledger.first_position
+    world.disk_is_slow = True
+    world.ask(lambda core: expire_now.older_than(core, subscription, START_MS + 1, lambda: done.append(True)))
+    assert world.reads, "it wants to look into the first entry"
+    client.ack([first])
+    world.disk_is_slow = False
+    world.happen([])
+    assert done == [True]
+    assert subscription.backlog == 0
