@@ -135,3 +135,20 @@ def test_eviction_ends_where_it_makes_no_progress(space: Space) -> None:
     assert eventually(lambda: space.backlog() <= 4)
     producer.send(b"goes on")
     assert space.is_open()
+
+
+def test_small_messages_behind_large_ones_are_not_counted_as_average_ones(space: Space) -> None:
+    # covers BQ-1: Apache Pulsar estimates from the average entry of the ledger; here sizes are exact
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "s")
+    producer = client.create_producer(space.topic, batching_enabled=False)
+    send_all(producer, [bytes(100 * KIB)] * 10)
+    for _ in range(10):
+        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    send_all(producer, [bytes(100)] * 300)
+    assert eventually(lambda: space.backlog() == 300)
+    space.limit("producer_request_hold", size=100 * KIB)
+    if space.broker.kind == "ours":
+        assert space.is_open()
+    space.limit("producer_request_hold", size=300 * 100)
+    assert eventually(space.refused)
