@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import dropwhile, takewhile
+from itertools import dropwhile
 from random import Random
 from typing import Any, Final
 
@@ -149,12 +149,11 @@ class Rules:
         return policy.size_mb < 0 or rest < policy.size_mb * _MIB
 
     def overdue(self, topic_name: str, topic: Topic, slack_ms: int) -> list[Sent]:
-        """Entries that somebody still wants and that should have expired (TTL-2). Behind one that is not expired, those
-        of a clock that lags may wait for it (after a restart or a seek)."""
+        """Entries that somebody still wants and that should have expired (TTL-2)."""
         ttl_ms = self._ttl_ms(self._account().policies, topic_name)
         limit_ms = self._now_ms() - ttl_ms - slack_ms
         late: list[Sent] = []
         for name in topic.subscriptions:
             wanted = [topic.log[place] for place in topic.unacked(name)]
-            late += takewhile(lambda sent: sent.publish_ms < limit_ms, wanted)
+            late += [sent for sent in wanted if sent.publish_ms < limit_ms]
         return late if ttl_ms else []
