@@ -81,6 +81,13 @@ class DirectWriter:
             return
         if low < start:
             self._disk.write(fd, [page[low:start]], offset + low)
-        self._disk.write(direct, [page[start:end]], offset + start)
+        try:
+            self._disk.write(direct, [page[start:end]], offset + start)
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                raise
+            # It asks for more than whole pages, or took a part and the rest does not begin where it should: the same
+            # bytes go to the same place the usual way.
+            self._disk.write(fd, [page[start:end]], offset + start)
         if end < high:
             self._disk.write(fd, [page[end:high]], offset + end)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from spark_pulsar.storage.direct import DIRECT_BYTES, PAGE_BYTES, DirectWriter
-from spark_pulsar.storage.disk import Disk
+from spark_pulsar.storage.disk import Buffer, Disk
 
 MIB = 1024 * 1024
 
@@ -73,3 +74,34 @@ def test_a_file_system_without_direct_writes_is_written_through_the_cache(tmp_pa
     assert written(tmp_path / "file", Watched(errno.EINVAL), b"", [data], 0) == data
     with pytest.raises(OSError, match="Input/output error"):
         written(tmp_path / "file", Watched(errno.EIO), b"", [data], 0)
+
+
+class Particular(Disk):
+    """Opens files for direct writes, and then takes a part of one and refuses the rest."""
+
+    def __init__(self, refuses: int) -> None:
+        self.refuses = refuses
+        self._direct = -1
+        self.refused = 0
+
+    def open(self, path: Path, flags: int) -> int:
+        fd = super().open(path, flags)
+        if flags & os.O_DIRECT:
+            self._direct = fd
+        return fd
+
+    def write(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        if fd == self._direct:
+            self.refused += 1
+            super().write(fd, [memoryview(buffers[0])[:PAGE_BYTES]], offset)
+            raise OSError(self.refuses, os.strerror(self.refuses))
+        return super().write(fd, buffers, offset)
+
+
+def test_what_a_direct_write_refuses_goes_through_the_cache(tmp_path: Path) -> None:
+    before, data = b"x" * 1001, Random(3).randbytes(2 * MIB + 5)
+    disk = Particular(errno.EINVAL)
+    assert written(tmp_path / "file", disk, before, [data], len(before)) == before + data
+    assert disk.refused == 2  # what is left for the third is less than a page
+    with pytest.raises(OSError, match="No space left"):
+        written(tmp_path / "full", Particular(errno.ENOSPC), before, [data], len(before))
