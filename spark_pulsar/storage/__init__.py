@@ -8,7 +8,9 @@ while the next group gathers. Groups fill preallocated segments (`segments`, byt
 `ledger_files`) by a background thread, those are synced, one SQLite transaction (`checkpoint`) stores what changed in
 the state together with the extents of the ledger files and the number of the last group, and the segments before are
 recycled. What consumers finished meanwhile is never written twice. Nothing counts before that transaction names it, so
-a crash leaves either the segments or the files as the truth, never half of each.
+a crash leaves either the segments or the files as the truth, never half of each. The transaction is done a second time
+in a copy (`checkpoint_copy`), before segments are recycled: damage of one of the two databases loses nothing. Writers
+that are faster than settling wait for it (`giving_way`).
 
 **Opening.** `journal_walk` finds the groups of the journal, `recovery` replays those after the checkpoint through
 `DurableState.apply`, `adoption` takes the files over. A torn last group is cut. The last whole group is written again
