@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,6 +73,16 @@ def boundaries(bundles: int) -> list[str]:
     """The bundles of a namespace as Apache Pulsar names them: equal parts of the 32-bit hashes."""
     edges = [index * ((1 << 32) // bundles) for index in range(bundles)]
     return [f"0x{edge:08x}" for edge in [*edges, 0xFFFFFFFF]]
+
+
+def _is_in(bundle: str, topic: str) -> bool:
+    """Whether a topic of that full name belongs to the bundle `0xLOW_0xHIGH`: by the CRC32 of its name."""
+    found = re.fullmatch(r"0x([0-9a-f]{8})_0x([0-9a-f]{8})", bundle)
+    if found is None:
+        raise Refused(412, f"Invalid format for NamespaceBundle range: {bundle}")
+    low, high = (int(edge, 16) for edge in found.groups())
+    place = zlib.crc32(topic.encode())
+    return low <= place < high or place == high == 0xFFFFFFFF
 
 
 def _bundles(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +242,8 @@ async def _delete_property(call: Call) -> Response:
 def _topics_of(core: Core, call: Call) -> Iterator[Topic]:
     for name in topic_rules.names_in(core, call.parts["tenant"], call.parts["namespace"]):
         topic = topic_rules.find(core, name)
-        if topic is not None:
+        bundle = call.parts.get("bundle")
+        if topic is not None and (bundle is None or _is_in(bundle, name.full)):
             yield topic
 
 
@@ -257,7 +270,7 @@ async def _clear_backlog(call: Call) -> Response:
 
     def clear(core: Core) -> None:
         found = _named(core, call, subscription)
-        if subscription is not None and not found:
+        if subscription is not None and not found and "bundle" not in call.parts:
             raise Refused(404, f"Subscription {subscription} not found in namespace {call.namespace}")
         for each in found:
             cursor_moves.clear_backlog(core, each)
@@ -305,6 +318,8 @@ ROUTES: Final[Routes] = (
     (f"{_NAMESPACE}/unload", {"PUT": _unload}),
     (f"{_NAMESPACE}/clearBacklog", {"POST": _clear_backlog}),
     (f"{_NAMESPACE}/clearBacklog/{{subscription}}", {"POST": _clear_backlog}),
+    (f"{_NAMESPACE}/{{bundle}}/clearBacklog", {"POST": _clear_backlog}),
+    (f"{_NAMESPACE}/{{bundle}}/clearBacklog/{{subscription}}", {"POST": _clear_backlog}),
     (f"{_NAMESPACE}/unsubscribe/{{subscription}}", {"POST": _unsubscribe}),
     (f"{_NAMESPACE}/properties", {"GET": _get_properties, "PUT": _put_properties, "DELETE": _delete_properties}),
     (f"{_NAMESPACE}/property/{{key}}", {"GET": _get_property, "DELETE": _delete_property}),

@@ -77,12 +77,14 @@ def clear_backlog(
     ctx: typer.Context,
     namespace: Namespace,
     sub: Annotated[str | None, typer.Option("--sub", "-s", help="Of this subscription only.")] = None,
+    bundle: Annotated[str | None, typer.Option("--bundle", "-b", help="Of this bundle only: 0xLOW_0xHIGH.")] = None,
     force: Annotated[bool, typer.Option("--force", "-force", "-f", help="Do not ask.")] = False,
 ) -> None:
     """Acknowledge everything for all subscriptions of a namespace, or one of them."""
     if not force and not typer.confirm("Are you sure you want to clear the backlog?"):
         return
-    ctx.obj.post(f"{namespace_path(namespace)}/clearBacklog" + ("" if sub is None else f"/{sub}"))
+    path = namespace_path(namespace) + ("" if bundle is None else f"/{bundle}")
+    ctx.obj.post(f"{path}/clearBacklog" + ("" if sub is None else f"/{sub}"))
 
 
 @app.command("unsubscribe")

@@ -53,6 +53,7 @@ COOKBOOK = (
     ("namespaces remove-backlog-quota {ns} -t message_age", NOTHING),
     ("namespaces clear-backlog {ns} --force", NOTHING),
     ("namespaces clear-backlog {ns} --sub nobody --force", None),
+    ("namespaces clear-backlog {ns} -b 0x00000000_0x40000000 --force", None),
     ("namespaces set-message-ttl {ns} --messageTTL 120", NOTHING),
     ("namespaces get-message-ttl {ns}", "120"),
     ("namespaces set-message-ttl {ns} -ttl 2m", NOTHING),
