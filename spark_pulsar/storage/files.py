@@ -240,7 +240,7 @@ class FileStorage:
         written = work(journal.submitted_bytes, journal.submitted_entries)
         read = work(reading.read_bytes, reading.read_entries)
         due = self._pace.is_due(len(self._segments.live) - 1, written, read, now_s)
-        self._tending.keep_spares(many=not self._pace.is_calm)
+        self._tending.note_load(is_burst=self._pace.is_burst)
         records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
         trimmed = self._trimmed and now_s >= self._no_trims_before
         return (due or trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before

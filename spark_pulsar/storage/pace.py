@@ -55,6 +55,11 @@ class SettlingPace:
         """Whether little was written and read lately."""
         return not (self._written.is_high or self._read.is_high)
 
+    @property
+    def is_burst(self) -> bool:
+        """Whether much was written lately."""
+        return self._written.is_high
+
     def is_due(self, full_segments: int, written: int, read: int, now_s: float) -> bool:
         """Whether to settle now. `written` and `read` are `work` since opening, `now_s` is a monotonic clock."""
         elapsed_s = now_s - self._sampled_at

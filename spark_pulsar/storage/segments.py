@@ -1,4 +1,8 @@
-"""Segment files of the journal: preallocated, filled with zeros ahead of the writer, recycled when settled."""
+"""Segment files of the journal: preallocated, filled with zeros ahead of the writer, recycled when settled.
+
+Writing where something was written before changes no metadata, which makes small groups durable sooner. While much is
+written groups are large, and zeros would only double what the disk has to take: new segments stay bare then.
+"""
 
 from __future__ import annotations
 
@@ -104,6 +108,8 @@ class SegmentFiles:
         self.wanted_spares = MIN_SPARES
         """So many recycled segments are kept."""
         self._spares: list[Path] = []
+        self._bare: set[Path] = set()
+        """Those of them that were never written."""
         self._next_number = 1
         self._lock = threading.Lock()
 
@@ -138,7 +144,8 @@ class SegmentFiles:
             size = max(size, self.segment_bytes)
             spare = self._make(number, size)
         else:
-            size = filled_to = self.segment_bytes
+            size = self.segment_bytes
+            filled_to = 0 if spare in self._bare else size
         fd = -1
         try:
             fd = self.disk.open(spare, os.O_RDWR)
@@ -161,22 +168,34 @@ class SegmentFiles:
                     self.disk.remove(left)
             raise
         with self._lock:
+            self._bare.discard(spare)
             self.live[number] = segment
         return segment
 
-    def prepare_spare(self) -> bool:
-        """Make a spare file filled with zeros; whether there was none. OSError when there is no space for one."""
+    def prepare_spare(self, *, fill: bool) -> bool:
+        """Make a spare file, filled with zeros if asked; whether there was none. OSError when there is no space for
+        one."""
         with self._lock:
             if self._spares:
                 return False
             number = self._next_number
             self._next_number += 1
         path = self._make(number, self.segment_bytes)
+        if fill:
+            self._fill(path)
+        with self._lock:
+            self._spares.append(path)
+            if not fill:
+                self._bare.add(path)
+        return True
+
+    def _fill(self, path: Path) -> None:
+        """Write zeros over a new file; it is removed when that fails."""
         try:
             fd = self.disk.open(path, os.O_RDWR)
             try:
-                for start in range(0, self.segment_bytes, _FILL_STEP_BYTES):
-                    self.disk.fill_zeros(fd, start, min(start + _FILL_STEP_BYTES, self.segment_bytes))
+                for low in range(0, self.segment_bytes, _FILL_STEP_BYTES):
+                    self.disk.fill_zeros(fd, low, min(low + _FILL_STEP_BYTES, self.segment_bytes))
                 self.disk.sync(fd)
             finally:
                 os.close(fd)
@@ -184,9 +203,6 @@ class SegmentFiles:
             with contextlib.suppress(OSError):
                 self.disk.remove(path)
             raise
-        with self._lock:
-            self._spares.append(path)
-        return True
 
     def recycle(self, segment: Segment) -> None:
         """Let go of a live segment whose content is no longer needed and that nobody reads: keep it as a spare, or
@@ -227,6 +243,7 @@ class SegmentFiles:
                 if len(self._spares) <= self.wanted_spares:
                     return
                 path = self._spares.pop()
+                self._bare.discard(path)
             self.disk.remove(path)
 
     def close(self) -> None:

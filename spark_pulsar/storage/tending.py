@@ -22,6 +22,7 @@ class Tending:
         self._space = space
         self._is_closing = is_closing
         self._threads = threads
+        self._is_burst = False
         self.background = Background("segments", threads)
 
     def tend(self, segment: Segment) -> None:
@@ -30,16 +31,18 @@ class Tending:
         def work() -> None:
             if self._is_closing():
                 return
-            if segment.number in self._segments.live:
+            if not self._is_burst and segment.number in self._segments.live:
                 segment.fill_ahead(self._segments.disk)
             if segment.write_at > segment.size // PREPARE_AT:
                 self._prepare()
 
         self.background.put(work)
 
-    def keep_spares(self, *, many: bool) -> None:
-        """Segments that are not needed any more are kept for the journal, `many` while much is written."""
-        wanted = MAX_SPARES if many else MIN_SPARES
+    def note_load(self, *, is_burst: bool) -> None:
+        """While much is written, segments that are not needed any more are kept for the journal, and new ones get no
+        zeros."""
+        self._is_burst = is_burst
+        wanted = MAX_SPARES if is_burst else MIN_SPARES
         if wanted != self._segments.wanted_spares:
             self._segments.wanted_spares = wanted
             self.background.put(self._segments.release)
@@ -50,7 +53,7 @@ class Tending:
         if self._is_closing():
             return
         try:
-            self._segments.prepare_spare()
+            self._segments.prepare_spare(fill=not self._is_burst)
         except OSError as error:
             self._space.short(error)
             self._threads.later(_SPACE_RETRY_S, lambda: self.background.put(self._prepare))

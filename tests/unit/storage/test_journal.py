@@ -12,6 +12,7 @@ from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.storage.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.groups import SEGMENT_HEADER_BYTES
 from spark_pulsar.storage.journal import GROUP_TARGET_BYTES
 from spark_pulsar.storage.layout import Layout
 from spark_pulsar.storage.segments import MAX_SPARES, MIN_SPARES, SegmentFiles
@@ -122,6 +123,25 @@ def test_spare_segments_are_few(tmp_path: Path) -> None:
     eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= MIN_SPARES + 2)
     assert len(world.read_all(1)) == 60
     world.dispose()
+
+
+@pytest.mark.parametrize("fill", [True, False])
+def test_a_new_spare_has_zeros_or_is_left_bare(tmp_path: Path, fill: bool) -> None:
+    layout = Layout(tmp_path)
+    layout.create()
+    files = SegmentFiles(Disk(), layout, 65_536, synced=True)
+    assert files.prepare_spare(fill=fill)
+    assert not files.prepare_spare(fill=fill)
+    segment = files.begin(1, 100)
+    assert segment.size == segment.path.stat().st_size == 65_536
+    assert segment.path.stat().st_blocks * 512 >= 65_536  # a write inside cannot fail for lack of space
+    assert (segment.filled_to == segment.size) is fill
+    segment.fill_ahead(files.disk)
+    assert segment.filled_to == segment.size
+    assert segment.path.read_bytes()[SEGMENT_HEADER_BYTES:] == bytes(65_536 - SEGMENT_HEADER_BYTES)
+    files.recycle(segment)
+    assert files.begin(2, 100).filled_to == 65_536
+    files.close()
 
 
 def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
