@@ -18,9 +18,8 @@ from spark_pulsar.model.policies import (
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from tests.unit.broker.world import TOPIC, Client, World, entry
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 
-QUIET: dict[str, Any] = {"keep_alive_interval_ms": 1 << 50}
 CODES = {
     REQUEST_HOLD: ServerError.ProducerBlockedQuotaExceededError,
     PRODUCER_EXCEPTION: ServerError.ProducerBlockedQuotaExceededException,
@@ -66,25 +65,6 @@ def refusal(world: World) -> Any:
 
 def subscription(world: World, name: str = "s") -> Any:
     return world.core.topics[TOPIC].subscriptions[name]
-
-
-@pytest.fixture
-def world() -> World:
-    return World(**QUIET)
-
-
-@pytest.fixture
-def eater(world: World) -> Client:
-    client = world.connect()
-    client.open_consumer()
-    return client
-
-
-@pytest.fixture
-def feeder(world: World) -> Client:
-    client = world.connect()
-    client.open_producer()
-    return client
 
 
 # ---- size -------------------------------------------------------------------------------------------------------

@@ -5,29 +5,10 @@ import pytest
 from spark_pulsar.broker import usage
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, REQUEST_HOLD
-from tests.unit.broker.test_backlog_quota import CODES, QUIET, is_closed, limit, refusal, subscription
-from tests.unit.broker.world import TOPIC, Client, World, entry
+from tests.unit.broker.test_backlog_quota import CODES, is_closed, limit, refusal, subscription
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 
 LARGE, SMALL = entry("x" * 100_000), entry("x" * 100)
-
-
-@pytest.fixture
-def world() -> World:
-    return World(**QUIET)
-
-
-@pytest.fixture
-def eater(world: World) -> Client:
-    client = world.connect()
-    client.open_consumer()
-    return client
-
-
-@pytest.fixture
-def feeder(world: World) -> Client:
-    client = world.connect()
-    client.open_producer()
-    return client
 
 
 def send_large_then_small(feeder: Client, small: int = 1_000) -> None:

@@ -1,7 +1,6 @@
 """Time to live: entries expire in time, none is delivered late, none is lost early (TTL-1 ... TTL-7)."""
 
 import random
-from typing import Any
 
 import pytest
 
@@ -11,9 +10,8 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
-from tests.unit.broker.world import KEPT, TOPIC, Client, World, at, entry, positions_of
+from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, entry, positions_of
 
-QUIET: dict[str, Any] = {"keep_alive_interval_ms": 1 << 50}
 HOUR_MS = 3_600_000
 LATEST_MS = 1_000
 """How late expiry may be."""

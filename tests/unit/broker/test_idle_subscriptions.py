@@ -1,17 +1,14 @@
 """Subscriptions that nobody uses go when their time is over (CUR-17)."""
 
-from typing import Any
-
 import pytest
 
 from spark_pulsar.broker import policies, topics
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.test_dispatch import filled
-from tests.unit.broker.world import TOPIC, Client, World
+from tests.unit.broker.world import QUIET, TOPIC, Client, World
 
 MINUTE_MS = 60_000
-QUIET: dict[str, Any] = {"keep_alive_interval_ms": 1 << 50}
 
 
 def set_minutes(world: World, minutes: int | None) -> None:

@@ -8,11 +8,10 @@ from spark_pulsar.broker import cursor_moves, policies, subscriptions, topics
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import MESSAGE_AGE, BacklogQuota, RetentionPolicy
-from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry
+from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, entry
 
 MINUTE_MS = 60_000
 NAMESPACE = "public/default"
-QUIET: dict[str, Any] = {"keep_alive_interval_ms": 1 << 50}
 """Clients of these worlds do not answer pings."""
 SMALL: dict[str, Any] = {**QUIET, "ledger_max_entries": 10, "ledger_min_age_ms": -1}
 

@@ -10,17 +10,23 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from tests.unit.broker.world import TOPIC, World, entry
+from tests.unit.broker.world import TOPIC, Client, World, entry
 
 
-def test_producers_are_sent_away_and_come_back_when_there_is_space() -> None:
-    # covers DUR-10
+def with_one_entry() -> tuple[World, Client]:
+    """A client that publishes and consumes, after its first entry."""
     world = World()
     client = world.connect()
     client.open_producer()
     client.open_consumer(permits=10)
     client.publish(1, entry("a"), first=0)
     client.take_all()
+    return world, client
+
+
+def test_producers_are_sent_away_and_come_back_when_there_is_space() -> None:
+    # covers DUR-10
+    world, client = with_one_entry()
     world.happen([StorageShort("No space left on device")])
     assert client.expect(BaseCommand.CLOSE_PRODUCER).producer_id == 1
     client.publish(1, entry("b"), first=1)  # was under way: dropped, its client sends it again
@@ -83,12 +89,7 @@ def test_a_producer_that_was_being_opened_is_refused_once() -> None:
 
 
 def test_what_is_stored_is_served_while_nothing_can_be_written() -> None:
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer(permits=10)
-    client.publish(1, entry("a"), first=0)
-    client.take_all()
+    world, client = with_one_entry()
     world.disk_is_slow = True
     client.publish(1, entry("b"), first=1)
     world.happen([STALLED])
