@@ -21,10 +21,6 @@ class Scrape:
         self.core = core
         self.topics = list(core.topics.values())
 
-    def per_subscription(self, value: Callable[[Subscription], float]) -> float:
-        """The sum over all subscriptions."""
-        return sum(value(each) for topic in self.topics for each in topic.subscriptions.values())
-
     def per_topic(self, value: Callable[[Topic], float]) -> float:
         """The sum over all topics in use."""
         return sum(value(topic) for topic in self.topics)
