@@ -5,8 +5,8 @@
 
 One generator (this process: plain sockets, frames built beforehand, see `load/`) drives both brokers over loopback.
 Each broker runs on a fresh data directory of the same disk with its defaults, every receipt after fdatasync; both are
-warmed up first. Every workload is measured in turns, `--rounds` times; the figure is the median, the ratio that of the
-medians.
+warmed up first. Every workload is measured in turns, `--rounds` times, while the other broker is stopped (SIGSTOP); the
+figure is the median, the ratio that of the medians.
 
     unbatched           SENDs of 100 B, one producer, 1,000 in flight                                       messages/s
     batches             batches of 100 × 100 B, one producer, 1,000 in flight                                messages/s
@@ -28,7 +28,7 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,8 @@ BATCHES_IN_FLIGHT = 1000
 TOPICS = 1000
 PACE_PER_S = 1000
 IDLE_S = 2.0
+SETTLE_S = 0.5
+"""A broker that goes on after a stop has so long to catch up before it is measured."""
 # Frames built per second of measuring: more than any broker has taken.
 MAX_FRAMES_PER_S, MAX_BATCHES_PER_S = 260_000, 60_000
 BACKLOG_ENTRIES = {OURS: 500_000, APACHE_PULSAR: 100_000}
@@ -171,6 +173,18 @@ def idle(peer: Peer) -> Figures:
     return {"start to ready, s": peer.ready_s, "idle memory, MB": memory if memory is not None else float("nan")}
 
 
+@contextlib.contextmanager
+def alone(peer: Peer, found: Sequence[Peer]) -> Iterator[None]:
+    """The machine for one broker: the others are stopped meanwhile."""
+    with contextlib.ExitStack() as stack:
+        for other in found:
+            if other is not peer:
+                stack.enter_context(other.stopped())
+        if len(found) > 1:
+            time.sleep(SETTLE_S)
+        yield
+
+
 def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -> dict[str, list[Figures]]:
     """All rounds of all workloads, the brokers in turn."""
     results: dict[str, list[Figures]] = {peer.name: [] for peer in found}
@@ -180,10 +194,12 @@ def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -
             results[peer.name].append(idle(peer))
     for name in wanted:
         for peer in found:
-            WORKLOADS[name](peer, args.warm_up if peer.name == APACHE_PULSAR else min(args.warm_up, 1.0))
+            with alone(peer, found):
+                WORKLOADS[name](peer, args.warm_up if peer.name == APACHE_PULSAR else min(args.warm_up, 1.0))
         for turn in range(args.rounds):
             for peer in found if turn % 2 == 0 else reversed(found):
-                figures = WORKLOADS[name](peer, args.seconds)
+                with alone(peer, found):
+                    figures = WORKLOADS[name](peer, args.seconds)
                 results[peer.name].append(figures)
                 shown = "  ".join(f"{key} {figure(value)}" for key, value in figures.items())
                 console.print(f"[dim]{peer.name:>14}  {shown}[/dim]")
