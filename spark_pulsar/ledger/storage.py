@@ -85,8 +85,11 @@ class Storage(Protocol):
     def report(self) -> RecoveryReport:
         """What opening found."""
 
-    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
+    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None, *, at_once: bool = False) -> bool:
         """Make the records durable, all or none, after everything submitted before.
+
+        True when they are already: then `on_durable` is not called. That happens only to who submits `at_once`, which
+        allows this call to wait for the disk when it will be quicker than another thread.
 
         The records are encoded before this returns, so that later changes of what they refer to do not matter; entry
         buffers are kept alive until written. StorageFailed when a write failed before; the failure itself is told

@@ -10,10 +10,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from concurrent.futures import Future as ThreadFuture
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_pulsar.broker import shortage
 from spark_pulsar.broker.broker import Broker
@@ -35,18 +33,15 @@ from spark_pulsar.broker.effects import (
 )
 from spark_pulsar.broker.events import (
     EntriesLost,
-    EntriesRead,
     Event,
-    ReadFailed,
     RecordsDurable,
     Requested,
     SessionClosed,
     SessionOpened,
-    SizesRead,
     StorageShort,
 )
 from spark_pulsar.broker.invariants import check
-from spark_pulsar.ledger.storage import StorageDamaged, StorageError
+from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.errors import PulsarError, ServiceNotReady
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
@@ -55,6 +50,7 @@ from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
 from .addresses import local_text, peer_text
 from .compactions import Compactions
+from .reads import Reads
 from .session import Connection
 
 if TYPE_CHECKING:
@@ -66,7 +62,6 @@ if TYPE_CHECKING:
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
 
-_READ_THREADS: Final = 2
 _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
 
@@ -97,7 +92,7 @@ class Engine:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._stopped = False
-        self._readers = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="read")
+        self._reads = Reads(loop, storage, self.happen, self.on_trouble, self.stop)
         self._compactions = Compactions(storage.read, self._tell)
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
         self._do: dict[type, Callable[..., None]] = {
@@ -106,8 +101,8 @@ class Engine:
             SendMessages: self._send_messages,
             SendCommand: self._send_command,
             AppendRecords: self._append_records,
-            ReadEntries: self._read_entries,
-            ReadSizes: self._read_sizes,
+            ReadEntries: self._reads.entries,
+            ReadSizes: self._reads.sizes,
             CloseSession: self._close_session,
             PauseReading: self._pause_reading,
             ResumeReading: self._resume_reading,
@@ -117,6 +112,9 @@ class Engine:
         }
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []
+        self._may_wait = False
+        """Whether this turn has nothing else to do, so that the loop may wait for a quick disk."""
+        self._put_off: AppendRecords | None = None
         self.happen([])
 
     @property
@@ -192,7 +190,9 @@ class Engine:
             effects = self.broker.handle(happened, now_ms)
             if self._check:
                 check(self.broker)
+            self._may_wait = len(happened) == 1
             self._perform(effects)
+            self._may_wait = False
             if self._storage.needs_checkpoint():
                 self._checkpoint(now_ms)
         except Exception as error:  # noqa: BLE001  # memory can no longer be trusted; the disk can
@@ -212,6 +212,9 @@ class Engine:
             to_close, self._to_close = self._to_close, []
             for connection in to_close:
                 connection.close()
+        if self._put_off is not None:
+            put_off, self._put_off = self._put_off, None
+            self._submit(put_off)
 
     def _checkpoint(self, now_ms: int) -> None:
         """Begin a checkpoint; what was applied must have been submitted, lazy acks too."""
@@ -287,7 +290,15 @@ class Engine:
             )
 
     def _append_records(self, effect: AppendRecords) -> None:
-        self._storage.submit(effect.records, partial(self._tell_durable, effect.group))
+        if self._may_wait:
+            self._put_off = effect  # until everything else of this turn has left
+        else:
+            self._submit(effect)
+
+    def _submit(self, effect: AppendRecords) -> None:
+        durable = partial(self._tell_durable, effect.group)
+        if self._storage.submit(effect.records, durable, at_once=self._may_wait):
+            self.happen([RecordsDurable(effect.group)])
 
     def _tell_durable(self, group: int, _storage_group: int) -> None:
         """Called by the journal's thread."""
@@ -298,34 +309,6 @@ class Engine:
         """The journal has a group on disk: no need to wait for the end of this turn."""
         self._happened.append(RecordsDurable(group))
         self.turn()
-
-    def _read_entries(self, effect: ReadEntries) -> None:
-        future = self._readers.submit(
-            self._storage.read, effect.ledger_id, effect.entry_id, effect.max_entries, effect.max_bytes
-        )
-        future.add_done_callback(partial(self._tell_read, effect.token))
-
-    def _read_sizes(self, effect: ReadSizes) -> None:
-        future = self._readers.submit(self._storage.sizes, effect.ledger_id, effect.first, effect.end)
-        future.add_done_callback(partial(self._tell_read, effect.token))
-
-    def _tell_read(self, token: int, future: ThreadFuture[Any]) -> None:
-        """Called by the reading thread."""
-        if not self._stopped:
-            self.loop.call_soon_threadsafe(self._on_read, token, future)
-
-    def _on_read(self, token: int, future: ThreadFuture[Any]) -> None:
-        error = future.exception()
-        if error is None:
-            found = future.result()
-            if not found:
-                _LOG.warning("reading entries: storage has none where the core expects some; it asks again")
-            self.happen([SizesRead(token, found) if found and type(found[0]) is int else EntriesRead(token, found)])
-        elif isinstance(error, StorageError | OSError):
-            self.on_trouble("reading entries", error)
-            self.happen([ReadFailed(token, str(error))])
-        else:
-            self.stop(error)
 
     def _tell(self, event: Event) -> None:
         """Called by the thread that compacts."""
@@ -389,5 +372,5 @@ class Engine:
         connections, self.connections = self.connections, {}
         for connection in connections.values():
             connection.abort()
-        self._readers.shutdown(wait=False)
+        self._reads.close()
         self._compactions.close()

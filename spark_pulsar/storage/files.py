@@ -212,7 +212,7 @@ class FileStorage:
         """Bytes submitted and not yet durable."""
         return self._journal.unwritten_bytes
 
-    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
+    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None, *, at_once: bool = False) -> bool:
         """See `Storage.submit`."""
         for record in records:
             if type(record) in _FREEING:
@@ -221,7 +221,7 @@ class FileStorage:
                 self._acked_ranges += len(record.ranges)
             elif type(record) is TopicDamaged:
                 self._lost.note(record)
-        self._journal.submit(records, on_durable)
+        return self._journal.submit(records, on_durable, at_once=at_once)
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""

@@ -2,9 +2,10 @@
 
 `submit` encodes records and queues them; the thread takes all that is queued as one group, writes it with one durable
 write, and calls back. While it writes, the next group gathers. A lone submit waits for nothing but the hand-over and
-the disk. Where a new segment is needed and the disk has no space for one, it waits until there is some; where there are
-too many (`giving_way`), until settling has done its part. After a failed write of a group nothing is written any more:
-what the file holds then is for recovery to find out.
+the disk; where its caller allows that, and the disk is quick and nothing is under way, the caller writes it and there
+is no hand-over. Where a new segment is needed and the disk has no space for one, the thread waits until there is some;
+where there are too many (`giving_way`), until settling has done its part. After a failed write of a group nothing is
+written any more: what the file holds then is for recovery to find out.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ _FIRST_PAUSE_S: Final = 0.05
 _LAST_PAUSE_S: Final = 1.0
 _GIVE_WAY_S: Final = 0.01
 _LARGE_BYTES: Final = 16 * 1024
+
+AT_ONCE_BYTES: Final = 8 * 1024
+"""A larger submit is always handed over."""
+QUICK_S: Final = 0.001
+QUICK_WRITES: Final = 16
+"""The disk is quick while so many writes in a row took less than QUICK_S each."""
+
 _ENTRIES: Final = (EntriesAppended, EntriesScattered)
 
 EntriesMark = tuple[EntriesAppended | EntriesScattered, int, int]
@@ -131,6 +139,11 @@ class Journal:
         self.submitted_entries = 0
         """Entries submitted since opening."""
         self._written_bytes = 0
+        self._threads = threads
+        self._quick_writes = 0
+        self._handed_over = 0 if first is None else 1
+        self._handled = 0
+        """Of what was handed over to the thread, by the thread."""
         self.failure: StorageFailed | None = None
         self._thread = threads.start(self._run, "journal")
 
@@ -145,7 +158,7 @@ class Journal:
         current = self._current
         return 0 if current is None else current.number
 
-    def submit(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
+    def submit(self, records: Sequence[Record], on_durable: OnDurable | None, *, at_once: bool = False) -> bool:
         """See `Storage.submit`."""
         if self.failure is not None:
             raise StorageFailed(str(self.failure)) from self.failure
@@ -153,11 +166,30 @@ class Journal:
         self.submitted_bytes += submission.size
         self.submitted_records += submission.count
         self.submitted_entries += submission.entries
-        self._queue.put(submission)
+        if at_once and self._is_quick_for(submission.size):
+            submission.on_durable = None
+            return self._try_to_commit([submission])
+        self._hand_over(submission)
+        return False
+
+    def _is_quick_for(self, size: int) -> bool:
+        """Whether the caller may write: the thread is at rest, and neither it nor the disk is about to be long."""
+        segment = self._current
+        return (
+            self._handed_over == self._handled
+            and self._quick_writes >= QUICK_WRITES
+            and size <= AT_ONCE_BYTES
+            and segment is not None
+            and segment.write_at + GROUP_HEADER_BYTES + size <= segment.filled_to
+        )
+
+    def _hand_over(self, item: _Item) -> None:
+        self._handed_over += 1
+        self._queue.put(item)
 
     def barrier(self, reached: Callable[[int], None]) -> None:
         """See `Barrier`. Never reached when a write before it fails."""
-        self._queue.put(Barrier(reached))
+        self._hand_over(Barrier(reached))
 
     def close(self) -> None:
         """Write what was submitted, if the disk takes it, and end the thread."""
@@ -173,19 +205,19 @@ class Journal:
             except Exception as error:  # noqa: BLE001 - nothing may be written after what is not known to be there
                 self._fail(error)
                 return
+            self._handled += 1
         item: _Item = get()
         while True:
             if isinstance(item, Submission):
                 group, item = self._gather(item, get_nowait)
-                try:
-                    self._commit(group)
-                except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing may be written after it
-                    self._fail(error)
+                if not self._try_to_commit(group):
                     return
+                self._handled += len(group)
                 if item is None:
                     item = get()
             elif isinstance(item, Barrier):
                 item.reached(self._last_group)
+                self._handled += 1
                 item = get()
             else:
                 return
@@ -208,6 +240,14 @@ class Journal:
             size += item.size
         return group, None
 
+    def _try_to_commit(self, group: list[Submission]) -> bool:
+        try:
+            self._commit(group)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing may be written after it
+            self._fail(error)
+            return False
+        return True
+
     def _commit(self, group: list[Submission]) -> None:
         payload, size = _joined(group)
         records = sum([submission.count for submission in group])
@@ -225,7 +265,9 @@ class Journal:
         buffers = [group_header_bytes(segment.number, segment.salt, number, records, payload), *payload]
         end = at + GROUP_HEADER_BYTES + size
         segment.claim(end)
+        began_s = self._threads.now_s()
         self._write(segment.fd, buffers, at)
+        self._quick_writes = self._quick_writes + 1 if self._threads.now_s() - began_s < QUICK_S else 0
         self._note(segment, group, at)
         segment.write_at = end
         self._last_group = number

@@ -93,13 +93,15 @@ class MemoryStorage:
         """Bytes submitted and not yet durable."""
         return sum(item.size for item in self._pending if isinstance(item, Submission))
 
-    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None) -> None:
+    def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None, *, at_once: bool = False) -> bool:
         """See `Storage.submit`. With `auto`, `on_durable` is called before this returns."""
+        del at_once  # it would not be quicker
         if self._failure is not None:
             raise self._failure
         self._pending.append(Submission(records, on_durable))
         if self._auto:
             self.sync()
+        return False
 
     def sync(self, submits: int | None = None) -> None:
         """Make that many of the waiting submits and checkpoints (all by default) durable as one group, and call

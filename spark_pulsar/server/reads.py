@@ -1,0 +1,80 @@
+"""Orders to read, carried out by threads: the core is told in a later turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.broker.events import EntriesRead, Event, ReadFailed, SizesRead
+from spark_pulsar.ledger.storage import StorageError
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.effects import ReadEntries, ReadSizes
+    from spark_pulsar.ledger.storage import Storage
+
+_THREADS: Final = 2
+_LOG = logging.getLogger("spark_pulsar.server")
+
+
+class Reads:
+    """What an engine reads from its storage.
+
+    `happen` gets what was read, `on_trouble` why something could not be, `stop` an error that nobody expects; all three
+    are called in the loop.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        storage: Storage,
+        happen: Callable[[list[Event]], None],
+        on_trouble: Callable[[str, Exception], None],
+        stop: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = loop
+        self._storage = storage
+        self._happen = happen
+        self._on_trouble = on_trouble
+        self._stop = stop
+        self._closed = False
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="read")
+
+    def entries(self, effect: ReadEntries) -> None:
+        """Carry out."""
+        self._begin(
+            effect.token, self._storage.read, effect.ledger_id, effect.entry_id, effect.max_entries, effect.max_bytes
+        )
+
+    def sizes(self, effect: ReadSizes) -> None:
+        """Carry out."""
+        self._begin(effect.token, self._storage.sizes, effect.ledger_id, effect.first, effect.end)
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        self._closed = True
+        self._threads.shutdown(wait=False)
+
+    def _begin(self, token: int, read: Callable[..., list[Any]], *what: int) -> None:
+        self._threads.submit(read, *what).add_done_callback(partial(self._tell, token))
+
+    def _tell(self, token: int, future: Future[list[Any]]) -> None:
+        """Called by the reading thread."""
+        if not self._closed:
+            self._loop.call_soon_threadsafe(self._on_read, token, future)
+
+    def _on_read(self, token: int, future: Future[list[Any]]) -> None:
+        error = future.exception()
+        if error is None:
+            found = future.result()
+            if not found:
+                _LOG.warning("reading entries: storage has none where the core expects some; it asks again")
+            self._happen([SizesRead(token, found) if found and type(found[0]) is int else EntriesRead(token, found)])
+        elif isinstance(error, StorageError | OSError):
+            self._on_trouble("reading entries", error)
+            self._happen([ReadFailed(token, str(error))])
+        else:
+            self._stop(error)
