@@ -196,4 +196,4 @@ class Connection:
 
     def flow(self, consumer_id: int, permits: int) -> None:
         """Grant more permits."""
-        self.send_all(frames.command(flow=api.CommandFlow(consumer_id=consumer_id, messagePermits=permits)))
+        self.send_all(frames.flow(consumer_id, permits))

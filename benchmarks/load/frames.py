@@ -1,5 +1,6 @@
 """Frames as bytes: control commands, and whole buffers of SEND and ACK frames of one fixed length."""
 
+import functools
 import struct
 import time
 
@@ -82,8 +83,13 @@ def _send_frame(turn: int, producer: int, batch: int, publish_time_ms: int, payl
 
 def ack_part(ledger_id: int, entry_id: int) -> bytes:
     """The id of one whole entry, to be joined by `ack_frame`."""
-    message_id = b"\x08" + varint(ledger_id) + b"\x10" + varint(entry_id)
-    return b"\x1a" + varint(len(message_id)) + message_id
+    part = message_id(ledger_id, entry_id)
+    return b"\x1a" + varint(len(part)) + part
+
+
+def message_id(ledger_id: int, entry_id: int) -> bytes:
+    """How every MessageIdData of a whole entry begins."""
+    return b"\x08" + varint(ledger_id) + b"\x10" + varint(entry_id)
 
 
 def ack_frame(consumer_id: int, parts: list[bytes], request_id: int | None = None) -> bytes:
@@ -93,6 +99,12 @@ def ack_frame(consumer_id: int, parts: list[bytes], request_id: int | None = Non
         ack += b"\x40" + varint(request_id)
     base = b"\x08\x0a\x52" + varint(len(ack)) + ack
     return struct.pack(">II", len(base) + 4, len(base)) + base
+
+
+@functools.lru_cache(maxsize=1024)
+def flow(consumer_id: int, permits: int) -> bytes:
+    """A FLOW frame; those of a run are few."""
+    return command(flow=api.CommandFlow(consumer_id=consumer_id, messagePermits=permits))
 
 
 def varint(number: int) -> bytes:
