@@ -103,7 +103,10 @@ class Connection(asyncio.Protocol):
         pieces, self.pieces = self.pieces, []
         transport = self.transport
         if transport is not None and not transport.is_closing():
-            transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            if type(pieces[-1]) is memoryview:
+                transport.writelines(pieces)  # large entries: the system gathers them, which spares a copy
+            else:
+                transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def close(self) -> None:
         """End the connection after what was written."""
