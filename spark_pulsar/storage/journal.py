@@ -33,7 +33,7 @@ _LAST_PAUSE_S: Final = 1.0
 _GIVE_WAY_S: Final = 0.01
 _LARGE_BYTES: Final = 16 * 1024
 
-AT_ONCE_BYTES: Final = 8 * 1024
+AT_ONCE_BYTES: Final = 4 * 1024
 """A larger submit is always handed over."""
 QUICK_S: Final = 0.001
 QUICK_WRITES: Final = 16
