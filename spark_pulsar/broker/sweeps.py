@@ -155,19 +155,18 @@ class _SweepStored:
 
     def __call__(self) -> None:
         core, session, record = self.core, self.session, self.record
-        producer_ids: list[int] = []
         positions = map(_position_of, zip(record.ledger_ids, record.entry_ids, strict=True))
         for producer, position in zip(self.producers, positions, strict=True):
             producer.entries_pending -= 1
-            producer_ids.append(producer.producer_id)
             topic = producer.topic
             topic.confirmed = position
             if topic.subscriptions:
                 topic.wake_subscriptions(core)
         if session.open:
+            producer_ids = [producer.producer_id for producer in self.producers]
             core.effects.append(
                 SendScatteredReceipts(
                     session.session_id, producer_ids, record.ledger_ids, record.entry_ids, self.sequence_ids
                 )
             )
-        publishing.settle_pending(core, session, len(producer_ids), self.size_bytes)
+        publishing.settle_pending(core, session, len(record), self.size_bytes)

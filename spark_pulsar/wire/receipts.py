@@ -74,25 +74,32 @@ def scattered_receipts(
     """
     pieces: list[bytes] = []
     add = pieces.extend
+    tagged = _tagged
     # Each piece begins with the end of the receipt before it, so that every receipt takes six of them.
     fronts = _FRONT_AFTER_ANOTHER
+    entry = sequence = b""
+    last_entry_id = last_sequence_id = -1
     for producer_id, ledger_id, entry_id, sequence_id in zip(
         producer_ids, ledger_ids, entry_ids, sequence_ids, strict=True
     ):
-        producer, ledger = _tagged(producer_id), _tagged(ledger_id)
-        entry = LOW_CONTINUED[entry_id & 127] + encode_cached(entry_id >> 7) if entry_id > 127 else LOW[entry_id]
-        if sequence_id > 127:
-            sequence = LOW_CONTINUED[sequence_id & 127] + encode_cached(sequence_id >> 7)
-        else:
-            sequence = LOW[sequence_id]
+        # Producers that take turns are often equally far.
+        if entry_id != last_entry_id:
+            last_entry_id, entry = entry_id, _quickly(entry_id)
+        if sequence_id != last_sequence_id:
+            last_sequence_id, sequence = sequence_id, _quickly(sequence_id)
+        producer, ledger = tagged(producer_id), tagged(ledger_id)
         id_size = len(ledger) + len(entry) + 1
-        body_size = len(producer) + len(sequence) + id_size + 5
-        add((fronts[body_size], producer, sequence, _ID_FRONT[id_size], ledger, entry))
+        add((fronts[len(producer) + len(sequence) + id_size + 5], producer, sequence, _ID_FRONT[id_size], ledger, entry))
     if not pieces:
         return b""
     pieces[0] = pieces[0][len(_NO_HIGHEST) :]
     pieces.append(_NO_HIGHEST)
     return b"".join(pieces)
+
+
+def _quickly(number: int) -> bytes:
+    """An id that is one more than another, as a varint."""
+    return LOW_CONTINUED[number & 127] + encode_cached(number >> 7) if number > 127 else LOW[number]
 
 
 @lru_cache(maxsize=16_384)
