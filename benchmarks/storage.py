@@ -54,6 +54,7 @@ BACKLOG_PART: Final = 500_000
 SETTLED_ENTRIES: Final = 1_500_000
 BATCHES_PART: Final = 2_000
 QUIET_S: Final = 3.0
+QUIET_BYTES: Final = 1_000_000
 LONGEST_SETTLING_S: Final = 60.0
 KEEP: Final = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1}
 NO_RETENTION: Final = {"defaultRetentionTimeInMinutes": 0, "defaultRetentionSizeInMB": 0}
@@ -230,31 +231,25 @@ def bytes_written(args: argparse.Namespace, conf: Mapping[str, object], beside: 
             with Connection(process.service_url) as connection:
                 connection.subscribe(topic, "load", api.CommandSubscribe.Exclusive)
             consumed = beside.submit(consuming.consume_all, process.service_url, topic, "load", 2 * half * part.count)
-        marks = [write_bytes(process.pid)]
+        marks = [quiet_written_bytes(args.data)]
         for _ in range(2):
             for _part in range(half):
                 workloads.publish(process.service_url, part, [topic], BATCHES_IN_FLIGHT)
-            marks.append(write_bytes(process.pid))
+            marks.append(machine.written_bytes(args.data))
         if consumed is not None:
             consumed.result()
-        end, size = quiet_write_bytes(process.pid), half * len(part.data)
+        end, size = quiet_written_bytes(args.data), half * len(part.data)
     return (end - marks[0]) / (2 * size), (end - marks[1]) / size
 
 
-def write_bytes(pid: int) -> int:
-    """What a process has caused to be written to disks."""
-    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
-
-
-def quiet_write_bytes(pid: int) -> int:
-    """The same, when it has not changed for a while."""
-    known, since = write_bytes(pid), time.monotonic()
+def quiet_written_bytes(data: Path) -> int:
+    """What was written to the disk of `data`, when that has hardly changed for a while."""
+    known, since = machine.written_bytes(data), time.monotonic()
     deadline = since + LONGEST_SETTLING_S
     while time.monotonic() < min(since + QUIET_S, deadline):
         time.sleep(0.1)
-        now = write_bytes(pid)
-        if now != known:
+        now = machine.written_bytes(data)
+        if now - known > QUIET_BYTES:
             known, since = now, time.monotonic()
     return known
 

@@ -24,6 +24,17 @@ def description(data: Path) -> str:
     )
 
 
+def written_bytes(path: Path) -> int:
+    """What was ever written to the disk that `path` is on, by anybody: sectors, as the device counts them.
+
+    `write_bytes` of a process counts every page of a large folio of the page cache when one byte of it changes: with
+    groups of 20 KB thirty times what the device is given (Linux 6.18, ext4).
+    """
+    device = os.stat(path).st_dev
+    fields = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text().split()
+    return int(fields[6]) * 512
+
+
 def _file_system(path: Path) -> str:
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     path = path.resolve()

@@ -67,9 +67,9 @@ class SettlingPace:
             self._written.sample(written, elapsed_s)
             self._read.sample(read, elapsed_s)
             self._sampled_at = now_s
-        if self._written.is_high:
-            return full_segments >= MANY_SEGMENTS
-        return full_segments >= (TOO_MANY_SEGMENTS if self._read.is_high else 1)
+        if self._read.is_high:
+            return full_segments >= TOO_MANY_SEGMENTS
+        return full_segments >= (MANY_SEGMENTS if self._written.is_high else 1)
 
     def rest_s(self, full_segments: int, worked_s: float) -> float:
         """How long settling rests after it worked so long: the less, the more there is to settle."""

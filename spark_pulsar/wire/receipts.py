@@ -89,7 +89,9 @@ def scattered_receipts(
             last_sequence_id, sequence = sequence_id, _quickly(sequence_id)
         producer, ledger = tagged(producer_id), tagged(ledger_id)
         id_size = len(ledger) + len(entry) + 1
-        add((fronts[len(producer) + len(sequence) + id_size + 5], producer, sequence, _ID_FRONT[id_size], ledger, entry))
+        add(
+            (fronts[len(producer) + len(sequence) + id_size + 5], producer, sequence, _ID_FRONT[id_size], ledger, entry)
+        )
     if not pieces:
         return b""
     pieces[0] = pieces[0][len(_NO_HIGHEST) :]
