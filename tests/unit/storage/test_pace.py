@@ -38,10 +38,11 @@ def test_while_much_is_written_segments_gather_up_to_a_bound() -> None:
     assert pace.is_due(MANY_SEGMENTS, MUCH, 0, 101.2)
 
 
-def test_while_much_is_read_more_segments_gather() -> None:
-    pace = busy(written=0, read=MUCH)
-    assert not pace.is_due(TOO_MANY_SEGMENTS - 1, 0, MUCH, 101.1)
-    assert pace.is_due(TOO_MANY_SEGMENTS, 0, MUCH, 101.2)
+@pytest.mark.parametrize("written", [0, MUCH])
+def test_while_much_is_read_more_segments_gather(written: int) -> None:
+    pace = busy(written=written, read=MUCH)
+    assert not pace.is_due(TOO_MANY_SEGMENTS - 1, written, MUCH, 101.1)
+    assert pace.is_due(TOO_MANY_SEGMENTS, written, MUCH, 101.2)
 
 
 @pytest.mark.parametrize("pace", [busy(), busy(written=0, read=MUCH)])
