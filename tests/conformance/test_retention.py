@@ -96,8 +96,8 @@ def test_retention_by_size_leaves_at_least_its_limit(space: Space) -> None:
     space.retain(-1, 1)
     producer = space.broker.client().create_producer(space.topic)
     for number in range(101):
-        producer.send(str(number).encode().ljust(50_000))
-    # The limit lies between two ledgers of 500 kB and three of them.
+        producer.send(str(number).encode().ljust(45_000))
+    # The limit lies between two ledgers of 450 kB with an entry and three of them.
     assert eventually(lambda: space.stored() == 31)
 
 
@@ -109,7 +109,7 @@ def test_the_limit_of_size_is_that_of_a_partition(space: Space) -> None:
     producers = [client.create_producer(part) for part in parts]
     for number in range(101):
         for producer in producers:
-            producer.send(str(number).encode().ljust(50_000))
+            producer.send(str(number).encode().ljust(45_000))
     # As one topic's; a limit for both together would leave half of it.
     assert eventually(lambda: all(space.stored(part) <= 41 for part in parts), timeout_s=30)
     assert all(space.stored(part) >= 31 for part in parts), [space.stored(part) for part in parts]
