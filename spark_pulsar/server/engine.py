@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from spark_pulsar.broker import shortage
 from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.effects import (
     AppendRecords,
@@ -39,7 +38,6 @@ from spark_pulsar.broker.events import (
     Event,
     ReadFailed,
     RecordsDurable,
-    Requested,
     SessionClosed,
     SessionOpened,
     SizesRead,
@@ -47,13 +45,14 @@ from spark_pulsar.broker.events import (
 )
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.model.errors import PulsarError, ServiceNotReady
+from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
 from .addresses import local_text, peer_text
+from .asking import Asking
 from .compactions import Compactions
 from .session import Connection
 
@@ -117,6 +116,7 @@ class Engine:
         }
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []
+        self._asking = Asking(loop)
         self.happen([])
 
     @property
@@ -162,22 +162,8 @@ class Engine:
         self.happen([])
 
     def ask(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
-        """Run `request` in the core; its result, once everything it changed is on disk, or the error it raised."""
-        answer: asyncio.Future[_Answer] = self.loop.create_future()
-
-        def tell(result: _Answer) -> None:
-            if not answer.done():
-                answer.set_result(result)
-
-        def refuse(error: PulsarError) -> None:
-            if not answer.done():
-                answer.set_exception(error)
-
-        if self._stopped:
-            answer.set_exception(ServiceNotReady("The broker is restarting"))
-        else:
-            self.happen([Requested(lambda core: shortage.carry_out(core, request, tell, refuse))])
-        return answer
+        """Run `request` in the core; its result, once everything it changed is on disk, or an error (see `Asking`)."""
+        return self._asking.ask(request, lambda event: self.happen([event]))
 
     # A turn
 
@@ -389,5 +375,6 @@ class Engine:
         connections, self.connections = self.connections, {}
         for connection in connections.values():
             connection.abort()
+        self._asking.end()
         self._readers.shutdown(wait=False)
         self._compactions.close()
