@@ -105,6 +105,9 @@ def survive_shortage(process: BrokerProcess, begin: Callable[[], None], end: Cal
             raw.request("LOOKUP", topic=TOPIC)
             refused = raw.request("PRODUCER", topic=TOPIC, producer_id=1)
             assert refused.fields["error"] == "ServiceNotReady", refused
+            raw.request("SUBSCRIBE", topic=TOPIC, subscription="keep", subType="Exclusive", consumer_id=1)
+            answer = raw.request("SEEK", consumer_id=1, message_id={"ledgerId": 0, "entryId": 0})
+            assert answer.fields.get("error", "stored") in ("ServiceNotReady", "stored"), answer
         assert stored(client)[:20] == list(range(20))
         assert len(publishing.receipts) < 320
         end()
