@@ -29,6 +29,10 @@ class Store(Protocol):
 
     storage: Storage
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the journal or the background has something to do."""
+
     def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
         """Recover what the disk holds and go on with it. StorageError or OSError while the disk refuses."""
 
@@ -76,6 +80,10 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._disk = MemoryDisk()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.storage._pending)
 
     def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
         self.storage, state = MemoryStorage.open(self._disk, on_failed=on_failed, auto=False)
@@ -174,6 +182,9 @@ class HandWorkedThreads(Threads):
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Nothing begins."""
 
+    def pause(self, seconds: float) -> None:
+        """Nobody else would go on."""
+
     def now_s(self) -> float:
         return self._clock_s()
 
@@ -192,6 +203,12 @@ class FileStore:
         self._after: Barrier | None = None
         """What stands behind it."""
         self._threads = HandWorkedThreads(clock)
+
+    @property
+    def is_busy(self) -> bool:
+        storage = self.storage
+        queues = (storage._journal._queue, storage._background._queue, storage._tending.background._queue)
+        return bool(self._stalled) or not all(queue.empty() for queue in queues)
 
     def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
         self._is_open = False

@@ -162,10 +162,12 @@ class World:
     # Turns
 
     def turn(self, events: list[Event]) -> None:
-        """The core hears what happened, and its orders are carried out."""
+        """The core hears what happened, and its orders are carried out. Like its shell, the world leaves it alone when
+        nothing happened and nothing is due."""
         self.turns += 1
         try:
-            self._handle(events)
+            if events or self._is_due():
+                self._handle(events)
             if self.store.storage.needs_checkpoint():
                 self._checkpoint()
         except StorageFailed:
@@ -178,6 +180,14 @@ class World:
             self._forget_life()
             self.store.give_up(self.random)
             self.start()
+
+    def _is_due(self) -> bool:
+        """Whether the core has something to do though nothing happened."""
+        core = self.core
+        if self._durable or core.effects or (core._records and core._lazy_since_ms is None):
+            return True
+        deadline = core.next_deadline()
+        return deadline is not None and deadline <= max(self.now_ms, core.now_ms)
 
     def _handle(self, events: list[Event]) -> None:
         if self._durable:
@@ -283,6 +293,8 @@ class World:
 
     def serve_reads(self, *, fail: bool = False) -> None:
         """Answer what the core wants to read, in any order."""
+        if not self.reads:
+            return
         reads, self.reads = self.reads, []
         self.random.shuffle(reads)
         events: list[Event] = []
@@ -296,8 +308,7 @@ class World:
             else:
                 runs = self.store.storage.read(read.ledger_id, read.entry_id, read.max_entries, read.max_bytes)
                 events.append(EntriesRead(read.token, runs))
-        if events:
-            self.turn(events)
+        self.turn(events)
 
     # The network
 
