@@ -285,7 +285,9 @@ class FileStorage:
         """In the background: copy, commit, switch readers over, recycle."""
         segments = list(self._segments.live.values())
         extents = self._files.extents
-        settler = Settler(self._disk, self._layout, segments, extents, self._lost, self._closing.is_set, self._rest)
+        settler = Settler(
+            self._disk, self._layout, segments, extents, self._lost, self._closing.is_set, self._rest, self._threads
+        )
         try:
             self._commit(plan, settler.settle(plan))
             self.settle_error = None
