@@ -172,7 +172,7 @@ def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
     assert (after.ledger_id(), after.entry_id()) > (sent[-1].ledger_id(), sent[-1].entry_id())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def unsynced_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that does not sync its journal."""
     with started(broker_kind, tmp_path_factory.mktemp("unsynced-broker"), {"journalSyncData": False}) as unsynced:
