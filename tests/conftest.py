@@ -35,7 +35,7 @@ SMALL_FILES: dict[str, object] = {
 }
 # Pulsar's keys, for both brokers.
 LIMITS: dict[str, object] = {
-    "keepAliveIntervalSeconds": 1,
+    "keepAliveIntervalSeconds": 2,
     "maxUnackedMessagesPerConsumer": 10,
     "maxUnackedMessagesPerSubscription": 16,
     "maxProducersPerTopic": 2,

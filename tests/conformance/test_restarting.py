@@ -205,7 +205,7 @@ def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:
         producer.send_async(str(number).encode(), lambda result, _, value=str(number): receipt_of(value, result))
     own_broker.restart()
     producer.flush()
-    eventually(lambda: len(receipted) == 3_000, timeout_s=30)
+    eventually(lambda: len(receipted) == 3_000, timeout_s=60)
     # Without deduplication a resent message may be there twice; none is missing, and first appearances are in order.
     reader = _client(own_broker).create_reader(topic, pulsar.MessageId.earliest)
     seen: list[str] = []
