@@ -131,7 +131,7 @@ async def _unload(call: Call) -> Response:
 
     def unload(core: Core) -> None:
         for topic in topics.existing_partitions(core, name):
-            topic_rules.disconnect_all(core, topic)
+            topic_rules.unload(core, topic)
 
     return await call.change(unload)
 

@@ -252,8 +252,17 @@ def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     return info
 
 
+def unload(core: Core, topic: Topic) -> None:
+    """Close all producers and consumers of a topic, which come back. What comes next goes into a ledger of its own, as
+    after every loading of a topic (ML-1); one that took nothing yet still serves."""
+    disconnect_all(core, topic)
+    info = topic.ledger.open_ledger
+    if info is not None and info.entries and topic.state.damage is None:
+        open_ledger(core, topic)
+
+
 def disconnect_all(core: Core, topic: Topic) -> None:
-    """Close all producers and consumers of a topic; their clients come back if the topic stays (unload)."""
+    """Close all producers and consumers of a topic; their clients come back if the topic stays."""
     for producer in list(topic.producers.values()):
         producers.disconnect(core, producer)
     for subscription in list(topic.subscriptions.values()):
