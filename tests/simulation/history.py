@@ -58,11 +58,11 @@ class History(Steps):
     def finish(self) -> None:
         """Heal everything, let every producer finish, drain every subscription, die once more."""
         world, judge = self.world, self.world.judge
-        world.store.heal()
+        if not world.store.heal():
+            world.restart()
         self._until_quiet()
         self._check_expiry()
-        for (topic_name, member), _ in list(judge.live.policies.items()):
-            world.set_policy(topic_name, member, NOTHING[member])
+        self._give_up_nothing()
         if self.partitioned is not None:
             self.administrator.grow_fully()
         self._until_quiet(producers=True)
@@ -76,8 +76,17 @@ class History(Steps):
                     raise Violation(f"{producer.name}: {lost} were never stored, {len(producer.waiting)} wait (DUR-1)")
         self._drain()
         world.crash()
+        if self.profile.sync != "always":  # what was acked may have come back, and policies too
+            self._give_up_nothing()
+            self._drain()
+            world.crash(only_process=True)
         self._drain(expect_nothing=True)
         world.end()
+
+    def _give_up_nothing(self) -> None:
+        """No policy lets the broker give up an entry."""
+        for topic_name, member in list(self.world.judge.live.policies):
+            self.world.set_policy(topic_name, member, NOTHING[member])
 
     def _check_expiry(self) -> None:
         """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""

@@ -114,6 +114,8 @@ class Profile:
     segment_bytes: int = 8192
     power: str = "random"
     """What a crash does to writes that were not synced: keep, lose, random."""
+    sync: str = "always"
+    """Whether the journal is synced (journalSyncData): always, never, or `changes` from start to start."""
     features: frozenset[str] = frozenset()
     """Some of FEATURES."""
 
@@ -166,6 +168,8 @@ def draw(seed: int, *, storage: str | None = None) -> Profile:
         choice((2_048, 8_192, 65_536)),
         choice(("keep", "lose", "random", "random")),
     )
+    if profile.storage == "files":
+        profile.sync = Random(f"syncing for {seed}").choice(("always",) * 6 + ("never", "changes"))
     _draw_features(profile)
     return profile
 

@@ -22,11 +22,11 @@ from spark_pulsar.ledger.managed import ManagedLedger
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.model.ids import Position
-from spark_pulsar.storage import files, journal
+from spark_pulsar.storage import adoption, files, journal
 
 from .disk import PageCacheDisk
 from .history import run
-from .profile import draw
+from .profile import Profile, draw
 
 MAX_SEEDS = 300
 
@@ -230,6 +230,32 @@ def a_failed_write_is_tried_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PageCacheDisk, "write_durably", write_durably)
 
 
+def without_syncing(patch: pytest.MonkeyPatch, owner: Any) -> None:
+    """`owner._commit` syncs no file."""
+    real = owner._commit
+
+    def _commit(self: Any, *args: Any) -> None:
+        self._disk.sync = lambda _fd: None
+        try:
+            real(self, *args)
+        finally:
+            del self._disk.sync
+
+    patch.setattr(owner, "_commit", _commit)
+
+
+def full_segments_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    without_syncing(patch, journal.Journal)
+
+
+def the_checkpoint_is_ahead_of_what_was_not_synced(patch: pytest.MonkeyPatch) -> None:
+    without_syncing(patch, files.FileStorage)
+
+
+def what_was_not_synced_is_taken_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(adoption, "_never_synced", lambda _mark, _replay: [])
+
+
 def ledger_files_stay(patch: pytest.MonkeyPatch) -> None:
     real = PageCacheDisk.remove
 
@@ -248,6 +274,12 @@ FILE_MUTATIONS: list[Patch] = [
     settling_copies_nothing,
     the_checkpoint_is_ahead_of_the_journal,
     a_failed_write_is_tried_again,
+]
+
+UNSYNCED_MUTATIONS: list[Patch] = [
+    full_segments_are_not_synced,
+    the_checkpoint_is_ahead_of_what_was_not_synced,
+    what_was_not_synced_is_taken_over,
 ]
 
 MUTATIONS: list[Patch] = [
@@ -282,9 +314,9 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
 ]
 
 
-def seeds_until_found(storage: str | None, feature: str | None = None) -> int | None:
-    """The first seed (of those with a feature) that finds something."""
-    seeds = (seed for seed in count(1) if feature is None or feature in draw(seed).features)
+def seeds_until_found(storage: str | None, fits: Callable[[Profile], bool] = lambda _: True) -> int | None:
+    """The first seed (of those that fit) that finds something."""
+    seeds = (seed for seed in count(1) if fits(draw(seed)))
     for seed in islice(seeds, MAX_SEEDS):
         try:
             run(seed, storage=storage)
@@ -307,7 +339,7 @@ def test_a_broken_rule_of_administration_is_found(
 ) -> None:
     # covers CUR-11, CUR-14, TTL-8, PT-7
     mutation(monkeypatch)
-    found = seeds_until_found(None, feature)
+    found = seeds_until_found(None, lambda profile: feature in profile.features)
     assert found is not None, f"not found within {MAX_SEEDS} seeds"
     print(f"{mutation.__name__}: found by seed {found}")
 
@@ -317,5 +349,14 @@ def test_a_broken_promise_of_the_disk_is_found(mutation: Patch, monkeypatch: pyt
     # covers DUR-1, DUR-3, DUR-9
     mutation(monkeypatch)
     found = seeds_until_found("files")
+    assert found is not None, f"not found within {MAX_SEEDS} seeds"
+    print(f"{mutation.__name__}: found by seed {found}")
+
+
+@pytest.mark.parametrize("mutation", UNSYNCED_MUTATIONS, ids=lambda each: each.__name__)
+def test_a_hole_after_a_power_loss_without_syncing_is_found(mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers DUR-3
+    mutation(monkeypatch)
+    found = seeds_until_found(None, lambda profile: profile.sync != "always")
     assert found is not None, f"not found within {MAX_SEEDS} seeds"
     print(f"{mutation.__name__}: found by seed {found}")

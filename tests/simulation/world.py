@@ -84,9 +84,11 @@ class World:
 
     def start(self) -> None:
         """Open the storage, as often as it takes, and start a core on it."""
+        sync = self.profile.sync
+        synced = self.random.random() < 0.5 if sync == "changes" else sync == "always"
         for _ in range(5):
             try:
-                self.state = self.store.open(self._on_storage_failed)
+                self.state = self.store.open(self._on_storage_failed, sync_data=synced)
                 break
             except (StorageError, OSError) as error:
                 self.note("cannot open", type(error).__name__)
@@ -96,7 +98,9 @@ class World:
                 self.store.crash(self.random)
         else:
             raise AssertionError("the storage cannot be opened any more")
-        survivors = self.judge.on_recovered(self.state)
+        may_lose, self.store.power_lost = self.store.power_lost and sync != "always", False
+        survivors = self.judge.on_recovered(self.state, may_lose=may_lose)
+        self.judge.is_synced = synced
         self.judge.verify_content(self.store.storage)
         self.starts += 1
         self.note("started", self.starts, survivors, self.judge.on_disk)
@@ -122,11 +126,11 @@ class World:
         self.reads.clear()
         self._durable.clear()
 
-    def crash(self) -> None:
+    def crash(self, *, only_process: bool = False) -> None:
         """The process dies, or the power fails; another start."""
         self.note("crash")
         self._forget_life()
-        self.store.crash(self.random)
+        self.store.crash(self.random, only_process=only_process)
         if self.profile.clock_goes_back and self.random.random() < 0.5:
             self.now_ms -= self.random.choice((1_000, 100_000_000))
         self.start()
@@ -147,6 +151,7 @@ class World:
         else:
             if not self._failed:
                 self.judge.on_durable(self.judge.submitted)
+                self.judge.past.make_firm()
             self._forget_life()
             self.start()
 
