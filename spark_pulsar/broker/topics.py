@@ -94,7 +94,7 @@ class Topic:
         """When something was published since the start; 0 = never."""
         self.messages_out_before = self.bytes_out_before = 0
         """What went to subscriptions that are gone."""
-        self.meter = Meter(core.now_ms)
+        self.meter = Meter(core.now_ms, (0, 0, state.ledger.total_entries))
         self.evictions_by_size = self.evictions_by_age = 0
         """How often backlogs lost entries because they reached a quota (BQ-6, BQ-7)."""
         self.look_at_bytes = NEVER_BYTES

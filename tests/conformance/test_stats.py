@@ -257,6 +257,47 @@ def test_what_comes_after_an_unload_is_in_a_ledger_of_its_own(broker: Broker, of
     assert receive_texts(reader, 4) == ["1", "2", "3", "4"]
 
 
+def test_the_oldest_of_each_backlog_when_asked(broker: Broker) -> None:
+    # covers admin-rest 1.5.1, 1.5.2 (getEarliestTimeInBacklog)
+    topic, client = broker.topic(), broker.client()
+    earliest = pulsar.InitialPosition.Earliest
+    consumer = client.subscribe(topic, "ahead", initial_position=earliest)
+    client.subscribe(topic, "behind", initial_position=earliest).close()
+    producer = client.create_producer(topic, batching_enabled=False)
+
+    def shown(query: str = "getEarliestTimeInBacklog=true") -> tuple[object, dict[str, object]]:
+        stats = stats_of(broker, topic, query)
+        subscriptions = stats["subscriptions"]
+        assert isinstance(subscriptions, dict)
+        times = {name: each["earliestMsgPublishTimeInBacklog"] for name, each in subscriptions.items()}
+        return stats["earliestMsgPublishTimeInBacklogs"], times
+
+    assert shown() == (0, {"ahead": -1, "behind": -1})
+    send_all(producer, ["0", "1", "2"])
+    messages = receive(consumer, 3)
+    first, second, _ = (message.publish_timestamp() for message in messages)
+    consumer.acknowledge(messages[0])
+    eventually(lambda: shown() == (first, {"ahead": second, "behind": first}))
+    assert shown("getEarliestTimeInBacklog=false") == (0, {"ahead": 0, "behind": 0})
+    consumer.acknowledge_cumulative(messages[2])
+    eventually(lambda: shown() == (first, {"ahead": -1, "behind": first}))
+
+
+def test_the_oldest_of_the_backlogs_of_all_partitions(broker: Broker) -> None:
+    # covers admin-rest 1.5.1, 1.5.2 (getEarliestTimeInBacklog)
+    topic, client = broker.topic(partitions=2), broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    for index in (1, 0):
+        send_all(client.create_producer(f"{topic}-partition-{index}"), ["x"])
+    times = sorted(message.publish_timestamp() for message in receive(consumer, 2))
+    status, stats = broker.rest("GET", f"{topic_path(topic)}/partitioned-stats?getEarliestTimeInBacklog=true")
+    assert status == 200
+    assert stats["earliestMsgPublishTimeInBacklogs"] == times[0]
+    assert stats["subscriptions"]["s"]["earliestMsgPublishTimeInBacklog"] == times[0]
+    parts = stats["partitions"].values()
+    assert sorted(each["subscriptions"]["s"]["earliestMsgPublishTimeInBacklog"] for each in parts) == times
+
+
 def test_quota_and_its_use_are_metrics(broker: Broker) -> None:
     # covers BQ-10, admin-rest 7.1
     topic = broker.topic()
