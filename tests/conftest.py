@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 
-# The same examples in every run: what fails once fails again.
-settings.register_profile("repeatable", derandomize=True)
+# The same examples in every run: what fails once fails again. No time of a busy machine is a failure.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 # As tests/apache_pulsar/standalone.conf (ACK-9).

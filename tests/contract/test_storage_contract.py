@@ -86,7 +86,7 @@ def test_groups_and_callbacks_come_in_order(world: World) -> None:
                 done.set()
 
         world.storage.submit([record], on_durable)
-    assert done.wait(10)
+    assert done.wait(60)
     assert [entry_id for entry_id, _ in seen] == list(range(200))
     groups = [group for _, group in seen]
     assert groups == sorted(groups)
