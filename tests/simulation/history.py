@@ -68,6 +68,8 @@ class History(Steps):
         self._until_quiet(producers=True)
         world.compare()
         world.witness.deliveries.check_nothing_is_stuck()
+        if "compaction" in self.profile.features:
+            self._check_compacted()
         for client in world.clients:
             for producer in client.producers:
                 ever, owner = judge.durable.ever, (producer.topic, producer.name)
@@ -100,6 +102,25 @@ class History(Steps):
                 if late:
                     raise Violation(f"{topic_name}: {late} are wanted and should have expired long ago (TTL-2)")
 
+    def _check_compacted(self) -> None:
+        """A reader of the compacted view of each topic, compacted just now, gets all of it (CMP-C4)."""
+        world, client = self.world, self.world.clients[0]
+        for topic_name in world.judge.live.topics:
+            self.administrator.compact_one(topic_name)
+        self._until_quiet(rest_ms=0)
+        if client.link is None:
+            world.connect(client)
+            self._until_quiet(rest_ms=0)
+        for topic_name in world.judge.live.topics:
+            client.open_compacted_reader(topic_name, "all", 1 << 20)
+        self._until_quiet()
+        readers = {each.topic: each for each in client.consumers.values() if each.subscription == "all"}
+        for topic_name, topic in world.judge.live.topics.items():
+            wanted = {*topic.view, *(place for place in topic.log if topic.horizon is None or place > topic.horizon)}
+            got = readers[topic_name].inbox.keys() if topic_name in readers else set()
+            if wanted != got:
+                raise Violation(f"{topic_name}: a reader of the compacted view got {got}, not {wanted} (CMP-C4)")
+
     def _until_quiet(self, *, producers: bool = False, rest_ms: int = _REST_MS) -> None:
         """Everything that is under way arrives and is done, and then nothing happens for a while."""
         world = self.world
@@ -119,8 +140,8 @@ class History(Steps):
             world.write()
             world.settle()
             world.serve_reads()
-            under_way = world.store.is_busy or any(link.upstream or link.downstream for link in world.links.values())
-            if len(world.trace) != before or under_way:
+            world.compact()
+            if len(world.trace) != before or world.is_busy:
                 before, rests_until = len(world.trace), None
                 world.advance(0)
                 continue

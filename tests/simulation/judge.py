@@ -17,6 +17,7 @@ from spark_pulsar.ledger.state import DurableState
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent
+from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
 from .orders import Expiring, Seek
 from .past import Past, Submit
@@ -59,6 +60,7 @@ class Judge:
         self.rules = Rules(lambda: self.live, lambda: self.now_ms)
         self.deduplicates = False
         self.batch_index_acks = False
+        self.compaction = CompactionJudge(self)
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
@@ -78,6 +80,7 @@ class Judge:
             cr.CursorAcked: self._cursor_acked,
             cr.CursorMarkDeleted: self._cursor_mark_deleted,
             cr.CursorReset: self._cursor_reset,
+            **self.compaction.handlers,
         }
 
     # Postings and submits
@@ -162,6 +165,8 @@ class Judge:
 
     def _entries_appended(self, record: r.EntriesAppended) -> None:
         run = record.run
+        if self.compaction.takes(run):
+            return
         for entry_id in range(run.first_entry_id, run.end_entry_id):
             self._stored((run.ledger_id, entry_id), run.entry(entry_id))
 
@@ -211,6 +216,7 @@ class Judge:
         topic = self.live.topics[name]
         if self.is_deleting(name) or not places:
             return
+        self.compaction.check_protected(name, places)
         for subscription, each in topic.subscriptions.items():
             wanted = [place for place in places if place not in each.acked]
             if wanted:
@@ -328,8 +334,9 @@ class Judge:
         """The broker's state says what the account says."""
         compare(state, self.live)
 
-    def verify_content(self, storage: Storage) -> None:
+    def verify_content(self, storage: Storage, state: DurableState) -> None:
         """Every readable entry is stored as it was sent."""
+        verify(self.durable, state, storage)
         for name, topic in self.durable.topics.items():
             for ledger_id in topic.ledgers:
                 wanted = {place[1]: sent for place, sent in topic.log.items() if place[0] == ledger_id}

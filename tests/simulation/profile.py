@@ -82,6 +82,7 @@ FEATURES: Final[dict[str, dict[str, float]]] = {
         "peek": 0.5,
     },
     "deletion": {"delete_topic": 0.4},
+    "compaction": {"compact": 1, "go_on_compacting": 5, "fail_compacting": 0.1, "open_compacted_reader": 1.5},
     "partitions": {"create_partitioned": 0.6, "grow": 0.5, "delete_partitioned": 0.3},
 }
 """What only some histories have, and what happens in them therefore."""
@@ -181,4 +182,6 @@ def _draw_features(profile: Profile) -> None:
     for name in FEATURES:
         if name in profile.features:
             factor = random.choice((0.5, 1, 1, 3))
+            if name == "compaction":
+                profile.config["compaction_keeps_null_keys"] = random.random() < 0.3
             profile.weights.update({action: weight * factor for action, weight in FEATURES[name].items()})

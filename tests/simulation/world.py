@@ -29,10 +29,12 @@ from spark_pulsar.ledger.storage import StorageError, StorageFailed
 
 from . import quotas, rules
 from .actors import Client, Link
+from .compaction import Work
 from .disk import PowerLost
 from .judge import Judge
 from .profile import Profile
 from .store import FileStore, MemoryStore, Store
+from .story import told
 from .witness import Witness
 
 START_MS = 1_795_000_000_000
@@ -48,6 +50,7 @@ class World:
         self.judge = Judge()
         self.judge.deduplicates = bool(profile.config.get("deduplication"))
         self.judge.batch_index_acks = profile.config["batch_index_acks"]
+        self.judge.compaction.keeps_unkeyed = profile.config.get("compaction_keeps_null_keys", False)
         self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
         self.links: dict[int, Link] = {}
         self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
@@ -101,11 +104,12 @@ class World:
         may_lose, self.store.power_lost = self.store.power_lost and sync != "always", False
         survivors = self.judge.on_recovered(self.state, may_lose=may_lose)
         self.judge.is_synced = synced
-        self.judge.verify_content(self.store.storage)
+        self.judge.verify_content(self.store.storage, self.state)
         self.starts += 1
         self.note("started", self.starts, survivors, self.judge.on_disk)
         self._failed = False
         self._durable.clear()  # closing may have written what the life before had asked for
+        self.compactions = Work(self.store.storage.read)
         self.broker = Broker(self.state, BrokerConfig(**self.profile.config), self.now_ms)
         self.witness = Witness(self.judge, self.core, self.told)
         self.turn([])
@@ -124,6 +128,7 @@ class World:
                 link.client.leave()
         self.links.clear()
         self.reads.clear()
+        self.compactions.stop()
         self._durable.clear()
 
     def crash(self, *, only_process: bool = False) -> None:
@@ -186,6 +191,12 @@ class World:
             self.store.give_up(self.random)
             self.start()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that needs no time."""
+        under_way = any(link.upstream or link.downstream for link in self.links.values())
+        return bool(under_way or self._durable or self.reads or self.store.is_busy or self.compactions.is_busy)
+
     def _is_due(self) -> bool:
         """Whether the core has something to do though nothing happened."""
         core = self.core
@@ -222,9 +233,11 @@ class World:
         elif isinstance(effect, fx.ReadSizes):
             self.note("sizes", effect.token, effect.ledger_id, effect.first, effect.end)
             self.reads.append(effect)
+        elif self.compactions.take(effect, self.random):
+            self.note(type(effect).__name__, effect.token)
         else:
             self.witness.see(effect)
-            self.note(*_told(effect))
+            self.note(*told(effect))
             link = self.links.get(effect.session_id)
             if link is None:
                 return
@@ -315,6 +328,12 @@ class World:
                 events.append(EntriesRead(read.token, runs))
         self.turn(events)
 
+    def compact(self, *, fail: bool = False) -> None:
+        """A compaction goes on, or fails to."""
+        event = self.compactions.step(self.random, fail=fail)
+        if event is not None:
+            self.turn([event])
+
     # The network
 
     def connect(self, client: Client) -> None:
@@ -377,23 +396,3 @@ class World:
         """Let time pass."""
         self.now_ms += ms
         self.turn([])
-
-
-def _told(effect: fx.Effect) -> tuple[Any, ...]:
-    """An order as a line of the story."""
-    if isinstance(effect, fx.SendCommand):
-        return ("command", effect.session_id, int(effect.command.type), effect.command.SerializeToString())
-    if isinstance(effect, fx.SendMessages):
-        return (
-            "messages",
-            effect.session_id,
-            effect.consumer_id,
-            effect.ledger_id,
-            effect.first_entry_id,
-            len(effect.starts),
-        )
-    if isinstance(effect, fx.SendReceipts):
-        return ("receipts", effect.session_id, effect.ledger_id, effect.first_entry_id, list(effect.sequence_ids))
-    if isinstance(effect, fx.SendScatteredReceipts):
-        return ("receipts", effect.session_id, list(effect.ledger_ids), list(effect.entry_ids))
-    return (type(effect).__name__, getattr(effect, "session_id", 0))
