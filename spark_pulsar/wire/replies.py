@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from spark_pulsar.model.errors import PulsarError, error_from_wire
+from spark_pulsar.model.errors import PulsarError, UnknownError, error_from_wire
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import (
     BaseCommand,
@@ -57,6 +57,8 @@ def error_of(command: BaseCommand) -> PulsarError | None:
             number = _number(content, code)
             if number is not None:
                 return error_from_wire(number, getattr(content, text))
+    if kind in (BaseCommand.ERROR, BaseCommand.SEND_ERROR):
+        return UnknownError(content.message)
     if kind == BaseCommand.PARTITIONED_METADATA_RESPONSE and (
         not content.HasField("response") or content.response == CommandPartitionedTopicMetadataResponse.Failed
     ):
