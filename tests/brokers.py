@@ -64,7 +64,7 @@ class Broker:
 
     def client(self, **settings: Any) -> pulsar.Client:
         """An official client, closed when the test ends (a client made in a wider fixture: when the session ends)."""
-        settings.setdefault("operation_timeout_seconds", 10)
+        settings.setdefault("operation_timeout_seconds", 30)
         settings.setdefault("logger", pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
         client = pulsar.Client(self.service_url, **settings)
         self._opened.append(client.close)
@@ -91,7 +91,7 @@ class Broker:
         headers = {} if data is None else {"Content-Type": "application/json"}
         request = urllib.request.Request(self.admin_url + path, data=data, method=method, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

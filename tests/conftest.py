@@ -7,18 +7,17 @@ With `APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session take
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 
-# The same examples in every run: what fails once fails again.
-settings.register_profile("repeatable", derandomize=True)
+# The same examples in every run: what fails once fails again. No time of a busy machine is a failure.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 # As tests/apache_pulsar/standalone.conf (ACK-9).
@@ -36,7 +35,7 @@ SMALL_FILES: dict[str, object] = {
 }
 # Pulsar's keys, for both brokers.
 LIMITS: dict[str, object] = {
-    "keepAliveIntervalSeconds": 1,
+    "keepAliveIntervalSeconds": 2,
     "maxUnackedMessagesPerConsumer": 10,
     "maxUnackedMessagesPerSubscription": 16,
     "maxProducersPerTopic": 2,
@@ -85,6 +84,7 @@ CONFIGURED: dict[str, object] = {
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
 CORE_STOPPED = "core stops"
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -92,6 +92,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--small-files", action="store_true", help="our broker rolls, settles and reads files all the time"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """On Apache Pulsar a test that fails is tried a second time; the summary names it (`-rR`), with its first failure.
+
+    The judge has races of its own (broker-semantics section 21 rows 24 and 30) and pauses to collect garbage: one
+    failure in thousands of tests says nothing about our reading of Pulsar. On our broker it is a bug: no second try.
+    """
+    if config.getoption("--broker") == "apache-pulsar" and getattr(config.option, "reruns", None) is None:
+        config.option.reruns = 1
+        config.option.rerun_show_tracebacks = True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -108,6 +119,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if ours:
         items[:] = [item for item in items if not item.get_closest_marker("ours_only")]
         config.hook.pytest_deselected(items=ours)
+    for item in items:
+        # Else one clock runs for both tries, and never again after it has rung.
+        item.add_marker(pytest.mark.timeout(func_only=True))
 
 
 @contextmanager
@@ -151,17 +165,55 @@ def broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield shared
 
 
-def _own_scope(fixture_name: str, config: pytest.Config) -> Any:
-    # Ours starts in a fraction of a second; a real Pulsar takes ten, so the tests of a module share one.
-    return "function" if config.getoption("--broker") == "ours" else "module"
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let fixtures know that their test has failed."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
 
 
-@pytest.fixture(scope=_own_scope)
-def own_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+class OwnBrokers:
+    """Brokers for `own_broker`, one at a time, each used by one test after the other until it is dropped."""
+
+    def __init__(self, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+        self._kind = kind
+        self._directories = tmp_path_factory
+        self._running = ExitStack()
+        self._current: Broker | None = None
+
+    def current(self) -> Broker:
+        """The one that is there, else a new one."""
+        if self._current is None:
+            fresh = started(self._kind, self._directories.mktemp("own-broker"))
+            self._current = self._running.enter_context(fresh)
+        return self._current
+
+    def drop(self) -> None:
+        """End it: the next test gets a new one."""
+        self._current = None
+        self._running.close()
+
+
+@pytest.fixture(scope="module")
+def own_brokers(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBrokers]:
+    """Where `own_broker` comes from."""
+    brokers = OwnBrokers(broker_kind, tmp_path_factory)
+    yield brokers
+    brokers.drop()
+
+
+@pytest.fixture
+def own_broker(own_brokers: OwnBrokers, request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker that the test may restart and kill; nobody else talks to it. Leave it running."""
-    with started(broker_kind, tmp_path_factory.mktemp("own-broker")) as own:
-        yield own
-        own.close_since(0)
+    request.node.stash[FAILED] = False
+    own = own_brokers.current()
+    yield own
+    own.close_since(0)
+    # Ours starts in a fraction of a second. A real Pulsar takes ten: the tests of a module share one, but nobody takes
+    # over one that a failed test may have left dead, the second try of that test least of all.
+    if own.kind == "ours" or request.node.stash[FAILED]:
+        own_brokers.drop()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-def eventually(condition: Callable[[], Value], timeout_s: float = 10.0, every_s: float = 0.01) -> Value:
+def eventually(condition: Callable[[], Value], timeout_s: float = 30.0, every_s: float = 0.01) -> Value:
     """Return the first true value of `condition()`, asked again and again until `timeout_s` seconds are over.
 
     Raises:

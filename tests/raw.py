@@ -24,7 +24,7 @@ from spark_pulsar.wire import pulsar_api_pb2 as api
 
 Checksum = Literal["ok", "wrong", "absent"]
 PROTOCOL_VERSION = 21
-DEFAULT_TIMEOUT_S = 10.0
+DEFAULT_TIMEOUT_S = 30.0
 _MAGIC_CHECKSUM = 0x0E01
 _MAGIC_BROKER_ENTRY = 0x0E02
 _PAYLOAD_COMMANDS = ("SEND", "MESSAGE")

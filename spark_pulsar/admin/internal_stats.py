@@ -40,6 +40,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
                 for name, each in topic.subscriptions.items()
             },
             **_compaction_cursor(topic),
+            **_deduplication_cursor(topic),
         },
         "schemaLedgers": [],
         "compactedLedger": _compacted(topic),
@@ -61,6 +62,15 @@ def _compaction_cursor(topic: Topic) -> dict[str, Any]:
     cursor = Cursor(topic.ledger, "__compaction", compaction.horizon, created_ms=compaction.finished_ms)
     found = _cursor(cursor, cursor.backlog(topic.confirmed), is_used=False)
     return {cursor.name: {**found, "properties": {"CompactedTopicLedger": compaction.ledger.ledger_id}}}
+
+
+def _deduplication_cursor(topic: Topic) -> dict[str, Any]:
+    """What de-duplication knows, as the cursor that Apache Pulsar stores it in from time to time (DED-6). Here it is
+    stored with each entry, so that this cursor is always at the end."""
+    if not topic.deduplicates:
+        return {}
+    cursor = Cursor(topic.ledger, "pulsar.dedup", topic.confirmed, created_ms=topic.state.created_ms)
+    return {cursor.name: {**_cursor(cursor, 0, is_used=False), "properties": dict(topic.state.sequences)}}
 
 
 def _ledger(info: LedgerInfo, *, is_open: bool) -> dict[str, Any]:

@@ -61,6 +61,10 @@ def _throughput_out(topic: Topic) -> float:
     return sum(rates.delivered(each).bytes for each in topic.subscriptions.values())
 
 
+def _read_rate(topic: Topic) -> float:
+    return sum(rates.delivered(each).read for each in topic.subscriptions.values())
+
+
 def _backlog(topic: Topic) -> int:
     return sum(max(0, each.backlog) for each in topic.subscriptions.values() if each.is_durable)
 
@@ -101,6 +105,21 @@ BROKER: Final = (
         "pulsar_broker_throughput_out", "Bytes that go, per second.", lambda scrape: scrape.per_topic(_throughput_out)
     ),
     BrokerMetric("pulsar_broker_storage_size", "Bytes stored.", lambda scrape: scrape.per_topic(usage.storage_bytes)),
+    BrokerMetric(
+        "pulsar_broker_storage_logical_size",
+        "Bytes stored, one copy.",
+        lambda scrape: scrape.per_topic(usage.storage_bytes),
+    ),
+    BrokerMetric(
+        "pulsar_broker_storage_write_rate",
+        "Entries that are stored, per second.",
+        lambda scrape: scrape.per_topic(lambda topic: rates.published(topic).stored),
+    ),
+    BrokerMetric(
+        "pulsar_broker_storage_read_rate",
+        "Entries that are read for consumers, per second.",
+        lambda scrape: scrape.per_topic(_read_rate),
+    ),
     BrokerMetric(
         "pulsar_broker_msg_backlog",
         "Entries not acknowledged, over all subscriptions.",
@@ -151,6 +170,16 @@ TOPIC: Final = (
     TopicMetric("pulsar_storage_size", "Bytes stored.", lambda _, topic: usage.storage_bytes(topic)),
     TopicMetric("pulsar_storage_logical_size", "Bytes stored, one copy.", lambda _, topic: usage.storage_bytes(topic)),
     TopicMetric(
+        "pulsar_storage_write_rate",
+        "Entries that are stored, per second.",
+        lambda _, topic: rates.published(topic).stored,
+    ),
+    TopicMetric(
+        "pulsar_storage_read_rate",
+        "Entries that are read for consumers, per second.",
+        lambda _, topic: _read_rate(topic),
+    ),
+    TopicMetric(
         "pulsar_storage_backlog_size",
         "Bytes that the slowest subscription has not acknowledged.",
         lambda _, topic: usage.backlog_bytes(topic),
@@ -200,6 +229,11 @@ def _last(of_subscription: str) -> Callable[[Subscription], float]:
 
 SUBSCRIPTION: Final = (
     SubscriptionMetric("pulsar_subscription_back_log", "Entries not acknowledged.", lambda each: max(0, each.backlog)),
+    SubscriptionMetric(
+        "pulsar_subscription_back_log_no_delayed",
+        "Entries not acknowledged whose time has come.",
+        lambda each: max(0, each.backlog),
+    ),
     SubscriptionMetric(
         "pulsar_subscription_unacked_messages",
         "Delivered, not acknowledged.",

@@ -260,7 +260,7 @@ async def _unload(call: Call) -> Response:
     def unload(core: Core) -> None:
         existing(core, call.namespace, "Namespace not found")
         for topic in _topics_of(core, call):
-            topic_rules.disconnect_all(core, topic)
+            topic_rules.unload(core, topic)
 
     return await call.change(unload)
 

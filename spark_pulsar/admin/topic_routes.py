@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.model.errors import PulsarError
 
     from .calls import Call, Routes
 
@@ -75,12 +76,22 @@ async def _delete_partitions(call: Call) -> Response:
     return await call.change(lambda core: topics.delete_partitioned(core, name, force=force))
 
 
-def _wanted(call: Call) -> topic_stats.Wanted:
+async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
+    earliest: dict[tuple[str, str], int] | None = None
+    if call.flag("getEarliestTimeInBacklog"):
+        earliest = {}
+        for topic in found:
+
+            def begin(core: Core, done: Callable[[dict[str, int] | PulsarError], None], topic: Topic = topic) -> None:
+                usage.with_earliest(core, topic, done)
+
+            times = await ask_later(call.gate, begin)
+            earliest |= {(topic.full_name, name): published_ms for name, published_ms in times.items()}
     return topic_stats.Wanted(
         publishers=not call.flag("excludePublishers"),
         consumers=not call.flag("excludeConsumers"),
         subscription_backlog_bytes=call.query.get("subscriptionBacklogSize", "true").lower() != "false",
-        earliest_time=call.flag("getEarliestTimeInBacklog"),
+        earliest=earliest,
     )
 
 
@@ -97,7 +108,7 @@ async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
 async def _stats(call: Call) -> Response:
     topic = topics.existing(call.core, call.topic)
     await _find_oldest(call, [topic])
-    return JSONResponse(topic_stats.topic_stats(call.core, topic, _wanted(call)))
+    return JSONResponse(topic_stats.topic_stats(call.core, topic, await _wanted(call, [topic])))
 
 
 async def _partitioned_stats(call: Call) -> Response:
@@ -109,7 +120,9 @@ async def _partitioned_stats(call: Call) -> Response:
     found = topics.existing_partitions(core, name)
     await _find_oldest(call, found)
     each = call.query.get("perPartition", "true").lower() != "false"
-    return JSONResponse(topic_stats.partitioned_stats(core, known.partitions, found, _wanted(call), each=each))
+    return JSONResponse(
+        topic_stats.partitioned_stats(core, known.partitions, found, await _wanted(call, found), each=each)
+    )
 
 
 async def _internal_stats(call: Call) -> Response:
@@ -131,7 +144,7 @@ async def _unload(call: Call) -> Response:
 
     def unload(core: Core) -> None:
         for topic in topics.existing_partitions(core, name):
-            topic_rules.disconnect_all(core, topic)
+            topic_rules.unload(core, topic)
 
     return await call.change(unload)
 

@@ -6,7 +6,7 @@ the last interval of `rates`. Members of our own: `readOnlyReason`, of a damaged
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +59,8 @@ class Wanted:
     publishers: bool = True
     consumers: bool = True
     subscription_backlog_bytes: bool = True
-    earliest_time: bool = False
+    earliest: Mapping[tuple[str, str], int] | None = None
+    """When the oldest entry of each backlog was published, by topic and subscription; None when that was not asked."""
 
 
 EVERYTHING: Final = Wanted()
@@ -121,8 +122,15 @@ def _oldest(core: Core, topic: Topic, wanted: Wanted) -> dict[str, Any]:
     return {
         "oldestBacklogMessageAgeSeconds": max(0, core.now_ms - found.publish_ms) // 1000,
         "oldestBacklogMessageSubscriptionName": found.subscription,
-        "earliestMsgPublishTimeInBacklogs": found.publish_ms if wanted.earliest_time else 0,
+        "earliestMsgPublishTimeInBacklogs": found.publish_ms if wanted.earliest is not None else 0,
     }
+
+
+def _earliest(subscription: Subscription, wanted: Wanted) -> int:
+    """-1 without a backlog, 0 when it was not asked."""
+    if wanted.earliest is None:
+        return 0
+    return wanted.earliest.get((subscription.topic.full_name, subscription.name), -1)
 
 
 def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
@@ -140,7 +148,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "chunkedMessageRate": 0.0,
         "msgBacklog": backlog,
         "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
-        "earliestMsgPublishTimeInBacklog": 0,
+        "earliestMsgPublishTimeInBacklog": _earliest(subscription, wanted),
         "msgBacklogNoDelayed": backlog,
         "blockedSubscriptionOnUnackedMsgs": subscription.dispatcher.is_blocked,
         "msgDelayed": 0,
@@ -278,6 +286,7 @@ def partitioned_stats(
         "backlogQuotaLimitSize": limits["backlogQuotaLimitSize"],
         "backlogQuotaLimitTime": limits["backlogQuotaLimitTime"],
         "oldestBacklogMessageAgeSeconds": max(ages, default=-1),
+        "earliestMsgPublishTimeInBacklogs": _oldest_of([one["earliestMsgPublishTimeInBacklogs"] for one in stats]),
         **_NOT_HERE,
         "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
         "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
@@ -302,4 +311,11 @@ def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
             for key in _SUBSCRIPTION_LATEST:
                 known[key] = max(known[key], subscription[key])
             known["consumers"] += subscription["consumers"]
+            times = [each["earliestMsgPublishTimeInBacklog"] for each in (known, subscription)]
+            known["earliestMsgPublishTimeInBacklog"] = _oldest_of(times)
     return merged
+
+
+def _oldest_of(times: list[int]) -> int:
+    """The oldest of some times; of those that are none (0 or -1) when there is nothing else."""
+    return min((each for each in times if each > 0), default=min(times, default=0))

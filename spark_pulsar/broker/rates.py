@@ -25,6 +25,8 @@ class Published(NamedTuple):
 
     messages: float = 0.0
     bytes: float = 0.0
+    stored: float = 0.0
+    """Entries that its ledgers took; of a topic only."""
 
     @property
     def average_message_bytes(self) -> float:
@@ -39,6 +41,8 @@ class Delivered(NamedTuple):
     bytes: float = 0.0
     expired: float = 0.0
     """Entries."""
+    read: float = 0.0
+    """Entries that its messages and bytes were in."""
 
 
 class Consumed(NamedTuple):
@@ -57,9 +61,9 @@ class Meter:
 
     __slots__ = ("_counted", "_since_ms", "per_second")
 
-    def __init__(self, since_ms: int) -> None:
+    def __init__(self, since_ms: int, counted: tuple[int, ...] = ()) -> None:
         self._since_ms = since_ms
-        self._counted: tuple[int, ...] = ()
+        self._counted = counted
         self.per_second: tuple[float, ...] = ()
         """One for each counter; empty when none grew."""
 
@@ -120,12 +124,12 @@ class Rates:
 
 def look_at(topic: Topic, now_ms: int) -> None:
     """Take the counters of a topic and of all that is connected to it."""
-    topic.meter.look(now_ms, (topic.messages_in, topic.bytes_in))
+    topic.meter.look(now_ms, (topic.messages_in, topic.bytes_in, topic.ledger.total_entries))
     for producer in topic.producers.values():
         producer.meter.look(now_ms, (producer.messages_in, producer.bytes_in))
     for subscription in topic.subscriptions.values():
-        counted = (subscription.messages_out, subscription.bytes_out, subscription.entries_expired)
-        subscription.meter.look(now_ms, counted)
+        counted = (subscription.messages_out, subscription.bytes_out)
+        subscription.meter.look(now_ms, (*counted, subscription.entries_expired, subscription.entries_out))
         for consumer in subscription.consumers:
             consumer.meter.look(
                 now_ms,

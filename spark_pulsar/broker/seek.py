@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor_records import CursorAcked, CursorReset
-from spark_pulsar.model.errors import MetadataError, UnknownError
+from spark_pulsar.model.errors import MetadataError, PulsarError, UnknownError
 from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSeek
 
-from . import compaction, retention, subscriptions, time_search
+from . import compaction, retention, sessions, shortage, subscriptions, time_search
 
 if TYPE_CHECKING:
     from .core import Core
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
-    """SEEK: closes the subscription's consumers, moves it, answers SUCCESS when the move is on disk."""
+    """SEEK: closes the subscription's consumers, moves it, answers SUCCESS when the move is on disk.
+
+    What cannot be stored is not moved (DUR-10); a reader's place is stored nowhere, so that its move waits for nothing.
+    """
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         raise MetadataError("Consumer not found")
@@ -29,11 +32,22 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
         raise UnknownError("Error when resetting subscription: Failed to fence subscription")
     if not command.HasField("message_id") and not command.HasField("message_publish_time"):
         raise MetadataError("Reset cursor without message_id or message_publish_time is not supported")
+    if subscription.cursor.is_durable:
+        shortage.admit_order(core)
     subscription.keep_for_seek()
     subscriptions.disconnect(core, subscription)
 
+    def done() -> None:
+        core.succeed(session, command.request_id)
+
+    def refused(error: PulsarError) -> None:
+        sessions.refuse(core, session, error, command.request_id)
+
     def answer() -> None:
-        core.when_durable(lambda: core.succeed(session, command.request_id))
+        if subscription.cursor.is_durable:
+            shortage.answer_when_durable(core, done, refused)
+        else:
+            done()
 
     if command.HasField("message_id"):
         target = command.message_id

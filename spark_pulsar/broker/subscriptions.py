@@ -41,6 +41,7 @@ class Subscription:
         "cursor",
         "dispatcher",
         "entries_expired",
+        "entries_out",
         "fenced",
         "kept_for_seek",
         "last_acked_ms",
@@ -73,6 +74,7 @@ class Subscription:
         self.waiting: list[Callable[[], None]] = []
         self.messages_out = 0
         self.bytes_out = 0
+        self.entries_out = 0
         self.entries_expired = 0
         self.last_expired_ms = 0
         """When entries expired last; 0 = never."""

@@ -94,7 +94,7 @@ class Topic:
         """When something was published since the start; 0 = never."""
         self.messages_out_before = self.bytes_out_before = 0
         """What went to subscriptions that are gone."""
-        self.meter = Meter(core.now_ms)
+        self.meter = Meter(core.now_ms, (0, 0, state.ledger.total_entries))
         self.evictions_by_size = self.evictions_by_age = 0
         """How often backlogs lost entries because they reached a quota (BQ-6, BQ-7)."""
         self.look_at_bytes = NEVER_BYTES
@@ -252,8 +252,17 @@ def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     return info
 
 
+def unload(core: Core, topic: Topic) -> None:
+    """Close all producers and consumers of a topic, which come back. What comes next goes into a ledger of its own, as
+    after every loading of a topic (ML-1); one that took nothing yet still serves."""
+    disconnect_all(core, topic)
+    info = topic.ledger.open_ledger
+    if info is not None and info.entries and topic.state.damage is None:
+        open_ledger(core, topic)
+
+
 def disconnect_all(core: Core, topic: Topic) -> None:
-    """Close all producers and consumers of a topic; their clients come back if the topic stays (unload)."""
+    """Close all producers and consumers of a topic; their clients come back if the topic stays."""
     for producer in list(topic.producers.values()):
         producers.disconnect(core, producer)
     for subscription in list(topic.subscriptions.values()):

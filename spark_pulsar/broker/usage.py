@@ -7,6 +7,7 @@ measured what they do not know when it matters.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -128,6 +129,32 @@ def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], N
         done(topic.oldest)
 
     single_entries.fetch(core, position, read)
+
+
+def with_earliest(core: Core, topic: Topic, done: Callable[[dict[str, int]], None]) -> None:
+    """Find when the first entry after each subscription's mark-delete was published, by its producer's clock; `done`
+    gets it in this or a later turn, by name, without those that have no backlog."""
+    found: dict[str, int] = {}
+    left = 1
+
+    def one_less() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done(found)
+
+    def note(name: str, entry: bytes | None) -> None:
+        published_ms = None if entry is None else publish_time(entry)
+        if published_ms is not None:
+            found[name] = published_ms
+        one_less()
+
+    for name, subscription in topic.subscriptions.items():
+        position = subscription.cursor.next_to_read
+        if subscription.backlog > 0 and position <= topic.confirmed and topic.ledger.contains(position):
+            left += 1
+            single_entries.fetch(core, position, partial(note, name))
+    one_less()
 
 
 def publish_time(entry: bytes) -> int | None:

@@ -13,7 +13,7 @@ from spark_pulsar.model.ids import LATEST_ID, MessageId, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import Frame
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageIdData
+from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageIdResponse, CommandSubscribe, MessageIdData
 
 InitialPosition = Literal["earliest", "latest"]
 SubscriptionType = Literal["exclusive", "failover"]
@@ -87,9 +87,8 @@ class Attachment:
         reply = yield self.connection.start(requests.last_message_id(request_id, self.consumer_id), request_id)
         answer = reply.getLastMessageIdResponse
         partition = TopicName.parse(self.topic).partition
-        last = _message_id(answer.last_message_id, partition)
         mark_delete = _message_id(answer.consumer_mark_delete_position, partition)
-        return (None if last.entry_id < 0 else last), after_entry(mark_delete)._replace(batch_index=-1)
+        return last_message_id(answer, partition), after_entry(mark_delete)
 
     def acknowledge_through(self, position: Position, ack_set: int | None) -> Steps[None]:
         """Acknowledge everything up to and including `position`, or, with `ack_set`, all before it and part of it."""
@@ -141,6 +140,12 @@ def attach_at_end(connection: Connection, topic: str) -> Steps[Attachment]:
     reader = new_reader(connection, topic)
     yield from reader.attach_reader(LATEST_ID)
     return reader
+
+
+def last_message_id(answer: CommandGetLastMessageIdResponse, partition: int) -> MessageId | None:
+    """The id of the last message of a partition (-1: a topic without) that a broker answered, None when it is empty."""
+    last = _message_id(answer.last_message_id, partition)
+    return None if last.entry_id < 0 else last
 
 
 def _message_id(data: MessageIdData, partition: int) -> MessageId:

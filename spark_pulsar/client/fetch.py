@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final
 
-from spark_pulsar.client.attachments import reader_name
+from spark_pulsar.client.attachments import last_message_id, reader_name
 from spark_pulsar.client.blocks import EntryBlock, block_of, permits_of
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
@@ -19,7 +19,7 @@ from spark_pulsar.client.retry import Backoff
 from spark_pulsar.client.routing import next_id
 from spark_pulsar.client.steps import run_one
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import MessageId, Position, signed
+from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import Frame
@@ -192,12 +192,15 @@ class Fetch:
         where = str(reading.connection.address)
         deadline = Deadline(self._config.operation_timeout_ms, f"asking for the last message id of {self.topic}", where)
         try:
-            self._last = _last_message_id(reading, deadline)
+            request_id = next_id()
+            command = requests.last_message_id(request_id, reading.consumer_id)
+            answer = reading.connection.request(command, request_id, deadline).getLastMessageIdResponse
         except ConnectionLost:
             return False  # the inbox knows too; the next look into it leads to a new reader
         except AnswerOverdue as error:
             reading.inbox.detached(error)  # as good as lost
             return False
+        self._last = last_message_id(answer, self._partition)
         self._ask_for_last = False
         something_left = self._last is not None and self._last.position >= self.position.position
         if not something_left and self.end is not None and reading.inbox.lost is None and reading.inbox.empty:
@@ -311,14 +314,6 @@ class Fetch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _last_message_id(reading: _Reading, deadline: Deadline) -> MessageId | None:
-    request_id = next_id()
-    command = requests.last_message_id(request_id, reading.consumer_id)
-    data = reading.connection.request(command, request_id, deadline).getLastMessageIdResponse.last_message_id
-    last = MessageId(signed(data.ledgerId), signed(data.entryId), data.partition, data.batch_index)
-    return None if last.entry_id < 0 else last
 
 
 def _normal(position: MessageId) -> MessageId:

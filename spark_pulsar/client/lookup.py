@@ -11,7 +11,7 @@ from spark_pulsar.client.pool import ConnectionPool, Target
 from spark_pulsar.client.routing import next_id
 from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import TopicNotFound
-from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS
+from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS, MAX_PARTITIONS
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetTopicsOfNamespace, CommandLookupTopicResponse
 
@@ -82,7 +82,7 @@ def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: De
     """How many partitions `topic` has; 0 when it is not partitioned.
 
     With `create` a broker may create a missing topic with its default number of partitions. Without, a missing topic is
-    TopicNotFound, if the broker knows how to say so (others answer 0).
+    TopicNotFound, if the broker knows how to say so (others answer 0). UnexpectedReply above MAX_PARTITIONS.
     """
     _, connection = pool.service(deadline)
     request_id = next_id()
@@ -90,7 +90,10 @@ def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: De
         answer = yield connection.start(requests.partition_metadata(request_id, topic, create), request_id)
     except TopicNotFound as error:
         raise TopicNotFound(f"topic {topic} not found: {error.message}") from None
-    return answer.partitionMetadataResponse.partitions
+    count: int = answer.partitionMetadataResponse.partitions
+    if count > MAX_PARTITIONS:
+        raise UnexpectedReply(f"topic {topic} has {count} partitions, says its broker: more than {MAX_PARTITIONS}")
+    return count
 
 
 def topics_of(pool: ConnectionPool, namespace: str, mode: TopicMode, deadline: Deadline) -> Steps[list[str]]:

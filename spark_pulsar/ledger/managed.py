@@ -1,4 +1,4 @@
-"""Managed ledgers: the chain of ledgers that holds one topic's entries, and its rules for rolling and trimming.
+"""Managed ledgers: the chain of ledgers that holds one topic's entries, and its rules for rolling.
 
 Entry ids run from 0 in each ledger; ledger ids rise along the chain (ML-1). Every entry also has an *ordinal*: how many
 entries the topic had taken up to and including it. Ordinals make counting between two positions a subtraction,
@@ -330,22 +330,6 @@ class ManagedLedger:
             return None
         entries = min(max(position.entry_id + 1, info.first_entry_id), info.entries)
         return info, entries, known_around(info, self._windows, entries)
-
-    def trimmable(self, slowest: Position | None) -> tuple[int, ...]:
-        """Closed ledgers from the front that no cursor needs (section 5.2); `trimming` asks retention about them.
-
-        `slowest` is the lowest mark-delete of the durable cursors, None when there is none: then every closed ledger
-        may go.
-        """
-        gone: list[int] = []
-        for ledger_id in self._ids:
-            info = self.ledgers[ledger_id]
-            if info.sealed_ms is None:
-                break
-            if slowest is not None and (ledger_id, info.entries - 1) > slowest:
-                break
-            gone.append(ledger_id)
-        return tuple(gone)
 
     def ledger_ids(self) -> list[int]:
         """Ids of all existing ledgers, rising. Not to be changed."""

@@ -53,6 +53,9 @@ MAX_PARTITION_INDEX: Final = 2**31 - 1
 
 # Client behaviour (wire-protocol 5.2, 5.12, W2).
 MAX_LOOKUP_REDIRECTS: Final = 20
+MAX_PARTITIONS: Final = 65_536
+"""Partitions of one topic that a client believes in: each costs it a name, a lookup and a reader or producer."""
+
 KEEP_ALIVE_INTERVAL_MS: Final = 30_000
 OPERATION_TIMEOUT_MS: Final = 30_000
 HANDSHAKE_TIMEOUT_MS: Final = 30_000

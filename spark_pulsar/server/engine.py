@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from spark_pulsar.broker import shortage
 from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.effects import (
     AppendRecords,
@@ -35,20 +34,20 @@ from spark_pulsar.broker.events import (
     EntriesLost,
     Event,
     RecordsDurable,
-    Requested,
     SessionClosed,
     SessionOpened,
     StorageShort,
 )
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.model.errors import PulsarError, ServiceNotReady
+from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
 from .addresses import local_text, peer_text
+from .asking import Asking
 from .compactions import Compactions
 from .reads import Reads
 from .session import Connection
@@ -115,6 +114,7 @@ class Engine:
         self._may_wait = False
         """Whether this turn has nothing else to do, so that the loop may wait for a quick disk."""
         self._put_off: AppendRecords | None = None
+        self._asking = Asking(loop)
         self.happen([])
 
     @property
@@ -160,22 +160,8 @@ class Engine:
         self.happen([])
 
     def ask(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
-        """Run `request` in the core; its result, once everything it changed is on disk, or the error it raised."""
-        answer: asyncio.Future[_Answer] = self.loop.create_future()
-
-        def tell(result: _Answer) -> None:
-            if not answer.done():
-                answer.set_result(result)
-
-        def refuse(error: PulsarError) -> None:
-            if not answer.done():
-                answer.set_exception(error)
-
-        if self._stopped:
-            answer.set_exception(ServiceNotReady("The broker is restarting"))
-        else:
-            self.happen([Requested(lambda core: shortage.carry_out(core, request, tell, refuse))])
-        return answer
+        """Run `request` in the core; its result, once everything it changed is on disk, or an error (see `Asking`)."""
+        return self._asking.ask(request, lambda event: self.happen([event]))
 
     # A turn
 
@@ -372,5 +358,6 @@ class Engine:
         connections, self.connections = self.connections, {}
         for connection in connections.values():
             connection.abort()
+        self._asking.end()
         self._reads.close()
         self._compactions.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
 
 from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.state import DurableState
@@ -13,11 +15,13 @@ from spark_pulsar.ledger.storage import RecoveryReport
 from .checkpoint import JournalMark
 from .disk import TAKES_NO_MORE, Disk
 from .groups import GROUP_HEADER_BYTES, group_header_bytes, read_group, records_of
-from .journal_walk import Replay
+from .journal_walk import Replay, ReplayedSegment, mapped
 from .layout import Layout
 from .ledger_files import Extent, usable_table
 from .run_index import RunIndex
 from .segments import Segment, SegmentFiles
+
+_COPIED_BYTES: Final = 1024 * 1024
 
 
 def adopt_segments(
@@ -28,6 +32,12 @@ def adopt_segments(
     `may_reuse`: the checkpoint, which says that older segments are not needed, is known to survive power loss; they are
     left alone otherwise, for the next opening.
     """
+    for unsure in _never_synced(mark, replay):
+        try:
+            _write_anew(disk, layout, unsure)
+        except OSError as error:
+            if error.errno not in TAKES_NO_MORE:
+                raise
     old = {number: path for number, path in layout.segments().items() if number < mark.first_segment}
     numbers = [*layout.segments()]
     spares = dict(layout.spares())
@@ -47,6 +57,42 @@ def adopt_segments(
         return None
     last = replay.segments[-1].header
     return files.live[last.number] if last.synced == files.synced else None
+
+
+def _never_synced(mark: JournalMark, replay: Replay) -> list[ReplayedSegment]:
+    """Segments that were written without syncing and hold groups of which the checkpoint does not know."""
+    return [
+        found
+        for found in replay.segments
+        if not found.header.synced
+        and not replay.has_holes
+        and found.header.first_group + len(found.group_offsets) > mark.last_group + 1
+    ]
+
+
+def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+    """Write a segment once more, to a file of its own that takes its place, durable on return.
+
+    Whether what was read is on disk nobody knows: the process may have been killed before it synced, or its sync may
+    have failed, and a second sync of the same pages proves nothing. The next segment and the next checkpoint rest on
+    this one.
+    """
+    spare = layout.spare(found.header.number)
+    fd = disk.open(spare, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
+    try:
+        disk.preallocate(fd, found.header.size)
+        with mapped(found.path) as data:
+            for at in range(0, found.end, _COPIED_BYTES):
+                disk.write(fd, [bytes(data[at : min(at + _COPIED_BYTES, found.end)])], at)
+        disk.sync(fd)
+    except OSError:
+        with suppress(OSError):
+            disk.remove(spare)
+        raise
+    finally:
+        os.close(fd)
+    disk.rename(spare, found.path)
+    disk.sync_directory(found.path.parent)
 
 
 def write_last_group_again(

@@ -18,13 +18,14 @@ from .adoption import find_short_files
 from .checkpoint import Checkpoint, JournalMark
 from .checkpoint_copy import refuse_lost_commit
 from .disk import Disk
-from .groups import SEGMENT_HEADER_BYTES, find_later_group, parse_group, parse_segment_header
+from .groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
 from .journal_walk import mapped
 from .layout import Layout, take_lock
 from .ledger_files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
 from .lost_entries import LostEntries
 from .recovery import Recovered, recover
 from .run_index import RunIndex
+from .without_checkpoint import survey
 
 
 class Severity(StrEnum):
@@ -124,7 +125,10 @@ def _check_all(layout: Layout, found: Examination) -> None:
     if recovered is not None:
         found.findings += _check_coverage(layout, state, index, tables, lost)
     _tell_damages(state, found)
-    found.findings += _check_leftovers(layout, mark, extents)
+    if stored is None:
+        found.findings += [Finding(Severity.INFO, *place_and_text) for place_and_text in survey(layout)]
+    else:
+        found.findings += _check_leftovers(layout, mark, extents)
 
 
 def _check_journal(
@@ -225,13 +229,7 @@ def _survey_journal(layout: Layout, mark: JournalMark) -> Iterator[Finding]:
         with mapped(path) as data:
             header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
             salt = None if header is None or header.number != number else header.salt
-            groups: list[int] = []
-            at = find_later_group(data, SEGMENT_HEADER_BYTES, number, salt)
-            while at is not None:
-                group = parse_group(data, at, number, bytes(data[at + 16 : at + 24]))
-                assert group is not None, "find_later_group verified it"
-                groups.append(group.number)
-                at = find_later_group(data, group.end, number, salt)
+            groups = [group.number for group in whole_groups(data, number, salt)]
         text = f"{len(groups)} whole groups"
         if groups:
             text += f", {groups[0]} to {groups[-1]}"

@@ -285,7 +285,9 @@ class FileStorage:
         """In the background: copy, commit, switch readers over, recycle."""
         segments = list(self._segments.live.values())
         extents = self._files.extents
-        settler = Settler(self._disk, self._layout, segments, extents, self._lost, self._closing.is_set, self._rest)
+        settler = Settler(
+            self._disk, self._layout, segments, extents, self._lost, self._closing.is_set, self._rest, self._threads
+        )
         try:
             self._commit(plan, settler.settle(plan))
             self.settle_error = None
@@ -311,7 +313,11 @@ class FileStorage:
         if not self._segments.synced:
             # The checkpoint must not be ahead of the journal after power loss.
             for segment in list(self._segments.live.values()):
-                self._disk.sync(segment.fd)
+                try:
+                    self._disk.sync(segment.fd)
+                except OSError as error:
+                    # The next sync of these pages would succeed and prove nothing: opening again writes them anew.
+                    raise CommitUncertain(f"{self._layout.relative(segment.path)}: {error}") from error
         gone = [row.key[0] for row in plan.rows if row.table == "ledgers" and row.values is None]
         removed: dict[int, Extent | None] = {ledger_id: None for ledger_id in gone if ledger_id in self._files.extents}
         mark = JournalMark(plan.last_group, plan.first_segment)
@@ -371,15 +377,14 @@ class FileStorage:
     def close(self, state: DurableState | None = None) -> None:
         """See `Storage.close`."""
         self._closing.set()
-        failed = self._journal.failure is not None
         final: list[int] = []
-        if state is not None and not failed:
+        if state is not None and self._journal.failure is None:
             self._journal.barrier(final.append)
         self._journal.close()
         self._tending.background.close()
         self._background.close()
         try:
-            if state is not None and final:
+            if state is not None and final and self._journal.failure is None:  # what ended just now may have failed
                 self._note_rows(take_dirty_rows(state))
                 plan = SettlePlan(list(self._rows.values()), self._mark.first_segment, last_group=final[0])
                 self._commit(plan, {})

@@ -144,6 +144,16 @@ def find_later_group(data: memoryview, after: int, number: int, salt: bytes | No
     return None
 
 
+def whole_groups(data: memoryview, number: int, salt: bytes | None) -> Iterator[Group]:
+    """All valid groups of a segment, whatever stands between them; `salt` as for `find_later_group`."""
+    at = find_later_group(data, SEGMENT_HEADER_BYTES, number, salt)
+    while at is not None:
+        group = parse_group(data, at, number, bytes(data[at + 16 : at + 24]))
+        assert group is not None, "find_later_group verified it"
+        yield group
+        at = find_later_group(data, group.end, number, salt)
+
+
 def _find_magic(data: memoryview, start: int) -> int:
     # In pieces: searching bytes is many times faster than searching a mapped file.
     overlap = len(GROUP_MAGIC) - 1

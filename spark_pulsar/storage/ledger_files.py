@@ -20,6 +20,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -279,15 +280,20 @@ def load_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> Bl
 
 def usable_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> BlockTable:
     """The blocks of a ledger's file that can be found, however damaged footer or headers are. Without a footer and
-    neighbours to trust, blocks are verified; then the table is marked as damaged, since some may be missing."""
+    neighbours to trust, blocks are verified (`whole_blocks`)."""
     for claimed in (extent, extent._replace(sealed=False)):  # the footer only repeats what the headers say
         try:
             return load_table(disk, layout, ledger_id, claimed)
         except (StorageDamaged, FileNotFoundError):
             continue
+    return whole_blocks(layout.ledger(ledger_id), ledger_id, extent.size)
+
+
+def whole_blocks(path: Path, ledger_id: int, size: int) -> BlockTable:
+    """The blocks of a ledger that are verified, wherever they begin in the first `size` bytes of a file. The table is
+    marked as damaged, since some may be missing."""
     table = BlockTable()
     table.damaged = True
-    path = layout.ledger(ledger_id)
     if not path.exists() or path.stat().st_size == 0:
         return table
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -297,7 +303,7 @@ def usable_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> 
             if head is not None and parse_block(data[at : at + head.size], ledger_id) is not None:
                 table.add(head.first, head.end, at)
                 at += head.size - 1
-            at = data.find(BLOCK_MAGIC, at + 1, extent.size)
+            at = data.find(BLOCK_MAGIC, at + 1, size)
     return table
 
 

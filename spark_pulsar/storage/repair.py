@@ -3,7 +3,7 @@
 Nothing intact is touched. Damaged files are copied to `damaged/` first; what the damage leaves of them is salvaged by
 opening the directory as a broker does. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
 parts of the journal behind. A damaged checkpoint is replaced by its copy (`checkpoint_copy`); when that is damaged too
-there is no repair, since the journal has only what came after it.
+there is no repair, since the journal has only what came after it: `check` tells which entries are whole nevertheless.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def repair(data_dir: str | os.PathLike[str]) -> tuple[list[Finding], list[str]]:
         return found.findings, done
     if not found.is_readable:
         worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
-        raise StorageError(f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory")
+        text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
+        raise StorageError(f"{text}. `check` tells what is whole")
     done += _set_aside(layout, found)
     if found.needs_copy:
         done += _take_copy(layout)

@@ -182,27 +182,27 @@ class SegmentFiles:
             self._next_number += 1
         path = self._make(number, self.segment_bytes)
         if fill:
-            self._fill(path)
+            try:
+                self._fill(path, 0, self.segment_bytes)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self.disk.remove(path)
+                raise
         with self._lock:
             self._spares.append(path)
             if not fill:
                 self._bare.add(path)
         return True
 
-    def _fill(self, path: Path) -> None:
-        """Write zeros over a new file; it is removed when that fails."""
+    def _fill(self, path: Path, start: int, end: int) -> None:
+        """Write zeros over a range of a file that nobody else writes to, durable on return."""
+        fd = self.disk.open(path, os.O_RDWR)
         try:
-            fd = self.disk.open(path, os.O_RDWR)
-            try:
-                for low in range(0, self.segment_bytes, _FILL_STEP_BYTES):
-                    self.disk.fill_zeros(fd, low, min(low + _FILL_STEP_BYTES, self.segment_bytes))
-                self.disk.sync(fd)
-            finally:
-                os.close(fd)
-        except OSError:
-            with contextlib.suppress(OSError):
-                self.disk.remove(path)
-            raise
+            for low in range(start, end, _FILL_STEP_BYTES):
+                self.disk.fill_zeros(fd, low, min(low + _FILL_STEP_BYTES, end))
+            self.disk.sync(fd)
+        finally:
+            os.close(fd)
 
     def recycle(self, segment: Segment) -> None:
         """Let go of a live segment whose content is no longer needed and that nobody reads: keep it as a spare, or
@@ -219,12 +219,7 @@ class SegmentFiles:
             return
         if segment.filled_to < segment.size:
             # A recycled segment counts as filled; the one case where it is not is a segment left early.
-            fd = self.disk.open(segment.path, os.O_RDWR)
-            try:
-                self.disk.fill_zeros(fd, segment.filled_to, segment.size)
-                self.disk.sync(fd)
-            finally:
-                os.close(fd)
+            self._fill(segment.path, segment.filled_to, segment.size)
         spare = self.layout.spare(segment.number)
         self.disk.rename(segment.path, spare)
         with self._lock:

@@ -9,7 +9,6 @@ read.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from .lost_entries import LostEntries
 from .run_index import RunIndex
 from .salvage import SalvagedGroup, salvage_group
 from .segments import Segment
+from .threads import Threads
 
 GATHER_BYTES: Final = 8 * 1024 * 1024
 """Entries gathered in memory before they are written to their ledgers' files."""
@@ -113,6 +113,7 @@ class Settler:
         lost: LostEntries,
         stop: Callable[[], bool],
         rest: Callable[[float], object],
+        threads: Threads,
     ) -> None:
         self._disk = disk
         self._layout = layout
@@ -121,8 +122,9 @@ class Settler:
         self._lost = lost
         self._stop = stop
         self._rest = rest
+        self._threads = threads
         self._writer = LedgerWriter(disk, layout)
-        self._rested_at = self._gave_way_at = time.monotonic()
+        self._rested_at = self._gave_way_at = threads.now_s()
         self._settled: dict[int, Extent] = {}
 
     def settle(self, plan: SettlePlan) -> dict[int, Extent]:
@@ -220,8 +222,8 @@ class Settler:
         """Write what is gathered to the ledgers' files."""
         for _ in gathering.drain():
             self._give_way()
-        self._rest(time.monotonic() - self._rested_at)
-        self._rested_at = time.monotonic()
+        self._rest(self._threads.now_s() - self._rested_at)
+        self._rested_at = self._threads.now_s()
 
     def _write_one(self, gathered: GatheredEntries) -> None:
         extent = self._settled.get(gathered.ledger_id) or self._extents.get(gathered.ledger_id)
@@ -231,6 +233,6 @@ class Settler:
         """Let a waiting thread have the interpreter, once in a while."""
         if self._stop():
             raise SettlingStopped
-        if time.monotonic() - self._gave_way_at >= _TURN_S:
-            time.sleep(_PAUSE_S)
-            self._gave_way_at = time.monotonic()
+        if self._threads.now_s() - self._gave_way_at >= _TURN_S:
+            self._threads.pause(_PAUSE_S)
+            self._gave_way_at = self._threads.now_s()

@@ -47,6 +47,10 @@ class Threads:
         timer.daemon = True
         timer.start()
 
+    def pause(self, seconds: float) -> None:
+        """Do nothing for a moment, so that other threads may go on."""
+        time.sleep(seconds)
+
     def now_s(self) -> float:
         """A clock that never goes back."""
         return time.monotonic()

@@ -140,12 +140,16 @@ def command_end(buffer: bytes, start: int, end: int) -> int:
     return position
 
 
+_ERRORS_OF_THE_FUTURE: Final = (["error.error"], ["send_error.error"])
+"""What lacks when an error has a number that this version of the protocol has no name for."""
+
+
 def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int]:
     """(command, index where the payload starts, which is `end` when there is none).
 
     Raises MalformedFrame when the bytes are no command, lack a required field (a required enum with an unknown value
-    counts as lacking) or the content of their type, or have text that is not UTF-8; UnknownCommand for a type from
-    another protocol version.
+    counts as lacking, but an error with an unknown number is one) or the content of their type, or have text that is
+    not UTF-8; UnknownCommand for a type from another protocol version.
     """
     payload_start = command_end(buffer, start, end)
     body = buffer[start + 8 : payload_start]
@@ -162,7 +166,7 @@ def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int
     if not checked.HasField(FIELD_OF[command.type]):
         raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without its content")
     missing: list[str] = []
-    if not checked.IsInitialized(missing):
+    if not checked.IsInitialized(missing) and missing not in _ERRORS_OF_THE_FUTURE:
         raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without {', '.join(missing)}")
     if command.type in _WITH_TEXT and not body.isascii():
         _check_text(command)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from spark_pulsar.model.errors import PulsarError, error_from_wire
+from typing import Any
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from spark_pulsar.model.errors import PulsarError, UnknownError, error_from_wire
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import (
     BaseCommand,
@@ -39,28 +44,36 @@ def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
 
 
 def error_of(command: BaseCommand) -> PulsarError | None:
-    """The error that a broker's answer carries, None when it is a good one."""
+    """The error that a broker's answer carries, None when it is a good one. A number of the future is an error too."""
     kind = command.type
-    if kind == BaseCommand.ERROR:
-        return error_from_wire(command.error.error, command.error.message)
-    if kind == BaseCommand.SEND_ERROR:
-        return error_from_wire(command.send_error.error, command.send_error.message)
-    if kind == BaseCommand.LOOKUP_RESPONSE:
-        lookup = command.lookupTopicResponse
-        if lookup.HasField("response") and lookup.response != CommandLookupTopicResponse.Failed:
-            return None
-        return error_from_wire(lookup.error, lookup.message)
-    if kind == BaseCommand.PARTITIONED_METADATA_RESPONSE:
-        metadata = command.partitionMetadataResponse
-        if metadata.response != CommandPartitionedTopicMetadataResponse.Failed and not metadata.HasField("error"):
-            return None
-        return error_from_wire(metadata.error, metadata.message)
     content = getattr(command, commands.FIELD_OF[kind])
+    if kind == BaseCommand.LOOKUP_RESPONSE:
+        if content.HasField("response") and content.response != CommandLookupTopicResponse.Failed:
+            return None
+        return error_from_wire(_number(content, "error") or 0, content.message)
     fields = content.DESCRIPTOR.fields_by_name
     for code, text in (("error", "message"), ("error_code", "error_message")):
-        if code in fields and content.HasField(code):
-            return error_from_wire(getattr(content, code), getattr(content, text))
+        if code in fields:
+            number = _number(content, code)
+            if number is not None:
+                return error_from_wire(number, getattr(content, text))
+    if kind in (BaseCommand.ERROR, BaseCommand.SEND_ERROR):
+        return UnknownError(content.message)
+    if kind == BaseCommand.PARTITIONED_METADATA_RESPONSE and (
+        not content.HasField("response") or content.response == CommandPartitionedTopicMetadataResponse.Failed
+    ):
+        return error_from_wire(content.error, content.message)
     return None
+
+
+def _number(content: Message, field: str) -> int | None:
+    """The number in an enum's field, also one that this version of the protocol has no name for; None when absent."""
+    if content.HasField(field):
+        number: int = getattr(content, field)
+        return number
+    tag = content.DESCRIPTOR.fields_by_name[field].number
+    unknown: Any = UnknownFieldSet(content)  # the stubs do not know that it can be walked
+    return next((each.data for each in unknown if each.field_number == tag and each.wire_type == 0), None)
 
 
 def _failed_inside(kind: BaseCommand.Type.ValueType, request_id: int, cause: PulsarError) -> BaseCommand:

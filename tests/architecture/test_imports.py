@@ -32,6 +32,17 @@ def test_the_layers_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_storage_takes_time_from_its_seam_alone() -> None:
+    # What a simulation works by hand. A repair waits for the storage as any other user of it.
+    allowed = {"threads.py", "repair.py"}
+    for path in package_files():
+        if path.is_relative_to(PACKAGE / "storage") and path.name not in allowed:
+            imported = {
+                alias.name for node in parsed(path).body if isinstance(node, ast.Import) for alias in node.names
+            }
+            assert "time" not in imported, relative(path)
+
+
 def test_the_package_itself_loads_nothing() -> None:
     loaded = loaded_by("import spark_pulsar")
     assert not [name for name in loaded if name.startswith("spark_pulsar.")]

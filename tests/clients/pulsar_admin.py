@@ -12,7 +12,7 @@ from tests.apache_pulsar.start import VERSION, resolved_class_path
 
 HERE = Path(__file__).resolve().parent
 CLASS_PATH_FILE = Path.home() / ".cache" / "apache-pulsar" / f"{VERSION}-client-tools.classpath"
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 _BEGIN = re.compile(r"^\[\d+/\d+\] Executing admin (.*)$", re.MULTILINE)
 _END = "\nGoodbye!"
 

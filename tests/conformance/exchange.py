@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pulsar
 import pytest
 
-RECEIVE_TIMEOUT_MS = 10_000
+RECEIVE_TIMEOUT_MS = 30_000
+"""Only a failure waits that long: a machine that is busy with something else is none."""
 QUIET_MS = 300
 
 
@@ -59,6 +60,14 @@ def receive(
 def receive_texts(source: pulsar.Consumer | pulsar.Reader, count: int) -> list[str]:
     """The next `count` messages as text."""
     return texts(receive(source, count))
+
+
+def receive_up_to(source: pulsar.Consumer, last: str) -> list[str]:
+    """The next messages as text until that one comes; others may come twice, as after a broken connection."""
+    found = receive_texts(source, 1)
+    while found[-1] != last:
+        found += receive_texts(source, 1)
+    return found
 
 
 def texts(messages: Iterable[pulsar.Message]) -> list[str]:

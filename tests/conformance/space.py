@@ -11,7 +11,7 @@ from tests.raw import Frame, RawConnection
 
 KIB = 1024
 HOUR_MS = 3_600_000
-EXPIRY_S = 130.0
+EXPIRY_S = 180.0
 """Apache Pulsar looks for expired messages, idle subscriptions and names once a minute at most."""
 _numbers = itertools.count()
 

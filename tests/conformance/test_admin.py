@@ -68,7 +68,7 @@ def test_the_count_is_taken_whatever_the_content_type(broker: Broker, content_ty
     # covers admin-rest T-12
     url = f"{broker.admin_url}{topic_path(broker.topic())}/partitions"
     request = urllib.request.Request(url, data=b"4", method="PUT", headers={"Content-Type": content_type})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status == 204
 
 
@@ -107,7 +107,7 @@ def test_health(broker: Broker) -> None:
 
 def test_metrics_are_prometheus_text(broker: Broker) -> None:
     # covers admin-rest (metrics)
-    with urllib.request.urlopen(f"{broker.admin_url}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
         text = answer.read().decode()
         assert answer.headers["Content-Type"].startswith("text/plain")
     assert "# TYPE " in text

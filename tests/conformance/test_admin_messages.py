@@ -18,7 +18,7 @@ SHARED = pulsar.ConsumerType.Shared
 def _get(broker: Broker, path: str) -> tuple[int, dict[str, str], bytes]:
     """Status, headers (names in lower case) and body."""
     try:
-        with urllib.request.urlopen(broker.admin_url + path, timeout=20) as answer:
+        with urllib.request.urlopen(broker.admin_url + path, timeout=60) as answer:
             return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as error:
         with error:

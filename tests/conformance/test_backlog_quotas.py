@@ -8,7 +8,7 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive_texts, send_all
+from tests.conformance.exchange import receive, receive_texts, send_all
 from tests.conformance.space import KIB, Space
 from tests.eventually import eventually
 
@@ -30,16 +30,16 @@ def test_a_full_backlog_keeps_producers_out_until_it_shrinks(space: Space, polic
     consumer = client.subscribe(space.topic, "slow")
     quick = client.subscribe(space.topic, "quick")
     send_all(client.create_producer(space.topic), [bytes(KIB)] * 20)
-    for _ in range(20):
-        quick.acknowledge(quick.receive(timeout_millis=10_000))
+    for message in receive(quick, 20):
+        quick.acknowledge(message)
     space.limit(policy, size=10 * KIB)
     refusal = eventually(space.refused)
     assert refusal["error"] == code
     assert "Cannot create producer on topic with backlog quota exceeded" in refusal["message"]
     if space.broker.kind == "ours":  # row 16 of section 21
         assert "subscription 'slow'" in refusal["message"]
-    for _ in range(20):
-        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    for message in receive(consumer, 20):
+        consumer.acknowledge(message)
     assert eventually(space.is_open)
 
 
@@ -47,15 +47,15 @@ def test_a_held_producer_goes_on_when_the_backlog_shrinks(space: Space) -> None:
     # covers BQ-4
     client = space.broker.client()
     consumer = client.subscribe(space.topic, "s")
-    producer = client.create_producer(space.topic, send_timeout_millis=30_000)
+    producer = client.create_producer(space.topic, send_timeout_millis=120_000)
     send_all(producer, [bytes(KIB)] * 20)
     space.limit("producer_request_hold", size=10 * KIB)
     assert eventually(space.refused)
     receipts: list[Any] = []
     producer.send_async(b"held", lambda result, _: receipts.append(result))
-    for _ in range(20):
-        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
-    assert eventually(lambda: receipts == [pulsar.Result.Ok], 30)
+    for message in receive(consumer, 20):
+        consumer.acknowledge(message)
+    assert eventually(lambda: receipts == [pulsar.Result.Ok], 120)
     assert receive_texts(consumer, 1) == ["held"]
 
 
@@ -84,7 +84,7 @@ def test_an_old_backlog_keeps_producers_out_until_it_is_consumed(space: Space, p
     client.create_producer(space.topic).send(b"old")
     refusal = eventually(space.refused)
     assert refusal["error"] == code
-    consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    consumer.acknowledge(receive(consumer, 1)[0])
     assert eventually(space.is_open)
 
 
@@ -146,8 +146,8 @@ def test_small_messages_behind_large_ones_are_not_counted_as_average_ones(space:
     consumer = client.subscribe(space.topic, "s")
     producer = client.create_producer(space.topic, batching_enabled=False)
     send_all(producer, [bytes(100 * KIB)] * 10)
-    for _ in range(10):
-        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    for message in receive(consumer, 10):
+        consumer.acknowledge(message)
     send_all(producer, [bytes(100)] * 300)
     assert eventually(lambda: space.backlog() == 300)
     space.limit("producer_request_hold", size=100 * KIB)

@@ -50,7 +50,7 @@ def _compact(broker: Broker, topic: str) -> None:
 
 def _await_success(broker: Broker, topic: str) -> None:
     path = f"{topic_path(topic)}/compaction"
-    eventually(lambda: broker.rest("GET", path)[1]["status"] != "RUNNING", timeout_s=30)
+    eventually(lambda: broker.rest("GET", path)[1]["status"] != "RUNNING", timeout_s=60)
     assert broker.rest("GET", path)[1] == {"status": "SUCCESS", "lastError": ""}
 
 
@@ -197,16 +197,25 @@ def test_an_exclusive_consumer_reads_and_acks_the_compacted_view(broker: Broker)
     assert receive_texts(again, 1) == ["a2"]
 
 
-def test_other_subscription_types_have_no_compacted_view(broker: Broker) -> None:
+@pytest.mark.parametrize(
+    ("kind", "domain"),
+    [
+        ("Shared", "persistent"),
+        ("Key_Shared", "persistent"),
+        ("Shared", "non-persistent"),
+        ("Exclusive", "non-persistent"),
+        ("Failover", "non-persistent"),
+    ],
+)
+def test_what_has_no_compacted_view(broker: Broker, kind: str, domain: str) -> None:
     # covers CMP-C5
-    topic = _topic(broker)
+    topic = broker.topic().replace("persistent://", f"{domain}://")
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
-    answer = raw.request(
-        "SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1, read_compacted=True
-    )
+    answer = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType=kind, consumer_id=1, read_compacted=True)
     assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
-    assert "readCompacted only allowed on failover or exclusive subscriptions" in answer["message"]
+    valid = "valid on persistent topics" if domain == "non-persistent" else "allowed on failover or exclusive"
+    assert f"readCompacted only {valid}" in answer["message"]
 
 
 def test_the_table_view_of_the_official_client(broker: Broker) -> None:
@@ -279,7 +288,7 @@ def test_a_threshold_compacts_by_itself(rolling_broker: Broker) -> None:
     assert rolling_broker.rest("POST", path, 1_000)[0] == 204
     eventually(lambda: rolling_broker.rest("GET", path)[1] == 1_000)
     _send(producer, *[(f"k{number % 3}", f"{number}" + "x" * 500) for number in range(12)])
-    eventually(lambda: len(_view(client, topic)) == 3, timeout_s=30)
+    eventually(lambda: len(_view(client, topic)) == 3, timeout_s=60)
 
 
 def test_a_kill_in_the_middle_leaves_one_view_or_the_other(own_broker: Broker) -> None:

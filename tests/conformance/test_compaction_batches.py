@@ -39,7 +39,7 @@ def _received(message: pulsar.Message) -> dict[str, Any]:
 def _compact(broker: Broker, topic: str) -> None:
     path = f"{topic_path(topic)}/compaction"
     assert broker.rest("PUT", path)[0] == 204
-    eventually(lambda: broker.rest("GET", path)[1]["status"] != "RUNNING", timeout_s=30)
+    eventually(lambda: broker.rest("GET", path)[1]["status"] != "RUNNING", timeout_s=60)
     assert broker.rest("GET", path)[1] == {"status": "SUCCESS", "lastError": ""}
 
 
@@ -66,7 +66,7 @@ def test_what_is_left_of_large_batches_is_what_was_sent(broker: Broker) -> None:
         reader = client.create_reader(topic, pulsar.MessageId.earliest, is_read_compacted=True)
         found = []
         while reader.has_message_available():
-            message = reader.read_next(10_000)
+            message = reader.read_next(30_000)
             if message.data():  # the client gives also those that were taken out, as empty messages
                 found.append((position(message.message_id()), _received(message)))
         reader.close()

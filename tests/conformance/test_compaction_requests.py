@@ -24,7 +24,7 @@ def test_a_compaction_is_refused_while_one_runs(broker: Broker) -> None:
     def asked_together() -> list[Any]:
         """Several ask at the same time: one is told yes; whether the others come while it runs is luck."""
         send_all(producer, [bytes(10_000)] * 20)
-        eventually(lambda: broker.rest("GET", path)[1]["status"] != "RUNNING", timeout_s=30)
+        eventually(lambda: broker.rest("GET", path)[1]["status"] != "RUNNING", timeout_s=60)
         start, answers = threading.Barrier(TOGETHER), list[Any]()
 
         def ask() -> None:
@@ -41,4 +41,4 @@ def test_a_compaction_is_refused_while_one_runs(broker: Broker) -> None:
 
     for status, answer in eventually(asked_together, timeout_s=60):
         assert (status, answer["reason"]) == (409, "Compaction already in progress")
-    eventually(lambda: broker.rest("GET", path)[1] == {"status": "SUCCESS", "lastError": ""}, timeout_s=30)
+    eventually(lambda: broker.rest("GET", path)[1] == {"status": "SUCCESS", "lastError": ""}, timeout_s=60)

@@ -20,7 +20,7 @@ SHARED = pulsar.ConsumerType.Shared
 
 
 def _client(own_broker: Broker) -> pulsar.Client:
-    return own_broker.client(operation_timeout_seconds=30)
+    return own_broker.client(operation_timeout_seconds=60)
 
 
 def _topic(own_broker: Broker, count: int) -> tuple[str, list[pulsar.MessageId]]:

@@ -7,7 +7,7 @@ import time
 import pulsar
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import send_all
+from tests.conformance.exchange import receive_texts, send_all
 from tests.raw import Frame, RawConnection
 
 
@@ -25,10 +25,10 @@ def _ids(messages: list[Frame]) -> list[dict[str, int]]:
     return [{"ledgerId": message.position[0], "entryId": message.position[1]} for message in messages]
 
 
-def _delivered(raw: RawConnection) -> list[Frame]:
-    """What arrives until nothing does; messages are not acknowledged."""
+def _delivered(raw: RawConnection, at_least: int) -> list[Frame]:
+    """What arrives until nothing does, so many messages at least; they are not acknowledged."""
     raw.barrier()
-    found = []
+    found = raw.expect_messages(at_least)
     while (frame := raw.next_frame(0.4)) is not None:
         assert frame.type == "MESSAGE", frame
         found.append(frame)
@@ -43,12 +43,12 @@ def test_a_consumer_is_blocked_at_its_unacked_limit_until_half_is_acked(limited_
     assert _subscribe(raw, topic).type == "SUCCESS"
     for _ in range(10):
         raw.send("FLOW", consumer_id=1, messagePermits=10)
-    first = _delivered(raw)
+    first = _delivered(raw, 10)
     assert [message.payload for message in first] == [str(number).encode() for number in range(10)]
     raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=_ids(first[:4]))
-    assert _delivered(raw) == []
+    assert _delivered(raw, 0) == []
     raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=_ids(first[4:5]))
-    assert [message.payload for message in _delivered(raw)] == [str(number).encode() for number in range(10, 15)]
+    assert [message.payload for message in _delivered(raw, 5)] == [str(number).encode() for number in range(10, 15)]
 
 
 def test_a_subscription_is_blocked_at_its_unacked_limit_but_replays(limited_broker: Broker) -> None:
@@ -59,16 +59,18 @@ def test_a_subscription_is_blocked_at_its_unacked_limit_but_replays(limited_brok
     for consumer_id in (1, 2):
         assert _subscribe(raw, topic, consumer_id).type == "SUCCESS"
         raw.send("FLOW", consumer_id=consumer_id, messagePermits=100)
-    messages = _delivered(raw)
+    messages = _delivered(raw, 16)
     assert 16 <= len(messages) <= 20
     mine = next(message for message in messages if message["consumer_id"] == 1)
     raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=_ids([mine]))
     again = raw.expect("MESSAGE")
-    assert (again.payload, again["redelivery_count"]) == (mine.payload, 1)
+    while again.payload != mine.payload:  # one of those that Apache Pulsar had read already
+        again = raw.expect("MESSAGE")
+    assert again["redelivery_count"] == 1
     for consumer_id in (1, 2):
         own = [message for message in messages if message["consumer_id"] == consumer_id]
         raw.request("ACK", consumer_id=consumer_id, ack_type="Individual", message_id=_ids(own))
-    assert _delivered(raw)
+    raw.expect_messages(1)
 
 
 def test_more_producers_than_allowed(limited_broker: Broker) -> None:
@@ -127,7 +129,7 @@ def test_a_silent_client_is_pinged_and_then_closed(limited_broker: Broker) -> No
 def test_a_client_that_answers_stays(limited_broker: Broker) -> None:
     # covers wire 5.12
     raw = limited_broker.raw()
-    assert raw.next_frame(4) is None
+    assert raw.next_frame(5) is None
     raw.barrier()
 
 
@@ -140,8 +142,8 @@ def test_a_consumer_that_fell_silent_makes_room(limited_broker: Broker) -> None:
     assert _subscribe(silent, topic, subType="Exclusive").type == "SUCCESS"
     assert silent.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
     silent.send("FLOW", consumer_id=1, messagePermits=10)
-    client = limited_broker.client(operation_timeout_seconds=20)
+    client = limited_broker.client()
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
-    assert consumer.receive(timeout_millis=10_000).data() == b"0"
+    assert receive_texts(consumer, 1) == ["0"]
     producer = client.create_producer(topic, producer_name="p")
     producer.send(b"again")

@@ -8,7 +8,7 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive_texts, send_all
+from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
 from tests.eventually import eventually
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -136,7 +136,7 @@ def test_a_partition_is_a_topic_of_its_own_name(broker: Broker) -> None:
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     send_all(client.create_producer(f"{topic}-partition-1"), ["direct"])
-    message = consumer.receive(timeout_millis=10_000)
+    (message,) = receive(consumer, 1)
     assert message.data() == b"direct"
     assert message.message_id().partition() == 1
     assert message.topic_name() == f"{topic}-partition-1"

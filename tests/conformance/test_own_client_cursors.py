@@ -15,12 +15,13 @@ from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
 from spark_pulsar.model.ids import MessageId
 from tests.brokers import Broker
+from tests.conformance.exchange import receive
 
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[PulsarClient]:
     """Our client on the broker under test."""
-    with PulsarClient(ClientConfig(broker.service_url, operation_timeout_ms=10_000)) as one:
+    with PulsarClient(ClientConfig(broker.service_url, operation_timeout_ms=30_000)) as one:
         yield one
 
 
@@ -40,7 +41,7 @@ def _publish(broker: Broker, topic: str, batches: list[int]) -> None:
 def _next_values(broker: Broker, topic: str, subscription: str, count: int = 1) -> list[bytes]:
     """What a consumer of the subscription gets next, unacknowledged, never redelivered before."""
     consumer = broker.client().subscribe(topic, subscription)
-    messages = [consumer.receive(5_000) for _ in range(count)]
+    messages = receive(consumer, count)
     assert {message.redelivery_count() for message in messages} <= {0}
     consumer.close()
     return [message.data() for message in messages]

@@ -15,12 +15,13 @@ from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.model.ids import EARLIEST_ID
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker
+from tests.conformance.exchange import expect_nothing, receive
 
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[PulsarClient]:
     """Our client on the broker under test."""
-    with PulsarClient(ClientConfig(broker.service_url, operation_timeout_ms=10_000)) as one:
+    with PulsarClient(ClientConfig(broker.service_url, operation_timeout_ms=30_000)) as one:
         yield one
 
 
@@ -34,9 +35,8 @@ def _batch(values: list[bytes]) -> bytes:
 
 def _read(broker: Broker, topic: str, count: int) -> list[pulsar.Message]:
     consumer = broker.client().subscribe(topic, "judge", initial_position=pulsar.InitialPosition.Earliest)
-    messages = [consumer.receive(10_000) for _ in range(count)]
-    with pytest.raises(pulsar.Timeout):
-        consumer.receive(200)
+    messages = receive(consumer, count)
+    expect_nothing(consumer)
     return messages
 
 

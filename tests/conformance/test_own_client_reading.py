@@ -28,7 +28,7 @@ Id = tuple[int, int]
 @pytest.fixture
 def client(broker: Broker) -> Iterator[PulsarClient]:
     """Our client on the broker under test."""
-    with PulsarClient(ClientConfig(broker.service_url, operation_timeout_ms=10_000)) as one:
+    with PulsarClient(ClientConfig(broker.service_url, operation_timeout_ms=30_000)) as one:
         yield one
 
 
@@ -227,7 +227,7 @@ def test_a_range_beyond_the_log_says_so(broker: Broker, client: PulsarClient) ->
     last = client.last_message_id(topic)
     assert last is not None
     with client.fetch(topic, EARLIEST_ID, MessageId(last.ledger_id, 50)) as fetch:
-        assert fetch.next_block(5_000) is not None
+        assert fetch.next_block(30_000) is not None
         with pytest.raises(EndNotReached) as caught:
             list(fetch)
     assert caught.value.last == last
@@ -250,7 +250,7 @@ def test_following_a_topic(broker: Broker, client: PulsarClient) -> None:
 
 
 def _some(fetch: Fetch) -> EntryBlock:
-    block = fetch.next_block(10_000)
+    block = fetch.next_block(30_000)
     assert block is not None
     return block
 

@@ -101,7 +101,7 @@ def test_a_queue_of_nothing_asks_for_each_message(broker: Broker) -> None:
         target=lambda: received.extend(consumer.receive().data().decode() for _ in range(5)), daemon=True
     )
     waiting.start()
-    waiting.join(10)
+    waiting.join(30)
     assert received == ["5", "6", "7", "8", "9"]
 
 

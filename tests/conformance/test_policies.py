@@ -8,6 +8,7 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.test_namespaces import fresh, reason
+from tests.eventually import eventually
 
 RETENTION = {"retentionTimeInMinutes": 180, "retentionSizeInMB": 10240}
 PERSISTENCE = {
@@ -293,4 +294,4 @@ def test_policies_survive_a_restart(own_broker: Broker) -> None:
     own_broker.kill()
     own_broker.restart()
     assert own_broker.rest("GET", f"{namespace}/retention") == (200, RETENTION)
-    assert own_broker.rest("GET", f"{topic}/messageTTL") == (200, 9)
+    assert eventually(lambda: own_broker.rest("GET", f"{topic}/messageTTL") == (200, 9))

@@ -133,6 +133,11 @@ def test_limits_of_a_topic_hold_at_once(broker: Broker, namespace: str, topic: s
     eventually(lambda: not refused())
 
 
+def _hasty(broker: Broker) -> pulsar.Client:
+    """A client that does not try long what is refused."""
+    return broker.client(operation_timeout_seconds=3)
+
+
 CREATION = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3}
 BAD_CREATION = "Invalid configuration for autoTopicCreationOverride. the detail is "
 
@@ -140,7 +145,7 @@ BAD_CREATION = "Invalid configuration for autoTopicCreationOverride. the detail 
 def test_topics_come_into_being_as_the_namespace_says(broker: Broker, namespace: str) -> None:
     # covers TN-7, admin-rest 1.3.3 (autoTopicCreation)
     path, name = f"{namespace}/autoTopicCreation", f"persistent://public/{namespace.rpartition('/')[2]}"
-    client = broker.client(operation_timeout_seconds=3)
+    client = broker.client()
     assert broker.rest("GET", path) == (200, "")
     assert broker.rest("POST", path, CREATION) == (204, "")
     assert broker.rest("GET", path) == (200, CREATION)
@@ -152,7 +157,7 @@ def test_topics_come_into_being_as_the_namespace_says(broker: Broker, namespace:
     assert broker.rest("POST", path, {"allowAutoTopicCreation": False}) == (204, "")
     assert broker.rest("GET", path)[1]["allowAutoTopicCreation"] is False
     with pytest.raises(pulsar.PulsarException):
-        client.create_producer(f"{name}/never")
+        _hasty(broker).create_producer(f"{name}/never")
     assert broker.rest("DELETE", path) == (204, "")
     client.create_producer(f"{name}/ever")
 
@@ -185,14 +190,13 @@ def test_subscriptions_come_into_being_when_they_may(
     # covers TN-9, admin-rest 1.3.3, 1.9.1
     path = f"{request.getfixturevalue(level)}/autoSubscriptionCreation"
     name = f"persistent://public/{namespace.rpartition('/')[2]}/t"
-    client = broker.client(operation_timeout_seconds=3)
     assert broker.rest("GET", path) == (200, "")
     assert broker.rest("POST", path, {"allowAutoSubscriptionCreation": False}) == (204, "")
     assert broker.rest("GET", path) == (200, {"allowAutoSubscriptionCreation": False})
     with pytest.raises(pulsar.PulsarException):
-        client.subscribe(name, "never")
+        _hasty(broker).subscribe(name, "never")
     assert broker.rest("DELETE", path) == (204, "")
-    client.subscribe(name, "ever")
+    broker.client().subscribe(name, "ever")
 
 
 INACTIVE = {
@@ -224,7 +228,7 @@ def test_an_inactive_topic_goes(limited_broker: Broker) -> None:
     client.create_producer(f"{name}/unused").close()
     client.subscribe(f"{name}/subscribed", "s").close()
     held = client.create_producer(f"{name}/held")
-    eventually(lambda: limited_broker.rest("GET", f"{topic_path(f'{name}/unused')}/stats")[0] == 404, timeout_s=30)
+    eventually(lambda: limited_broker.rest("GET", f"{topic_path(f'{name}/unused')}/stats")[0] == 404, timeout_s=60)
     listed = limited_broker.rest("GET", f"{namespace}/topics")[1]
     assert sorted(topic for topic in listed if "/__" not in topic) == [f"{name}/held", f"{name}/subscribed"]
     held.close()
@@ -249,5 +253,5 @@ def test_retention_keeps_an_inactive_topic(limited_broker: Broker) -> None:
         return [limited_broker.rest("GET", f"{topic}/stats")[0] for topic in topics]
 
     # The last one was made last: when it is gone, the others have been looked at.
-    eventually(lambda: statuses()[-1] == 404, timeout_s=30)
+    eventually(lambda: statuses()[-1] == 404, timeout_s=60)
     assert statuses() == [200, 200, 404]

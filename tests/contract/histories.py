@@ -16,7 +16,9 @@ from spark_pulsar.ledger.activity_records import CursorIdle
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST
+from spark_pulsar.model.policies import RetentionPolicy
 
 
 def picture(state: DurableState) -> dict[str, Any]:
@@ -224,7 +226,7 @@ class History:
 
     def _rare(self, topic_id: int) -> list[r.Record]:
         topic = self.state.topics[topic_id]
-        gone = topic.ledger.trimmable(topic.slowest_mark_delete())
+        gone = plan_trimming(topic.ledger, topic.slowest_mark_delete(), RetentionPolicy(), self._now_ms).gone
         if gone:
             return [r.LedgersTrimmed(topic_id, gone)]
         choice = self.random.randrange(8)

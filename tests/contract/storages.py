@@ -73,7 +73,7 @@ class World:
             done.set()
 
         self.storage.submit(records, on_durable)
-        assert done.wait(10), "a submit became not durable within 10 s"
+        assert done.wait(60), "a submit became not durable within a minute"
 
     def apply_and_submit(self, *records: Record) -> None:
         """What a broker does with records."""

@@ -23,7 +23,7 @@ Place = tuple[int, int]
 # A client whose broker is gone has a lot to say.
 QUIET_CLIENT = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
 PERMITS = 1_000
-READ_TIMEOUT_MS = 20_000
+READ_TIMEOUT_MS = 60_000
 
 
 def value_of(producer: str, number: int) -> bytes:
@@ -130,7 +130,7 @@ class Producing:
 
     def join(self) -> None:
         """Wait for the thread; its client must be closed."""
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive(), f"producer {self._name} hangs"
 
 
@@ -187,7 +187,7 @@ class Acking(ABC):
     def join(self) -> None:
         """Stop, and wait for the thread."""
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive(), f"consumer {self.subscription} hangs"
         self._raw.close()
 
@@ -288,7 +288,7 @@ def subscribe(raw: RawConnection, topic: str, subscription: str, kind: str) -> N
 @contextmanager
 def quiet_client(broker: Broker) -> Iterator[pulsar.Client]:
     """An official client whose producers give up when it closes, broker or no broker."""
-    client = pulsar.Client(broker.service_url, operation_timeout_seconds=20, logger=QUIET_CLIENT)
+    client = pulsar.Client(broker.service_url, operation_timeout_seconds=60, logger=QUIET_CLIENT)
     try:
         yield client
     finally:

@@ -15,6 +15,8 @@ from spark_pulsar.ledger.cursor_records import CursorAcked, CursorCreated, Curso
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, Record, TopicCreated
 from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.trimming import plan_trimming
+from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.storage.failpoints import FailpointDisk
 from spark_pulsar.storage.files import FileStorage
 
@@ -90,9 +92,9 @@ class Load:
             if info is not None and info.entries >= ENTRIES_PER_LEDGER:
                 self._submit(*state.records_to_open_ledger(topic.topic_id, 2))
         queue = state.topics_by_name[QUEUE]
-        trimmable = queue.ledger.trimmable(queue.slowest_mark_delete())
-        if trimmable:
-            self._submit(LedgersTrimmed(queue.topic_id, trimmable))
+        gone = plan_trimming(queue.ledger, queue.slowest_mark_delete(), RetentionPolicy(), 2).gone
+        if gone:
+            self._submit(LedgersTrimmed(queue.topic_id, gone))
 
     def _durable(self, number: int) -> None:
         os.write(1, b"%d\n" % number)

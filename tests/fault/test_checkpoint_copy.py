@@ -13,6 +13,7 @@ import pytest
 from spark_pulsar.ledger.cursor_records import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreated
+from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.check import Severity, check
 from spark_pulsar.storage.checkpoint_copy import database_files
@@ -177,6 +178,30 @@ def test_when_both_are_damaged_nothing_is_changed(made: Made, damage: Callable[[
     with pytest.raises(StorageError, match="cannot be repaired"):
         repair(made.root)
     assert not (made.root / "damaged").exists()
+    # What is left is told entry by entry, and nothing of it is called superfluous.
+    told = {(finding.file, finding.text) for finding in check(made.root)}
+    assert not [text for _, text in told if "will be" in text]
+    of_unknown = "of a topic that only the checkpoint named"
+    assert ("ledgers/000000000001.ledger", f"whole: entries 0 to 29 of ledger 1 {of_unknown}") in told
+    [in_journal] = [text for file, text in told if file == "journal" and "of ledger 2 " in text]
+    assert in_journal.startswith("whole: entries ")
+    assert "to 44 of ledger 2" in in_journal
+
+
+def test_what_the_journal_says_of_topics_is_told_when_all_checkpoints_are_damaged(tmp_path: Path) -> None:
+    world = FileWorld(tmp_path)
+    world.apply_and_submit(TopicCreated(1, TOPIC, 1, {}))
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+    for entry_id in range(3):
+        world.apply_and_submit(EntriesAppended(run_of(1, entry_id, [b"."])))
+    scattered = EntriesScattered(b"ab", [1, 1], [3, 4], [0, 1], [1, 2])
+    world.apply_and_submit(scattered)
+    world.kill()
+    world.dispose()
+    layout = Layout(world.data_dir)
+    for path in (layout.checkpoint, layout.checkpoint_copy):
+        missing(path)
+    assert f"whole: entries 0 to 4 of ledger 1 of {TOPIC}" in [finding.text for finding in check(world.data_dir)]
 
 
 def test_a_crash_between_the_two_commits_leaves_the_copy_behind_and_whole(made: Made) -> None:

@@ -39,7 +39,7 @@ def asked(broker: Broker, request: str, topic: str, **fields: Any) -> Frame:
 
 
 def connected(broker: Broker) -> pulsar.Client:
-    return pulsar.Client(broker.service_url, operation_timeout_seconds=5, logger=QUIET_CLIENT)
+    return pulsar.Client(broker.service_url, operation_timeout_seconds=30, logger=QUIET_CLIENT)
 
 
 def publish(client: pulsar.Client, topic: str, numbers: range) -> None:
@@ -53,7 +53,7 @@ def receive(client: pulsar.Client, topic: str, subscription: str, count: int) ->
     consumer = client.subscribe(topic, subscription, initial_position=pulsar.InitialPosition.Earliest)
     values = []
     for _ in range(count):
-        message = consumer.receive(timeout_millis=10_000)
+        message = consumer.receive(timeout_millis=30_000)
         values.append(message.data())
         consumer.acknowledge(message)
     consumer.close()

@@ -66,7 +66,7 @@ class Publishing:
 
 @contextmanager
 def connected(process: BrokerProcess) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(process.service_url, operation_timeout_seconds=20, logger=QUIET_CLIENT)
+    client = pulsar.Client(process.service_url, operation_timeout_seconds=60, logger=QUIET_CLIENT)
     try:
         yield client
     finally:
@@ -78,7 +78,7 @@ def stored(client: pulsar.Client) -> list[int]:
     numbers: list[int] = []
     with closing(client.create_reader(TOPIC, pulsar.MessageId.earliest)) as reader:
         while reader.has_message_available():
-            number = int(reader.read_next(timeout_millis=10_000).data().split(b"/")[0])
+            number = int(reader.read_next(timeout_millis=30_000).data().split(b"/")[0])
             if number not in numbers:
                 numbers.append(number)
     return numbers
@@ -98,17 +98,20 @@ def survive_shortage(process: BrokerProcess, begin: Callable[[], None], end: Cal
         eventually(lambda: len(publishing.receipts) == 20)
         begin()
         publishing.send(300)
-        eventually(lambda: "no space for the journal" in process.log, timeout_s=30)
+        eventually(lambda: "no space for the journal" in process.log, timeout_s=60)
         # Another producer is told; readers are served.
         broker = Broker("ours", process.service_url, process.admin_url, process)
         with closing(broker.raw()) as raw:
             raw.request("LOOKUP", topic=TOPIC)
             refused = raw.request("PRODUCER", topic=TOPIC, producer_id=1)
             assert refused.fields["error"] == "ServiceNotReady", refused
+            raw.request("SUBSCRIBE", topic=TOPIC, subscription="keep", subType="Exclusive", consumer_id=1)
+            answer = raw.request("SEEK", consumer_id=1, message_id={"ledgerId": 0, "entryId": 0})
+            assert answer.fields.get("error", "stored") in ("ServiceNotReady", "stored"), answer
         assert stored(client)[:20] == list(range(20))
         assert len(publishing.receipts) < 320
         end()
-        eventually(lambda: len(publishing.receipts) == 320, timeout_s=60)
+        eventually(lambda: len(publishing.receipts) == 320, timeout_s=120)
         assert publishing.errors == []
         assert stored(client) == list(range(320))
         assert "there is space for the journal again" in process.log
@@ -141,7 +144,7 @@ def start_without_space(process: BrokerProcess, begin: Callable[[], None], end: 
             assert refused.fields["error"] == "ServiceNotReady", refused
         end()
         publishing.send(20)
-        eventually(lambda: len(publishing.receipts) == 40, timeout_s=60)
+        eventually(lambda: len(publishing.receipts) == 40, timeout_s=120)
         assert publishing.errors == []
         assert stored(client) == list(range(40))
         assert "Traceback" not in process.log
@@ -160,7 +163,7 @@ def start_after_a_clean_stop(process: BrokerProcess, begin: Callable[[], None], 
         assert stored(client) == list(range(20))
         end()
         publishing.send(200)
-        eventually(lambda: len(publishing.receipts) == 220, timeout_s=60)
+        eventually(lambda: len(publishing.receipts) == 220, timeout_s=120)
         assert "Traceback" not in process.log
     in_order(process)
 
@@ -184,8 +187,8 @@ def test_after_a_failed_sync_the_broker_starts_its_core_again(process: BrokerPro
         eventually(lambda: len(publishing.receipts) == 20)
         faults.write_text(fault)
         publishing.send(300)
-        eventually(lambda: len(publishing.receipts) == 320, timeout_s=60)
-        eventually(lambda: "the core is back" in process.log, timeout_s=30)
+        eventually(lambda: len(publishing.receipts) == 320, timeout_s=120)
+        eventually(lambda: "the core is back" in process.log, timeout_s=60)
         assert faults.read_text() == ""
         assert stored(client) == list(range(320))
     in_order(process)

@@ -21,7 +21,7 @@ def run(data_dir: Path, start: int, failpoint: str, occurrence: int = 1) -> tupl
     """Let the writer run; its exit status, the last number it confirmed, and the other lines it wrote."""
     command = [sys.executable, "-m", "tests.fault.failpoint_writer", str(data_dir), str(start), failpoint]
     done = subprocess.run(
-        [*command, str(occurrence)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [*command, str(occurrence)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
     lines = done.stdout.splitlines(keepends=True)
     numbers = [int(line) for line in lines if line[:1].isdigit() and line.endswith("\n")]

@@ -82,8 +82,8 @@ def test_no_receipt_and_no_ack_is_lost(crashing: Broker, tmp_path: Path) -> None
             ]
             receipts = singles.receipt_count() + choices.randrange(100, 1_500)
             acks = singles.ack_count() + choices.randrange(100, 1_500)
-            eventually(lambda at=receipts: singles.receipt_count() >= at, timeout_s=30)
-            eventually(lambda at=acks: singles.ack_count() >= at, timeout_s=30)
+            eventually(lambda at=receipts: singles.receipt_count() >= at, timeout_s=60)
+            eventually(lambda at=acks: singles.ack_count() >= at, timeout_s=60)
             crashing.kill()
             for producer in producers:
                 producer.stop()
@@ -115,7 +115,7 @@ def _settle_accounts(broker: Broker, promises: Promises, subscriptions: list[str
         asked = promises.asked[subscription]
         due = set(promises.stored) - asked
         left = set(due)
-        while (frame := raw.next_frame(10 if left else 0.5)) is not None:
+        while (frame := raw.next_frame(30 if left else 0.5)) is not None:
             place = frame.position
             left.discard(place)
             assert place not in whole, f"seed {SEED}: {subscription}: {place} came again after the last crash"

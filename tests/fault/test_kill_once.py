@@ -67,7 +67,7 @@ class _Burst(threading.Thread):
 
     def await_receipts(self, count: int) -> None:
         """So many are there."""
-        eventually(lambda: len(self.receipts) >= count, timeout_s=60)
+        eventually(lambda: len(self.receipts) >= count, timeout_s=120)
 
 
 def test_each_message_is_stored_once(deduplicating: Broker, tmp_path: Path) -> None:
@@ -98,5 +98,5 @@ def test_each_message_is_stored_once(deduplicating: Broker, tmp_path: Path) -> N
             assert view == sorted(view), f"seed {SEED}, life {life}"
         assert _read(client, topic, compacted=False) == list(range(sent)), f"seed {SEED}"
         assert deduplicating.rest("PUT", compaction)[0] == 204
-        eventually(lambda: deduplicating.rest("GET", compaction)[1]["status"] == "SUCCESS", timeout_s=30)
+        eventually(lambda: deduplicating.rest("GET", compaction)[1]["status"] == "SUCCESS", timeout_s=60)
         assert _read(client, topic, compacted=True) == list(range(sent - KEYS, sent))

@@ -80,7 +80,7 @@ class Ledger:
 class Topic:
     """The log of one topic and its durable subscriptions."""
 
-    __slots__ = ("heads", "ledgers", "log", "stored", "subscriptions")
+    __slots__ = ("heads", "horizon", "ledgers", "log", "stored", "subscriptions", "view")
 
     def __init__(self) -> None:
         self.log: dict[Place, Sent] = {}
@@ -91,11 +91,16 @@ class Topic:
         """How often (producer, number) was stored, also if it was trimmed meanwhile."""
         self.heads: dict[str, int] = {}
         """The highest number stored of each producer, also in topics of the same name before."""
+        self.horizon: Place | None = None
+        """The last entry that a compaction looked at; None while nothing is kept for one."""
+        self.view: dict[Place, Sent] = {}
+        """What it left up to there, also of what is trimmed meanwhile."""
 
     def copy(self) -> Topic:
         """The same, apart."""
         twin = Topic()
         twin.log, twin.stored, twin.heads = dict(self.log), dict(self.stored), dict(self.heads)
+        twin.horizon, twin.view = self.horizon, self.view
         twin.ledgers = {number: replace(each) for number, each in self.ledgers.items()}
         twin.subscriptions = {name: each.copy() for name, each in self.subscriptions.items()}
         return twin
@@ -125,6 +130,8 @@ class Account:
     """Ledgers that are gone."""
     past_heads: dict[str, dict[str, int]] = field(default_factory=dict)
     """`Topic.heads` of topics that were deleted."""
+    compacting: dict[int, tuple[int, list[tuple[Place, bytes]]]] = field(default_factory=dict)
+    """Compacted ledgers that are being written: the topic's id, places and entries."""
 
     def copy(self) -> Account:
         """The same, apart."""
@@ -138,6 +145,7 @@ class Account:
             set(self.ever),
             set(self.dead_ledgers),
             dict(self.past_heads),
+            {number: (topic_id, list(entries)) for number, (topic_id, entries) in self.compacting.items()},
         )
 
     def post(self, posting: Posting) -> None:
@@ -246,3 +254,25 @@ class Account:
         for place in places:
             if place in topic.log and place not in subscription.acked:
                 subscription.redelivered[place] = subscription.redelivered.get(place, 0) + 1
+
+    def compaction_prepared(self, topic_id: int, horizon: Place) -> None:
+        self.topics[self.topic_names[topic_id]].horizon = horizon
+
+    def compaction_begun(self, topic_id: int, ledger_id: int) -> None:
+        self.compacting[ledger_id] = (topic_id, [])
+
+    def compaction_went_on(self, ledger_id: int, entries: list[tuple[Place, bytes]]) -> None:
+        self.compacting[ledger_id][1].extend(entries)
+
+    def compaction_dropped(self, topic_id: int) -> None:
+        self.compacting = {number: each for number, each in self.compacting.items() if each[0] != topic_id}
+
+    def compacted(self, topic_id: int, ledger_id: int, horizon: Place, view: dict[Place, Sent]) -> None:
+        del self.compacting[ledger_id]
+        topic = self.topics[self.topic_names[topic_id]]
+        topic.horizon, topic.view = horizon, view
+
+    def compaction_forgotten(self, topic_id: int) -> None:
+        self.compaction_dropped(topic_id)
+        topic = self.topics[self.topic_names[topic_id]]
+        topic.horizon, topic.view = None, {}

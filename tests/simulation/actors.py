@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker.events import Event
+from spark_pulsar.model.ids import MessageId
 from spark_pulsar.server.session import Connection
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import command_frame, payload_frame
@@ -189,6 +190,19 @@ class Client:
             )
         )
         self.grant(consumer, permits)
+
+    def open_compacted_reader(self, topic: str, subscription: str, permits: int) -> None:
+        """A reader of the compacted view, from its beginning on."""
+        self.open_consumer(
+            topic,
+            subscription,
+            EXCLUSIVE,
+            permits,
+            durable=False,
+            read_compacted=True,
+            start=MessageId(-1, -1),
+            initial_position=CommandSubscribe.Earliest,
+        )
 
     def grant(self, consumer: Consumer, permits: int) -> None:
         """FLOW."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin import cursors, topics
-from spark_pulsar.broker import cursor_moves, single_entries
+from spark_pulsar.broker import compaction, cursor_moves, single_entries
 from spark_pulsar.broker.events import Requested
 from spark_pulsar.broker.expiry import CLOCK_TOLERANCE_MS
 from spark_pulsar.model.errors import PulsarError
@@ -292,6 +292,20 @@ class Administrator:
             answer(None)
 
         self._ask("delete", request, topic_name, force)
+
+    def compact(self) -> None:
+        """A topic is to be compacted now (CMP-C6)."""
+        known = [name for name in self._topics if name in self._world.judge.live.topics]
+        if known:
+            self.compact_one(self._random.choice(known))
+
+    def compact_one(self, topic_name: str) -> None:
+        """This topic is to be compacted now."""
+
+        def request(core: Core) -> None:
+            compaction.request(core, topics.existing(core, TopicName.parse(topic_name)))
+
+        self._ask("compact", request, topic_name)
 
     def _forgotten(self, topic_name: str) -> None:
         """The topic was deleted: nobody wants to deliver anything of it, and its policies are gone."""

@@ -55,6 +55,9 @@ class Deliveries:
         name, topic_name = subscription.name, subscription.topic.full_name
         live, durable = self.judge.live.topics[topic_name], self.judge.durable.topics.get(topic_name)
         where = f"{name} of {topic_name}"
+        if subscription.reads_compacted:
+            self._see_compacted(effect, consumer, live, durable or Topic())
+            return
         account = live.subscriptions.get(name) if subscription.is_durable else None
         delivering = self.of(topic_name, name)
         is_shared = subscription.type == CommandSubscribe.Shared
@@ -80,6 +83,29 @@ class Deliveries:
                 self._hold(where, delivering, place, consumer)
             else:
                 self._in_turn(where, delivering, place, consumer, live, account.acked if account else delivering.acked)
+
+    def _see_compacted(self, effect: fx.SendMessages, consumer: Consumer, live: Topic, durable: Topic) -> None:
+        """Up to the horizon what the last compaction left, behind it everything, in order (CMP-C4)."""
+        name, topic_name = consumer.subscription.name, consumer.subscription.topic.full_name
+        delivering = self.of(topic_name, name)
+        horizon = live.horizon
+        shown = dict(live.view)
+        shown.update((place, sent) for place, sent in live.log.items() if horizon is None or place > horizon)
+        for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
+            place = (effect.ledger_id, effect.first_entry_id + index)
+            last = delivering.last if delivering.consumer is consumer else None
+            sent = shown.get(place)
+            if sent is None or sent.entry != effect.buffer[start:end]:
+                raise Violation(f"{name} of {topic_name}: {place} is delivered, the compacted view has {[*shown]}")
+            if place not in durable.log and place not in durable.view:
+                raise Violation(f"{name} of {topic_name}: {place} is delivered before it is on disk (ML-5)")
+            if last is not None:
+                if place <= last:
+                    raise Violation(f"{name} of {topic_name}: {place} is delivered after {last} (EX-2)")
+                missed = [each for each in shown if last < each < place and each not in delivering.acked]
+                if missed:
+                    raise Violation(f"{name} of {topic_name}: {place} is delivered, {missed} are not (CMP-C4)")
+            delivering.consumer, delivering.last = consumer, place
 
     def check_nothing_is_stuck(self) -> None:
         """The world is at rest: who can receive has got everything there is for it (SH-10, EX-2)."""

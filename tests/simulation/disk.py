@@ -3,7 +3,8 @@
 A write that was not synced is in the cache; when the power fails, each of its sectors may or may not have reached the
 disk, in any order. A name that was created, changed or removed is durable when its directory was synced; before that,
 some first part of the changes is. A failed sync leaves its pages clean: they are seen, a later sync says nothing, and
-they may never have been written. The database's commits count as atomic and durable.
+they may never have been written; whoever has the file open is told once. The database's commits count as atomic and
+durable.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ class PowerLost(BaseException):
 class _File:
     """One file, whatever its name: what is durable, and the writes that are only in the cache."""
 
-    __slots__ = ("clean", "durable", "pieces")
+    __slots__ = ("clean", "durable", "failures", "pieces")
 
     def __init__(self, durable: bytes = b"") -> None:
         self.durable = bytearray(durable)
         self.pieces: list[Piece] = []
         self.clean: list[Piece] = []
         """Writes whose sync failed: no later sync brings them to the disk."""
+        self.failures = 0
+        """How many syncs failed."""
 
     def put(self, offset: int, data: bytes) -> None:
         """Make a write durable."""
@@ -112,6 +115,8 @@ class PageCacheDisk(Disk):
         """The next durable write, or sync, fails with EIO."""
         self._random = random
         self._fds: dict[int, _File] = {}
+        self._heard: dict[int, int] = {}
+        """How many failures of its file each descriptor was told of."""
         self._names: dict[Path, _File] = {}
         self._durable_names: dict[Path, _File] = {}
         self._name_changes: list[tuple[Path, str, Path, _File | Path | None]] = []
@@ -130,21 +135,19 @@ class PageCacheDisk(Disk):
         elif flags & os.O_TRUNC:
             known.cut(0)
         self._fds[fd] = known
+        self._heard[fd] = known.failures
         return fd
 
     def write(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
-        self._may_die()
         data = b"".join(buffers)
+        self._die_within(fd, data, offset)
         self._check_space(fd, offset + len(data))
         self._cache(fd, offset, data)
         return offset + len(data)
 
     def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
         data = b"".join(buffers)
-        if self._dies_now():
-            part = data[: self._random.randrange(len(data) + 1)]
-            self._cache(fd, offset, part)
-            raise PowerLost
+        self._die_within(fd, data, offset)
         self._check_space(fd, offset + len(data))
         self._cache(fd, offset, data)
         file = self._fds[fd]
@@ -152,10 +155,12 @@ class PageCacheDisk(Disk):
             self.fails_next = False
             file.forget(offset, offset + len(data))
             file.clean.append((offset, data))
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        file.forget(offset, offset + len(data))
-        file.put(offset, data)
-        self._keep_size(fd)
+            file.failures += 1
+        else:
+            file.forget(offset, offset + len(data))
+            file.put(offset, data)
+            self._keep_size(fd)
+        self._tell_failures(fd)
         return offset + len(data)
 
     def sync(self, fd: int) -> None:
@@ -165,9 +170,11 @@ class PageCacheDisk(Disk):
             self.fails_next = False
             file.clean += file.pieces
             file.pieces = []
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        file.sync()
-        self._keep_size(fd)
+            file.failures += 1
+        else:
+            file.sync()
+            self._keep_size(fd)
+        self._tell_failures(fd)
 
     def sync_directory(self, path: Path) -> None:
         self._may_die()
@@ -239,7 +246,13 @@ class PageCacheDisk(Disk):
             except OSError:
                 continue
         self._fds.clear()
+        self._heard.clear()
         self.dies_at = None
+
+    @property
+    def owes_failures(self) -> bool:
+        """Whether somebody has not been told yet that a sync failed."""
+        return any(heard < self._fds[fd].failures for fd, heard in self._heard.items())
 
     def heal(self) -> None:
         """All is well from now on."""
@@ -266,6 +279,13 @@ class PageCacheDisk(Disk):
         if len(durable) < size:
             durable.extend(bytes(size - len(durable)))
 
+    def _tell_failures(self, fd: int) -> None:
+        """Each descriptor hears once that a sync of its file failed, also if another one's did."""
+        failures = self._fds[fd].failures
+        if self._heard[fd] < failures:
+            self._heard[fd] = failures
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
     def _make_name_durable(self, change: tuple[Path, str, Path, _File | Path | None]) -> None:
         _, what, name, other = change
         names = self._durable_names
@@ -286,6 +306,12 @@ class PageCacheDisk(Disk):
     def _dies_now(self) -> bool:
         self.operations += 1
         return self.dies_at is not None and self.operations >= self.dies_at
+
+    def _die_within(self, fd: int, data: bytes, offset: int) -> None:
+        """Perhaps the process dies while it writes: the system has a first part of it."""
+        if self._dies_now():
+            self._cache(fd, offset, data[: self._random.randrange(len(data) + 1)])
+            raise PowerLost
 
     def _may_die(self) -> None:
         if self._dies_now():

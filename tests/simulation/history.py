@@ -18,6 +18,8 @@ from .steps import Steps
 
 _PATIENCE = 4_000
 """Rounds after which a healed world that is not quiet is stuck."""
+_REST_MS = 3_000
+"""So long nothing happens in a world that is quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,18 @@ class History(Steps):
     def finish(self) -> None:
         """Heal everything, let every producer finish, drain every subscription, die once more."""
         world, judge = self.world, self.world.judge
-        world.store.heal()
+        if not world.store.heal():
+            world.restart()
         self._until_quiet()
         self._check_expiry()
-        for (topic_name, member), _ in list(judge.live.policies.items()):
-            world.set_policy(topic_name, member, NOTHING[member])
+        self._give_up_nothing()
         if self.partitioned is not None:
             self.administrator.grow_fully()
         self._until_quiet(producers=True)
         world.compare()
         world.witness.deliveries.check_nothing_is_stuck()
+        if "compaction" in self.profile.features:
+            self._check_compacted()
         for client in world.clients:
             for producer in client.producers:
                 ever, owner = judge.durable.ever, (producer.topic, producer.name)
@@ -74,8 +78,17 @@ class History(Steps):
                     raise Violation(f"{producer.name}: {lost} were never stored, {len(producer.waiting)} wait (DUR-1)")
         self._drain()
         world.crash()
+        if self.profile.sync != "always":  # what was acked may have come back, and policies too
+            self._give_up_nothing()
+            self._drain()
+            world.crash(only_process=True)
         self._drain(expect_nothing=True)
         world.end()
+
+    def _give_up_nothing(self) -> None:
+        """No policy lets the broker give up an entry."""
+        for topic_name, member in list(self.world.judge.live.policies):
+            self.world.set_policy(topic_name, member, NOTHING[member])
 
     def _check_expiry(self) -> None:
         """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""
@@ -89,17 +102,33 @@ class History(Steps):
                 if late:
                     raise Violation(f"{topic_name}: {late} are wanted and should have expired long ago (TTL-2)")
 
-    def _until_quiet(self, *, producers: bool = False) -> None:
+    def _check_compacted(self) -> None:
+        """A reader of the compacted view of each topic, compacted just now, gets all of it (CMP-C4)."""
+        world, client = self.world, self.world.clients[0]
+        for topic_name in world.judge.live.topics:
+            self.administrator.compact_one(topic_name)
+        self._until_quiet(rest_ms=0)
+        if client.link is None:
+            world.connect(client)
+            self._until_quiet(rest_ms=0)
+        for topic_name in world.judge.live.topics:
+            client.open_compacted_reader(topic_name, "all", 1 << 20)
+        self._until_quiet()
+        readers = {each.topic: each for each in client.consumers.values() if each.subscription == "all"}
+        for topic_name, topic in world.judge.live.topics.items():
+            wanted = {*topic.view, *(place for place in topic.log if topic.horizon is None or place > topic.horizon)}
+            got = readers[topic_name].inbox.keys() if topic_name in readers else set()
+            if wanted != got:
+                raise Violation(f"{topic_name}: a reader of the compacted view got {got}, not {wanted} (CMP-C4)")
+
+    def _until_quiet(self, *, producers: bool = False, rest_ms: int = _REST_MS) -> None:
+        """Everything that is under way arrives and is done, and then nothing happens for a while."""
         world = self.world
-        quiet = before = 0
+        before = 0
+        rests_until: int | None = None
         for _ in range(_PATIENCE):
             if producers:
-                for client in world.clients:
-                    if client.link is None and any(producer.waiting for producer in client.producers):
-                        world.connect(client)
-                    for producer in client.producers:
-                        if client.connected and producer.state == "closed" and producer.waiting:
-                            client.open_producer(producer)
+                self._open_producers()
             for link in list(world.links.values()):
                 if not link.is_read and world.core.sessions.get(link.session_id) is None:
                     link.is_read = True
@@ -111,17 +140,28 @@ class History(Steps):
             world.write()
             world.settle()
             world.serve_reads()
-            under_way = any(link.upstream or link.downstream for link in world.links.values())
-            if len(world.trace) != before or under_way:
-                before, quiet = len(world.trace), 0
+            world.compact()
+            if len(world.trace) != before or world.is_busy:
+                before, rests_until = len(world.trace), None
                 world.advance(0)
                 continue
-            quiet += 1
-            if quiet > 4:
+            if rests_until is None:
+                rests_until = world.now_ms + rest_ms
+            if world.now_ms >= rests_until:
                 return
             deadline = world.broker.next_deadline()
-            world.advance(1_000 if deadline is None else max(100, min(1_000, deadline - world.now_ms)))
+            left_ms = rests_until - world.now_ms
+            world.advance(left_ms if deadline is None else max(1, min(left_ms, deadline - world.now_ms)))
         raise Violation("the healed world does not come to rest")
+
+    def _open_producers(self) -> None:
+        """Those that have something to send."""
+        for client in self.world.clients:
+            if client.link is None and any(producer.waiting for producer in client.producers):
+                self.world.connect(client)
+            for producer in client.producers:
+                if client.connected and producer.state == "closed" and producer.waiting:
+                    client.open_producer(producer)
 
     def _drain(self, *, expect_nothing: bool = False) -> None:
         """A lone consumer of each subscription gets everything that is not acked, and acks it."""
@@ -129,37 +169,41 @@ class History(Steps):
         for link in list(world.links.values()):
             world.cut(link)
         client = world.clients[0]
-        for topic_name, topic in judge.live.topics.items():
-            for name in list(topic.subscriptions):
-                if client.link is None:
-                    world.connect(client)
-                    self._until_quiet()
-                wanted = topic.unacked(name)
-                if expect_nothing and wanted:
-                    raise Violation(f"{name} of {topic_name}: acked with receipts, and {wanted} came back (ACK-4)")
-                index = int(name[1:])
-                client.consumers.clear()
-                client.open_consumer(
-                    topic_name, name, self.kinds[index], 1 << 20, initial_position=CommandSubscribe.Earliest
-                )
-                got: list[Place] = []
-                while True:
-                    self._until_quiet()
-                    consumer = next(iter(client.consumers.values()), None)
-                    if consumer is None or consumer.state != "open":
-                        raise Violation(f"{name} of {topic_name}: nobody else is there, and a consumer is refused")
-                    if not consumer.inbox:
-                        break
-                    fresh = list(consumer.inbox)
-                    got += fresh
+        world.connect(client)
+        self._until_quiet(rest_ms=0)
+        wanted = {
+            (topic_name, name): topic.unacked(name)
+            for topic_name, topic in judge.live.topics.items()
+            for name in topic.subscriptions
+        }
+        got: dict[tuple[str, str], list[Place]] = {key: [] for key in wanted}
+        for (topic_name, name), places in wanted.items():
+            if expect_nothing and places:
+                raise Violation(f"{name} of {topic_name}: acked with receipts, and {places} came back (ACK-4)")
+            kind = self.kinds[int(name[1:])]
+            client.open_consumer(topic_name, name, kind, 1 << 20, initial_position=CommandSubscribe.Earliest)
+        rest_ms = 0
+        while True:
+            self._until_quiet(rest_ms=rest_ms)
+            consumers = {(each.topic, each.subscription): each for each in client.consumers.values()}
+            fresh = False
+            for key, places in got.items():
+                consumer = consumers.get(key)
+                if consumer is None or consumer.state != "open":
+                    raise Violation(f"{key[1]} of {key[0]}: nobody else is there, and a consumer is refused")
+                if consumer.inbox:
+                    fresh = True
+                    positions = [Position(*place) for place in consumer.inbox]
+                    places += consumer.inbox
                     consumer.inbox.clear()
-                    positions = [Position(*place) for place in fresh]
                     client.tell(requests.ack(consumer.consumer_id, positions, request_id=client.request_id()))
-                if sorted(got) != wanted:
-                    missing = sorted(set(wanted) - set(got))
-                    raise Violation(f"{name} of {topic_name}: {missing} are not acked and never delivered (SH-10)")
-                client.tell(requests.close_consumer(client.request_id(), consumer.consumer_id))
-                self._until_quiet()
+            if not fresh and rest_ms:
+                break
+            rest_ms = 0 if fresh else _REST_MS
+        for (topic_name, name), places in wanted.items():
+            if sorted(got[topic_name, name]) != places:
+                missing = sorted(set(places) - set(got[topic_name, name]))
+                raise Violation(f"{name} of {topic_name}: {missing} are not acked and never delivered (SH-10)")
 
 
 def run(

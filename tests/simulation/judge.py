@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.ledger import cursor_records as cr
@@ -18,20 +17,14 @@ from spark_pulsar.ledger.state import DurableState
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent
+from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
 from .orders import Expiring, Seek
+from .past import Past, Submit
 from .rules import Rules
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import Storage
-
-
-@dataclass(slots=True)
-class Submit:
-    """What went to storage at once: its records, and what they and the clients' acks mean for the account."""
-
-    records: Sequence[r.Record]
-    postings: list[Posting] = field(default_factory=list)
 
 
 class Judge:
@@ -41,6 +34,9 @@ class Judge:
         self.live = Account()
         self.durable = Account()
         self.shadow = DurableState()
+        self.past = Past()
+        self.is_synced = True
+        """Whether what storage reports on disk survives a power loss."""
         self.submits: deque[Submit] = deque()
         """Handed to storage, not known to be on disk."""
         self.submitted = 0
@@ -64,6 +60,7 @@ class Judge:
         self.rules = Rules(lambda: self.live, lambda: self.now_ms)
         self.deduplicates = False
         self.batch_index_acks = False
+        self.compaction = CompactionJudge(self)
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
@@ -83,6 +80,7 @@ class Judge:
             cr.CursorAcked: self._cursor_acked,
             cr.CursorMarkDeleted: self._cursor_mark_deleted,
             cr.CursorReset: self._cursor_reset,
+            **self.compaction.handlers,
         }
 
     # Postings and submits
@@ -107,18 +105,23 @@ class Judge:
         """Storage says that submits up to this one are on disk."""
         while self.on_disk < number:
             self._settle(self.submits.popleft())
+        if self.is_synced:
+            self.past.make_firm()
 
     def _settle(self, submit: Submit) -> None:
-        for record in submit.records:
-            self.shadow.apply(record)
-        for posting in submit.postings:
-            self.durable.post(posting)
+        submit.settle(self.shadow, self.durable)
+        self.past.add(submit)
         self.on_disk += 1
 
-    def on_recovered(self, state: DurableState) -> int:
-        """Storage was opened again after whatever happened: how many submits survived that were not reported."""
+    def on_recovered(self, state: DurableState, *, may_lose: bool = False) -> int:
+        """Storage was opened again after whatever happened: how many submits survived that were not reported.
+        `may_lose`: the power was lost, and not all that was reported was synced."""
         found = picture(state)
         survivors = 0
+        if may_lose and picture(self.shadow) != found:
+            earlier = self.past.go_back(found)
+            if earlier is not None:
+                self._go_back(*earlier)
         while picture(self.shadow) != found:
             if not self.submits:
                 raise Violation(
@@ -128,6 +131,7 @@ class Judge:
             self._settle(self.submits.popleft())
             survivors += 1
         self.shadow.finish_recovery()
+        self.past.note_start()
         self.submits.clear()
         self.submitted = self.on_disk
         self._unsubmitted.clear()
@@ -140,10 +144,29 @@ class Judge:
         self.compare(state)
         return survivors
 
+    def _go_back(self, shadow: DurableState, account: Account) -> None:
+        """The newest part of what was reported is lost. Producers do not send again what they have a receipt for."""
+        account.ever |= self.durable.ever
+        heads = dict(self.durable.past_heads)
+        heads.update((name, topic.heads) for name, topic in self.durable.topics.items())
+        for name, known in heads.items():
+            topic = account.topics.get(name)
+            before = account.past_heads.get(name, {}) if topic is None else topic.heads
+            merged = {each: max(known.get(each, -1), before.get(each, -1)) for each in {**known, **before}}
+            if topic is None:
+                account.past_heads[name] = merged
+            else:
+                topic.heads = merged
+        self.rules.note_change()
+        self.shadow, self.durable = shadow, account
+        self.created_in.clear()
+
     # Records
 
     def _entries_appended(self, record: r.EntriesAppended) -> None:
         run = record.run
+        if self.compaction.takes(run):
+            return
         for entry_id in range(run.first_entry_id, run.end_entry_id):
             self._stored((run.ledger_id, entry_id), run.entry(entry_id))
 
@@ -193,6 +216,7 @@ class Judge:
         topic = self.live.topics[name]
         if self.is_deleting(name) or not places:
             return
+        self.compaction.check_protected(name, places)
         for subscription, each in topic.subscriptions.items():
             wanted = [place for place in places if place not in each.acked]
             if wanted:
@@ -310,8 +334,9 @@ class Judge:
         """The broker's state says what the account says."""
         compare(state, self.live)
 
-    def verify_content(self, storage: Storage) -> None:
+    def verify_content(self, storage: Storage, state: DurableState) -> None:
         """Every readable entry is stored as it was sent."""
+        verify(self.durable, state, storage)
         for name, topic in self.durable.topics.items():
             for ledger_id in topic.ledgers:
                 wanted = {place[1]: sent for place, sent in topic.log.items() if place[0] == ledger_id}

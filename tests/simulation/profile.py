@@ -82,6 +82,7 @@ FEATURES: Final[dict[str, dict[str, float]]] = {
         "peek": 0.5,
     },
     "deletion": {"delete_topic": 0.4},
+    "compaction": {"compact": 1, "go_on_compacting": 5, "fail_compacting": 0.1, "open_compacted_reader": 1.5},
     "partitions": {"create_partitioned": 0.6, "grow": 0.5, "delete_partitioned": 0.3},
 }
 """What only some histories have, and what happens in them therefore."""
@@ -114,6 +115,8 @@ class Profile:
     segment_bytes: int = 8192
     power: str = "random"
     """What a crash does to writes that were not synced: keep, lose, random."""
+    sync: str = "always"
+    """Whether the journal is synced (journalSyncData): always, never, or `changes` from start to start."""
     features: frozenset[str] = frozenset()
     """Some of FEATURES."""
 
@@ -166,6 +169,8 @@ def draw(seed: int, *, storage: str | None = None) -> Profile:
         choice((2_048, 8_192, 65_536)),
         choice(("keep", "lose", "random", "random")),
     )
+    if profile.storage == "files":
+        profile.sync = Random(f"syncing for {seed}").choice(("always",) * 6 + ("never", "changes"))
     _draw_features(profile)
     return profile
 
@@ -177,4 +182,6 @@ def _draw_features(profile: Profile) -> None:
     for name in FEATURES:
         if name in profile.features:
             factor = random.choice((0.5, 1, 1, 3))
+            if name == "compaction":
+                profile.config["compaction_keeps_null_keys"] = random.random() < 0.3
             profile.weights.update({action: weight * factor for action, weight in FEATURES[name].items()})

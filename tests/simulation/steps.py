@@ -7,14 +7,14 @@ from itertools import accumulate
 
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
 from .account import Place, Sent
 from .actors import EXCLUSIVE, SHARED, Client, Consumer, Link, Producer
 from .administration import Administrator, partition_names
 from .profile import DAY_MS, Profile
 from .rules import draw_policy
+from .sending import new_entry
 from .world import World
 
 
@@ -106,37 +106,14 @@ class Steps:
         if producer.state == "closed" and self.random.random() < 0.5:
             return
         count = self.random.randint(1, self.profile.run_length)
-        sents = [self._sent(producer) for _ in range(count)]
+        sents = [self._entry(producer) for _ in range(count)]
         producer.waiting.extend(sents)
         if producer.state == "open":
             producer.send(sents)
 
-    def _sent(self, producer: Producer) -> Sent:
-        random, profile = self.random, self.profile
-        count = random.randint(2, profile.batch) if random.random() < profile.batch_share else 1
-        metadata = MessageMetadata(
-            producer_name=producer.name,
-            sequence_id=producer.next_sequence_id,
-            publish_time=self.world.now_ms,
-        )
-        highest = None
-        if count > 1:
-            metadata.num_messages_in_batch = count
-            highest = producer.next_sequence_id + count - 1
-        payload = f"{producer.name}#{producer.sent}".encode().ljust(random.choice(profile.entry_bytes), b".")
-        sent = Sent(
-            producer.topic,
-            producer.name,
-            producer.sent,
-            producer.next_sequence_id,
-            count,
-            self.world.now_ms,
-            build_entry(metadata, payload),
-            highest,
-        )
+    def _entry(self, producer: Producer) -> Sent:
+        sent = new_entry(self.profile, self.random, producer, self.world.now_ms)
         self.world.judge.sent[sent.entry] = sent
-        producer.sent += 1
-        producer.next_sequence_id += count
         return sent
 
     # Consumers
@@ -175,6 +152,15 @@ class Steps:
             start=start,
             initial_position=CommandSubscribe.Earliest,
         )
+
+    def _open_compacted_reader(self) -> None:
+        clients = self._connected()
+        if clients:
+            self._readers += 1
+            permits = self.random.choice((1, 5, 1_000))
+            self.random.choice(clients).open_compacted_reader(
+                self.random.choice(self.topics), f"compacted{self._readers}", permits
+            )
 
     def _log(self, topic: str) -> list[Place]:
         known = self.world.judge.live.topics.get(topic)
@@ -303,6 +289,12 @@ class Steps:
         plain = [name for name in self.topics if "-partition-" not in name]
         topic = self.random.choice(plain) if self.random.random() < 0.4 else None
         self.world.set_policy(topic, member, value)
+
+    def _go_on_compacting(self) -> None:
+        self.world.compact()
+
+    def _fail_compacting(self) -> None:
+        self.world.compact(fail=True)
 
     # The network
 

@@ -28,8 +28,14 @@ class Store(Protocol):
     """A storage that a world works by hand."""
 
     storage: Storage
+    power_lost: bool
+    """Whether the power failed since this was set to False."""
 
-    def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
+    @property
+    def is_busy(self) -> bool:
+        """Whether the journal or the background has something to do."""
+
+    def open(self, on_failed: Callable[[StorageFailed], None], *, sync_data: bool) -> DurableState:
         """Recover what the disk holds and go on with it. StorageError or OSError while the disk refuses."""
 
     def write(self, random: Random) -> None:
@@ -50,11 +56,11 @@ class Store(Protocol):
     def die_soon(self, random: Random) -> None:
         """The process dies at one of the next operations of the disk."""
 
-    def heal(self) -> None:
-        """The disk is well again."""
+    def heal(self) -> bool:
+        """The disk is well again; whether the storage will not hear of a failure any more."""
 
-    def crash(self, random: Random) -> None:
-        """The process dies, or the power fails."""
+    def crash(self, random: Random, *, only_process: bool = False) -> None:
+        """The process dies, or the power fails too."""
 
     def give_up(self, random: Random) -> None:
         """A write failed: the process lives on and opens the storage again."""
@@ -73,11 +79,16 @@ class MemoryStore:
     """The storage in memory: groups of any size, and whatever was not written is lost."""
 
     storage: MemoryStorage
+    power_lost = False
 
     def __init__(self) -> None:
         self._disk = MemoryDisk()
 
-    def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.storage._pending)
+
+    def open(self, on_failed: Callable[[StorageFailed], None], *, sync_data: bool) -> DurableState:
         self.storage, state = MemoryStorage.open(self._disk, on_failed=on_failed, auto=False)
         return state
 
@@ -99,10 +110,11 @@ class MemoryStore:
     def die_soon(self, random: Random) -> None:
         """Memory has no operations in between."""
 
-    def heal(self) -> None:
+    def heal(self) -> bool:
         """A failed storage in memory is simply opened again."""
+        return True
 
-    def crash(self, random: Random) -> None:
+    def crash(self, random: Random, *, only_process: bool = False) -> None:
         self.storage.crash()
 
     def give_up(self, random: Random) -> None:
@@ -174,6 +186,9 @@ class HandWorkedThreads(Threads):
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Nothing begins."""
 
+    def pause(self, seconds: float) -> None:
+        """Nobody else would go on."""
+
     def now_s(self) -> float:
         return self._clock_s()
 
@@ -186,6 +201,7 @@ class FileStore:
     def __init__(self, random: Random, mode: str, segment_bytes: int, clock: Callable[[], float]) -> None:
         self.disk = PageCacheDisk(random, mode)
         self._segment_bytes = segment_bytes
+        self.power_lost = False
         self._is_open = False
         self._stalled: list[Submission] = []
         """The group that the journal waits to write."""
@@ -193,12 +209,19 @@ class FileStore:
         """What stands behind it."""
         self._threads = HandWorkedThreads(clock)
 
-    def open(self, on_failed: Callable[[StorageFailed], None]) -> DurableState:
+    @property
+    def is_busy(self) -> bool:
+        storage = self.storage
+        queues = (storage._journal._queue, storage._background._queue, storage._tending.background._queue)
+        return bool(self._stalled) or not all(queue.empty() for queue in queues)
+
+    def open(self, on_failed: Callable[[StorageFailed], None], *, sync_data: bool) -> DurableState:
         self._is_open = False
         self._stalled, self._after = [], None
         self.storage, state = FileStorage.open(
             self.disk.data_dir,
             on_failed=on_failed,
+            sync_data=sync_data,
             segment_bytes=self._segment_bytes,
             disk=self.disk,
             threads=self._threads,
@@ -272,14 +295,16 @@ class FileStore:
     def die_soon(self, random: Random) -> None:
         self.disk.dies_at = self.disk.operations + random.choice((1, 2, 3, 5, 8, 13, 21))
 
-    def heal(self) -> None:
+    def heal(self) -> bool:
         self.disk.heal()
+        return not self.disk.owes_failures
 
-    def crash(self, random: Random) -> None:
+    def crash(self, random: Random, *, only_process: bool = False) -> None:
         self._abandon()
-        if random.random() < 0.3:
+        if only_process or random.random() < 0.3:
             self.disk.forget_process()
         else:
+            self.power_lost = True
             self.disk.lose_power()
 
     def give_up(self, random: Random) -> None:

@@ -37,6 +37,8 @@ class Promise:
     name: str
     places: list[Place]
     parts: list[tuple[Place, int]]
+    created_in: int
+    """The submit that the subscription was created in: another one of the same name promised nothing."""
 
 
 class Witness:
@@ -147,7 +149,8 @@ class Witness:
             if place in acked:
                 holders.pop(place, None)
         if request_id is not None:
-            self._promises[session_id, request_id] = Promise(topic_name, name, places, parts)
+            created_in = self.judge.created_in.get((topic_name, name), 0)
+            self._promises[session_id, request_id] = Promise(topic_name, name, places, parts, created_in)
 
     def _reader_acked(self, consumer: Consumer, is_cumulative: bool, ranges: list[Range], topic: Topic) -> None:
         acked = self.deliveries.of(consumer.subscription.topic.full_name, consumer.subscription.name).acked
@@ -301,7 +304,8 @@ class Witness:
             return
         topic = self.judge.durable.topics.get(promise.topic)
         subscription = None if topic is None else topic.subscriptions.get(promise.name)
-        if topic is None or subscription is None:
+        created_in = self.judge.created_in.get((promise.topic, promise.name), 0)
+        if topic is None or subscription is None or created_in != promise.created_in:
             return  # deleted meanwhile
         self._told["acks"] += 1
         lost = [place for place in promise.places if place in topic.log and place not in subscription.acked]

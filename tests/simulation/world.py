@@ -29,10 +29,12 @@ from spark_pulsar.ledger.storage import StorageError, StorageFailed
 
 from . import quotas, rules
 from .actors import Client, Link
+from .compaction import Work
 from .disk import PowerLost
 from .judge import Judge
 from .profile import Profile
 from .store import FileStore, MemoryStore, Store
+from .story import told
 from .witness import Witness
 
 START_MS = 1_795_000_000_000
@@ -48,6 +50,7 @@ class World:
         self.judge = Judge()
         self.judge.deduplicates = bool(profile.config.get("deduplication"))
         self.judge.batch_index_acks = profile.config["batch_index_acks"]
+        self.judge.compaction.keeps_unkeyed = profile.config.get("compaction_keeps_null_keys", False)
         self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
         self.links: dict[int, Link] = {}
         self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
@@ -84,9 +87,11 @@ class World:
 
     def start(self) -> None:
         """Open the storage, as often as it takes, and start a core on it."""
+        sync = self.profile.sync
+        synced = self.random.random() < 0.5 if sync == "changes" else sync == "always"
         for _ in range(5):
             try:
-                self.state = self.store.open(self._on_storage_failed)
+                self.state = self.store.open(self._on_storage_failed, sync_data=synced)
                 break
             except (StorageError, OSError) as error:
                 self.note("cannot open", type(error).__name__)
@@ -96,12 +101,15 @@ class World:
                 self.store.crash(self.random)
         else:
             raise AssertionError("the storage cannot be opened any more")
-        survivors = self.judge.on_recovered(self.state)
-        self.judge.verify_content(self.store.storage)
+        may_lose, self.store.power_lost = self.store.power_lost and sync != "always", False
+        survivors = self.judge.on_recovered(self.state, may_lose=may_lose)
+        self.judge.is_synced = synced
+        self.judge.verify_content(self.store.storage, self.state)
         self.starts += 1
         self.note("started", self.starts, survivors, self.judge.on_disk)
         self._failed = False
         self._durable.clear()  # closing may have written what the life before had asked for
+        self.compactions = Work(self.store.storage.read)
         self.broker = Broker(self.state, BrokerConfig(**self.profile.config), self.now_ms)
         self.witness = Witness(self.judge, self.core, self.told)
         self.turn([])
@@ -120,13 +128,14 @@ class World:
                 link.client.leave()
         self.links.clear()
         self.reads.clear()
+        self.compactions.stop()
         self._durable.clear()
 
-    def crash(self) -> None:
+    def crash(self, *, only_process: bool = False) -> None:
         """The process dies, or the power fails; another start."""
         self.note("crash")
         self._forget_life()
-        self.store.crash(self.random)
+        self.store.crash(self.random, only_process=only_process)
         if self.profile.clock_goes_back and self.random.random() < 0.5:
             self.now_ms -= self.random.choice((1_000, 100_000_000))
         self.start()
@@ -147,6 +156,7 @@ class World:
         else:
             if not self._failed:
                 self.judge.on_durable(self.judge.submitted)
+                self.judge.past.make_firm()
             self._forget_life()
             self.start()
 
@@ -162,10 +172,12 @@ class World:
     # Turns
 
     def turn(self, events: list[Event]) -> None:
-        """The core hears what happened, and its orders are carried out."""
+        """The core hears what happened, and its orders are carried out. Like its shell, the world leaves it alone when
+        nothing happened and nothing is due."""
         self.turns += 1
         try:
-            self._handle(events)
+            if events or self._is_due():
+                self._handle(events)
             if self.store.storage.needs_checkpoint():
                 self._checkpoint()
         except StorageFailed:
@@ -178,6 +190,20 @@ class World:
             self._forget_life()
             self.store.give_up(self.random)
             self.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that needs no time."""
+        under_way = any(link.upstream or link.downstream for link in self.links.values())
+        return bool(under_way or self._durable or self.reads or self.store.is_busy or self.compactions.is_busy)
+
+    def _is_due(self) -> bool:
+        """Whether the core has something to do though nothing happened."""
+        core = self.core
+        if self._durable or core.effects or (core._records and core._lazy_since_ms is None):
+            return True
+        deadline = core.next_deadline()
+        return deadline is not None and deadline <= max(self.now_ms, core.now_ms)
 
     def _handle(self, events: list[Event]) -> None:
         if self._durable:
@@ -207,9 +233,11 @@ class World:
         elif isinstance(effect, fx.ReadSizes):
             self.note("sizes", effect.token, effect.ledger_id, effect.first, effect.end)
             self.reads.append(effect)
+        elif self.compactions.take(effect, self.random):
+            self.note(type(effect).__name__, effect.token)
         else:
             self.witness.see(effect)
-            self.note(*_told(effect))
+            self.note(*told(effect))
             link = self.links.get(effect.session_id)
             if link is None:
                 return
@@ -283,6 +311,8 @@ class World:
 
     def serve_reads(self, *, fail: bool = False) -> None:
         """Answer what the core wants to read, in any order."""
+        if not self.reads:
+            return
         reads, self.reads = self.reads, []
         self.random.shuffle(reads)
         events: list[Event] = []
@@ -296,8 +326,13 @@ class World:
             else:
                 runs = self.store.storage.read(read.ledger_id, read.entry_id, read.max_entries, read.max_bytes)
                 events.append(EntriesRead(read.token, runs))
-        if events:
-            self.turn(events)
+        self.turn(events)
+
+    def compact(self, *, fail: bool = False) -> None:
+        """A compaction goes on, or fails to."""
+        event = self.compactions.step(self.random, fail=fail)
+        if event is not None:
+            self.turn([event])
 
     # The network
 
@@ -361,23 +396,3 @@ class World:
         """Let time pass."""
         self.now_ms += ms
         self.turn([])
-
-
-def _told(effect: fx.Effect) -> tuple[Any, ...]:
-    """An order as a line of the story."""
-    if isinstance(effect, fx.SendCommand):
-        return ("command", effect.session_id, int(effect.command.type), effect.command.SerializeToString())
-    if isinstance(effect, fx.SendMessages):
-        return (
-            "messages",
-            effect.session_id,
-            effect.consumer_id,
-            effect.ledger_id,
-            effect.first_entry_id,
-            len(effect.starts),
-        )
-    if isinstance(effect, fx.SendReceipts):
-        return ("receipts", effect.session_id, effect.ledger_id, effect.first_entry_id, list(effect.sequence_ids))
-    if isinstance(effect, fx.SendScatteredReceipts):
-        return ("receipts", effect.session_id, list(effect.ledger_ids), list(effect.entry_ids))
-    return (type(effect).__name__, getattr(effect, "session_id", 0))

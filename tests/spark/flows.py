@@ -64,7 +64,7 @@ class Flows(AbstractContextManager["Flows"]):
         assert not failed, failed
         return [at for _, at in ids]
 
-    def receive(self, topic: str, timeout_ms: int = 10_000) -> list[pulsar.Message]:
+    def receive(self, topic: str, timeout_ms: int = 30_000) -> list[pulsar.Message]:
         """All messages of a topic (of all its partitions, one after another), read by the official reader."""
         out: list[pulsar.Message] = []
         for partition in self._official.get_topic_partitions(topic):
@@ -153,7 +153,7 @@ class Flows(AbstractContextManager["Flows"]):
         batches: list[list[Row]] = []
         writer = frame.writeStream.foreachBatch(lambda batch, _: batches.append(batch.collect()))
         query = self.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(180)
         return batches
 
 

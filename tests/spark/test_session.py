@@ -107,7 +107,7 @@ def test_a_query_can_be_stopped_while_the_broker_is_down(
         writer = flows.stream(topic, subscriptionName="survivor").writeStream.foreachBatch(sink)
         checkpoint = flows.checkpoint()
         query = flows.start(writer.option("checkpointLocation", checkpoint))
-        eventually(lambda: len(sink.all) == 3, 60)
+        eventually(lambda: len(sink.all) == 3, 120)
         own_broker.kill()
         began = time.monotonic()
         query.stop()
@@ -115,7 +115,7 @@ def test_a_query_can_be_stopped_while_the_broker_is_down(
         own_broker.restart()
         flows.send(topic, texts(2, 3))
         again = flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
-        assert again.awaitTermination(60)
+        assert again.awaitTermination(120)
         assert sink.all == texts(5)
 
 

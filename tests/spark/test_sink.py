@@ -241,7 +241,7 @@ def test_from_topic_to_topic_as_a_stream(flows: Flows) -> None:
     def run() -> None:
         writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url)
         writer = writer.option("topic", target).option("checkpointLocation", checkpoint).queryName("copy")
-        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(60)
+        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
 
     run()
     flows.send(source, texts(5, 25), {"partition_key": "k"})
@@ -258,7 +258,7 @@ def test_complete_mode_is_refused_and_foreach_batch_works(flows: Flows) -> None:
     counts = flows.stream(source).groupBy(F.col("__key").cast("string").alias("k")).count()
     writer = counts.writeStream.format("pulsar").outputMode("complete").option("checkpointLocation", flows.checkpoint())
     with pytest.raises(StreamingQueryException, match="cannot be overwritten"):
-        flows.start(writer.options(**{"service.url": flows.broker.service_url, "topic": target})).awaitTermination(60)
+        flows.start(writer.options(**{"service.url": flows.broker.service_url, "topic": target})).awaitTermination(120)
 
     def publish(batch: DataFrame, _: int) -> None:
         flows.write(batch.selectExpr("struct(*) AS value"), target)
@@ -266,7 +266,7 @@ def test_complete_mode_is_refused_and_foreach_batch_works(flows: Flows) -> None:
     updates = (
         counts.writeStream.outputMode("update").foreachBatch(publish).option("checkpointLocation", flows.checkpoint())
     )
-    assert flows.start(updates.trigger(availableNow=True)).awaitTermination(60)
+    assert flows.start(updates.trigger(availableNow=True)).awaitTermination(120)
     assert received(flows, target) == ['{"k":"k","count":6}']
 
 
@@ -299,9 +299,9 @@ def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
             writer.option("service.url", flows.broker.service_url).option("topic", target).trigger(availableNow=True)
         )
         with pytest.raises(PySparkException):
-            flows.start(writer).awaitTermination(60)
+            flows.start(writer).awaitTermination(120)
         assert (tmp_path / "killed").exists()
-        assert flows.start(writer).awaitTermination(60)
+        assert flows.start(writer).awaitTermination(120)
     finally:
         flows.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert set(received(flows, target)) == set(texts(5000))
@@ -322,6 +322,6 @@ def test_a_batch_that_failed_after_writing_is_written_again(flows: Flows) -> Non
     frame = flows.stream(source, maxMessagesPerTrigger=8)
     writer = frame.writeStream.foreachBatch(write_then_fail).option("checkpointLocation", checkpoint)
     with pytest.raises(StreamingQueryException, match="after writing"):
-        flows.start(writer.trigger(availableNow=True)).awaitTermination(60)
-    assert flows.start(writer.trigger(availableNow=True)).awaitTermination(60)
+        flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
+    assert flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
     assert Counter(received(flows, target)) == Counter(texts(20) + texts(8, 8))

@@ -255,27 +255,11 @@ class Replay:
     def _compare_split(self) -> None:
         """All messages arrive, each once, at any consumer with a permit for it, in storage order at each."""
         arrived: dict[int, Frame] = {}
-        for name in self._connections:
-            last: dict[int, int] = {}
-            unread = self._unread[name]
-            while len(arrived) < len(self._split):
-                fresh = next((frame for frame in unread if frame.type == "MESSAGE"), None)
-                if fresh is not None:
-                    unread.remove(fresh)
-                else:
-                    fresh = self._connections[name].next_frame(_QUIET_S)
-                    if fresh is None:
-                        break
-                    if fresh.type != "MESSAGE":
-                        unread.append(fresh)
-                        continue
-                consumer, entry = fresh["consumer_id"], fresh.position[1]
-                assert entry not in arrived, f"{self.recording.name}: entry {entry} came twice"
-                assert entry > last.get(consumer, -1), f"{self.recording.name}: entry {entry} out of order"
-                self._permits[name, consumer] -= 1
-                assert self._permits[name, consumer] >= 0, f"{self.recording.name}: more than the permits of {consumer}"
-                last[consumer] = entry
-                arrived[entry] = fresh
+        last: dict[tuple[str, int], int] = {}
+        deadline = time.monotonic() + self.timeout_s
+        while len(arrived) < len(self._split) and time.monotonic() < deadline:
+            for name in self._connections:
+                self._take_split(name, arrived, last)
         for line in self._split:
             entry = line.frame.position[1]
             assert entry in arrived, f"{self._at(line)}: entry {entry} did not arrive"
@@ -283,6 +267,28 @@ class Replay:
                 "MESSAGE", arrived[entry].fields | {"consumer_id": line.frame["consumer_id"]}, *_content(arrived[entry])
             )
             self._compare(line, own)
+
+    def _take_split(self, name: str, arrived: dict[int, Frame], last: dict[tuple[str, int], int]) -> None:
+        """What one connection has now, into `arrived` by entry; `last` is the newest entry of each consumer."""
+        unread = self._unread[name]
+        while len(arrived) < len(self._split):
+            fresh = next((frame for frame in unread if frame.type == "MESSAGE"), None)
+            if fresh is not None:
+                unread.remove(fresh)
+            else:
+                fresh = self._connections[name].next_frame(_QUIET_S)
+                if fresh is None:
+                    return
+                if fresh.type != "MESSAGE":
+                    unread.append(fresh)
+                    continue
+            consumer, entry = fresh["consumer_id"], fresh.position[1]
+            assert entry not in arrived, f"{self.recording.name}: entry {entry} came twice"
+            assert entry > last.get((name, consumer), -1), f"{self.recording.name}: entry {entry} out of order"
+            self._permits[name, consumer] -= 1
+            assert self._permits[name, consumer] >= 0, f"{self.recording.name}: more than the permits of {consumer}"
+            last[name, consumer] = entry
+            arrived[entry] = fresh
 
     def _expect_silence(self) -> None:
         for name, connection in self._connections.items():

@@ -36,7 +36,7 @@ FLAGS_NOT_RAISED = frozenset({"supports_topic_watchers", "supports_repl_dedup_by
 
 # A recording of what is not built shows it within this time; each frame of the others may take long on a busy machine.
 NOT_BUILT_TIMEOUT_S = 1.0
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 def _rest(broker: Broker, method: str, path: str, body: Any = None) -> Callable[[], None]:
@@ -84,7 +84,7 @@ def _prepare(broker: Broker, recording: Recording) -> None:
             broker.rest("DELETE", f"{topic_path(topic)}{suffix}?force=true&authoritative=true")
     raw = broker.raw()
     for topic in recording.topics:
-        eventually(lambda topic=topic: raw.request("LOOKUP", topic=topic)["response"] == "Connect", timeout_s=20)
+        eventually(lambda topic=topic: raw.request("LOOKUP", topic=topic)["response"] == "Connect", timeout_s=60)
     raw.close()
 
 

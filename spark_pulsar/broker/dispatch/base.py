@@ -149,6 +149,7 @@ class Dispatcher(ABC):
         consumer.messages_out += messages
         size_bytes = ends[-1] - starts[0]
         consumer.bytes_out += size_bytes
+        self.subscription.entries_out += high - low
         self.subscription.messages_out += messages
         self.subscription.bytes_out += size_bytes
         self.core.dispatched_bytes += size_bytes

@@ -59,6 +59,13 @@ def test_rates() -> None:
     assert found["pulsar_throughput_in", TOPIC] == stats["msgThroughputIn"] > 0
     assert found["pulsar_average_msg_size", TOPIC] == stats["averageMsgSize"] > 0
     assert found["pulsar_out_messages_total", TOPIC, "s"] == 50
+    for name in ("pulsar_storage_write_rate", "pulsar_storage_read_rate"):
+        assert found[name, TOPIC] == found[name.replace("_storage", "_broker_storage"),] == 5.0
+    # What was stored before a restart is not stored again by it.
+    world = world.restart()
+    world.connect().open_producer()
+    world.advance(10_000)
+    assert metrics_of(world)["pulsar_storage_write_rate", TOPIC] == 0.0
 
 
 def test_a_damaged_topic_is_seen_in_stats_and_metrics() -> None:

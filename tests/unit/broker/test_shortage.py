@@ -6,7 +6,7 @@ from spark_pulsar.broker import shortage, topics
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.events import EntriesLost, Requested, StorageShort
 from spark_pulsar.model.errors import ServiceNotReady
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.ids import LATEST_ID, MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
@@ -75,6 +75,38 @@ def test_orders_that_cannot_be_stored_are_answered_with_an_error_and_may_be_trie
     world.disk_is_slow = False
     world.sync()
     client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
+    client.expect(BaseCommand.SUCCESS)
+
+
+def test_a_seek_that_cannot_be_stored_is_answered_with_an_error_and_a_reader_moves() -> None:
+    # covers DUR-10, CUR-11, CUR-12
+    world, client = with_one_entry()
+    client.publish(1, entry("b"), first=1)
+    client.take_all()
+    world.disk_is_slow = True
+    # One waits already when it shows, others come later.
+    client.send(requests.seek_to_id(client.request_id(), 1, MessageId(1, 0)))
+    client.expect(BaseCommand.CLOSE_CONSUMER)
+    world.happen([STALLED])
+    assert client.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
+    client.expect(BaseCommand.CLOSE_PRODUCER)
+    client.open_consumer(consumer_id=2)
+    for command in (requests.seek_to_id(5, 2, MessageId(1, 1)), requests.seek_to_time(6, 2, 1)):
+        client.send(command)
+        refused = client.expect(BaseCommand.ERROR)
+        assert refused.error == ServerError.ServiceNotReady
+        assert "try again" in refused.message
+    assert client.take_all() == []  # its consumer stays
+    client.send(requests.subscribe(client.request_id(), TOPIC, "r", 3, durable=False, start=LATEST_ID))
+    client.expect(BaseCommand.SUCCESS)
+    client.send(requests.seek_to_id(client.request_id(), 3, MessageId(1, 1)))
+    client.expect(BaseCommand.CLOSE_CONSUMER)
+    client.expect(BaseCommand.SUCCESS)
+    world.happen([StorageShort("")])
+    world.disk_is_slow = False
+    world.sync()
+    client.send(requests.seek_to_id(client.request_id(), 2, MessageId(1, 1)))
+    client.expect(BaseCommand.CLOSE_CONSUMER)
     client.expect(BaseCommand.SUCCESS)
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_pulsar.broker import topics
+from spark_pulsar.broker.events import EntriesLost, Requested
 from spark_pulsar.broker.lookup import topics_hash
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -172,3 +173,26 @@ def test_deleted_topic_closes_its_clients_and_is_gone_after_a_restart() -> None:
 def test_namespaces_of_the_configuration_exist_from_the_start() -> None:
     client = World(namespaces=("public/default", "a/b")).connect()
     client.open_producer(topic="persistent://a/b/t")
+
+
+def test_an_unloaded_topic_goes_on_in_another_ledger_unless_its_own_is_empty() -> None:
+    # covers ML-1
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    topic = world.core.topics[TOPIC]
+
+    def unload() -> list[int]:
+        world.happen([Requested(lambda core: topics.unload(core, topic))])
+        return topic.ledger.ledger_ids()
+
+    assert unload() == [1]
+    client.expect(BaseCommand.CLOSE_PRODUCER)
+    client.expect(BaseCommand.CLOSE_CONSUMER)
+    client.open_producer(producer_id=2)
+    client.publish(2, entry("a"), first=0)
+    assert unload() == [1, 2]
+    assert unload() == [1, 2]
+    world.happen([EntriesLost([(1, 0, 1)], "ledgers/1.ledger:7", "a checksum")])
+    assert unload() == [1, 2]

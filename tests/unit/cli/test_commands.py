@@ -30,7 +30,7 @@ def test_lines_of_standard_input_come_back(broker: Broker) -> None:
     assert (read.exit_code, read.stdout) == (0, "one\ntwo\n\nfour\n")
 
 
-EARLIEST = ("--initial-position", "earliest", "--timeout", "10")
+EARLIEST = ("--initial-position", "earliest", "--timeout", "30")
 
 
 def test_messages_with_key_and_properties(broker: Broker) -> None:

@@ -19,7 +19,7 @@ from tests.eventually import eventually
 def accepts(service_url: str) -> bool:
     parts = urlsplit(service_url)
     try:
-        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5).close()
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True
@@ -36,7 +36,7 @@ def test_ready_when_the_block_begins_and_gone_after_it() -> None:
     with spark_pulsar.broker_process() as broker:
         pid, data_dir = broker.pid, broker.data_dir
         assert accepts(broker.service_url)
-        assert urllib.request.urlopen(f"{broker.admin_url}/admin/v2/brokers/health", timeout=5).status == 200
+        assert urllib.request.urlopen(f"{broker.admin_url}/admin/v2/brokers/health", timeout=60).status == 200
         assert data_dir.is_dir()
     assert not is_alive(pid)
     assert not data_dir.exists()

@@ -8,9 +8,18 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import OperationTimeout, UnexpectedReply
-from spark_pulsar.model.errors import ConsumerBusy, MetadataError, TopicNotFound
+from spark_pulsar.model.errors import (
+    ConsumerBusy,
+    MetadataError,
+    NotAllowed,
+    ProducerFenced,
+    PulsarError,
+    TopicNotFound,
+)
 from spark_pulsar.model.ids import MessageId, signed
+from spark_pulsar.model.limits import MAX_PARTITIONS
 from spark_pulsar.wire import commands
+from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe
 from tests.unit.client.peer import Caller, Peer, message
 
@@ -175,3 +184,30 @@ def test_an_answer_of_the_wrong_kind_is_no_answer(peer: Peer, client_of: MakeCli
         client.last_message_id("t")
     with pytest.raises(UnexpectedReply, match="answered a request with SUCCESS"):
         client.partition_count("t")
+
+
+def test_a_number_of_partitions_is_believed_up_to_a_bound(peer: Peer, client_of: MakeClient) -> None:
+    answer = MAX_PARTITIONS
+    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(
+        commands.partition_metadata(command.partitionMetadata.request_id, answer)
+    )
+    client = client_of(peer.url)
+    names = client.partitions_of("t")
+    assert (len(names), names[-1]) == (MAX_PARTITIONS, f"{TOPIC}-partition-{MAX_PARTITIONS - 1}")
+    for answer in (MAX_PARTITIONS + 1, 2**32 - 1):
+        with pytest.raises(UnexpectedReply, match=f"{TOPIC} has {answer} partitions"):
+            client.partitions_of("t")
+
+
+@pytest.mark.parametrize(("number", "error"), [(25, ProducerFenced), (99, OperationTimeout)])
+def test_an_acknowledgement_that_is_refused_for_any_reason_is_refused(
+    number: int, error: type[PulsarError], peer: Peer, client_of: MakeClient
+) -> None:
+    def answer(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        refusal = commands.ack_response(command.ack.consumer_id, command.ack.request_id, NotAllowed("why"))
+        caller.send(command_frame(refusal).replace(bytes([0x20, NotAllowed.code]), bytes([0x20, number])))
+
+    peer.handlers[BaseCommand.ACK] = answer
+    client = client_of(peer.url, operation_timeout_ms=1_500)
+    with pytest.raises(error, match="why" if number == 25 else "error code 99: why"):
+        client.advance_cursors({"t": MessageId(3, 5)}, "s")

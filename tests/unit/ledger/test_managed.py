@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits, fitting, is_full
+from spark_pulsar.ledger.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
+from spark_pulsar.model.policies import RetentionPolicy
 
 MINUTE_MS = 60_000
 
@@ -148,12 +150,16 @@ def test_positions_by_number() -> None:
 def test_what_may_be_trimmed() -> None:
     # covers section 5.2 of the rules
     managed = chain((3, 10, 0), (5, 10, 0), (8, 5, 0))
-    assert managed.trimmable(None) == (3, 5)
-    assert managed.trimmable(EARLIEST) == ()
-    assert managed.trimmable(Position(3, 8)) == ()
-    assert managed.trimmable(Position(3, 9)) == (3,)
-    assert managed.trimmable(Position(5, -1)) == (3,)
-    assert managed.trimmable(Position(8, 4)) == (3, 5)
+
+    def trimmable(slowest: Position | None) -> tuple[int, ...]:
+        return plan_trimming(managed, slowest, RetentionPolicy(), 2).gone
+
+    assert trimmable(None) == (3, 5)
+    assert trimmable(EARLIEST) == ()
+    assert trimmable(Position(3, 8)) == ()
+    assert trimmable(Position(3, 9)) == (3,)
+    assert trimmable(Position(5, -1)) == (3,)
+    assert trimmable(Position(8, 4)) == (3, 5)
 
 
 def test_positions_after_everything_was_trimmed() -> None:

@@ -73,7 +73,7 @@ class Shell:
         self.told: queue.Queue[Event] = queue.Queue()
 
     def next(self) -> Event:
-        return self.told.get(timeout=10)
+        return self.told.get(timeout=60)
 
 
 def test_blocks_come_one_at_a_time_and_compactions_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +112,12 @@ def test_it_stops_in_the_middle_of_a_walk() -> None:
 
     def read(ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         reading.set()
-        assert may_go_on.wait(10)
+        assert may_go_on.wait(60)
         return ledgers.read(ledger_id, entry_id, max_entries, max_bytes)
 
     compactions = Compactions(read, shell.told.put)
     compactions.start(CompactTopic(1, (), ((1, 0, 1_000),), False))
-    assert reading.wait(10)
+    assert reading.wait(60)
     compactions.stop(1)
     may_go_on.set()
     compactions.start(CompactTopic(2, (), ((1, 0, 2),), False))

@@ -6,8 +6,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from spark_pulsar.broker import topics
 from spark_pulsar.broker.config import BrokerConfig
+from spark_pulsar.broker.core import Core
+from spark_pulsar.model.errors import ServiceNotReady
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.addresses import local_text, peer_text
+from spark_pulsar.server.asking import CoreContradiction
 from spark_pulsar.server.engine import Engine
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import commands, requests
@@ -124,6 +129,26 @@ def test_core_that_contradicts_itself_stops_the_engine() -> None:
         peer.send(command_frame(requests.flow(1, 5)))
         assert await peer.closed()
         assert isinstance(stopped[0], AttributeError)
+
+    run(scene)
+
+
+def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that_waits() -> None:
+    def fail(_core: Core) -> None:
+        raise KeyError("gone")
+
+    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        before = engine.ask(lambda core: topics.create(core, TopicName.parse(TOPIC)))  # waits for the disk
+        failing = engine.ask(fail)
+        behind = engine.ask(lambda core: core.now_ms)
+        with pytest.raises(CoreContradiction, match="restarts its core from disk: KeyError: 'gone'") as refused:
+            await asyncio.wait_for(failing, TIMEOUT_S)
+        assert refused.value.http_status == 500
+        for unknown in (before, behind, engine.ask(fail)):
+            with pytest.raises(ServiceNotReady):
+                await asyncio.wait_for(unknown, TIMEOUT_S)
+        assert await peer.closed()
+        assert [type(error) for error in stopped] == [KeyError]
 
     run(scene)
 

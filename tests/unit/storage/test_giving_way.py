@@ -42,7 +42,7 @@ class SlowLedgers(Disk):
     def write(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
         if fd in self._ledgers:
             self.reached.set()
-            assert self.let_through.wait(30)
+            assert self.let_through.wait(120)
             if self.full:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().write(fd, buffers, offset)
@@ -92,7 +92,7 @@ class Storage:
         """Full segments, and a checkpoint that is stuck in the first ledger file."""
         self.publish(5)
         self.files.checkpoint(self.state)
-        assert self.disk.reached.wait(10)
+        assert self.disk.reached.wait(60)
 
     def hold_up(self) -> None:
         """As many full segments as there may be, and more to write."""
@@ -171,7 +171,7 @@ def test_closing_writes_what_was_held_up(storage: Storage) -> None:
     closing.start()
     eventually(storage.all_durable)
     storage.disk.let_through.set()
-    closing.join(30)
+    closing.join(60)
     assert not closing.is_alive()
     storage.files, storage.state = storage._open(Disk())
     storage.assert_nothing_is_lost()

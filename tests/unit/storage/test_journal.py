@@ -30,7 +30,7 @@ class HeldDisk(Disk):
 
     def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
         self.waiting.set()
-        assert self.let_through.wait(10)
+        assert self.let_through.wait(60)
         self.written.append(sum(map(len, buffers)))
         return super().write_durably(fd, buffers, offset)
 
@@ -49,7 +49,7 @@ def held(tmp_path: Path) -> tuple[FileStorage, HeldDisk, Callable[[], None]]:
     record = CounterSet("first", 1)
     state.apply(record)
     storage.submit([record])
-    assert disk.waiting.wait(10)
+    assert disk.waiting.wait(60)
 
     def finish() -> None:
         disk.let_through.set()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.model.errors import NotAllowed, PulsarError, ServerError, TopicNotFound
+from spark_pulsar.model.errors import NotAllowed, PulsarError, ServerError, TopicNotFound, UnknownError
 from spark_pulsar.model.ids import EARLIEST_ID, MessageId, Position
 from spark_pulsar.wire import commands, frames, replies, requests
 from spark_pulsar.wire.commands import FIELD_OF, NO_REQUEST, request_id_of
@@ -201,6 +201,21 @@ def test_a_lookup_answer_without_a_response_is_a_failure() -> None:
     # 5.2: C++ treats its absence as failure
     answer = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse={"request_id": 1})
     assert isinstance(replies.error_of(answer), PulsarError)
+
+
+@pytest.mark.parametrize("request_", [*(request for request, _ in REFUSED), requests.send(3, 77)])
+def test_an_error_number_of_the_future_is_an_error(request_: BaseCommand) -> None:
+    answer = replies.refusal(request_, WHY)
+    assert answer is not None
+    content = content_of(answer)
+    field = next(name for name in ("error", "error_code") if name in content.DESCRIPTOR.fields_by_name)
+    tag = content.DESCRIPTOR.fields_by_name[field].number << 3
+    frame = frames.command_frame(answer).replace(bytes([tag, WHY.code]), bytes([tag, 99]))
+    answer, _ = frames.parse_command(frame, 0, len(frame))
+    assert not getattr(answer, FIELD_OF[answer.type]).HasField(field)
+    error = replies.error_of(answer)
+    assert type(error) is UnknownError
+    assert error.message == "error code 99: no such topic"
 
 
 def test_failed_metadata_have_no_partitions() -> None:

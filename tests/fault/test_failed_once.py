@@ -1,0 +1,90 @@
+"""A sync or a commit that failed is tried again nowhere: with a journal that is not synced, and while closing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.records import EntriesAppended, Record, TopicCreated
+from spark_pulsar.ledger.storage import StorageFailed
+from spark_pulsar.storage.disk import Disk
+from spark_pulsar.storage.files import FileStorage
+from tests.contract.histories import picture
+from tests.contract.storages import SMALL_SEGMENT_BYTES
+from tests.eventually import eventually
+
+TOPIC = "persistent://public/default/t"
+
+
+class OnceNotSyncing(Disk):
+    """The next sync of a segment fails, and may never be tried again on the same pages: a second one would succeed."""
+
+    def __init__(self) -> None:
+        self.failing = False
+        self.distrusted: set[int] = set()
+        """Inodes."""
+
+    def sync(self, fd: int) -> None:
+        inode = os.fstat(fd).st_ino
+        assert inode not in self.distrusted, "synced again after it failed"
+        if self.failing:
+            self.distrusted.add(inode)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(fd)
+
+
+def test_an_unsynced_segment_whose_sync_failed_is_written_to_another_file(tmp_path: Path) -> None:
+    # covers DUR-10
+    failures: list[StorageFailed] = []
+    disk = OnceNotSyncing()
+    storage, state = FileStorage.open(
+        tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append, sync_data=False
+    )
+    records: list[Record] = [TopicCreated(1, TOPIC, 1, {}), EntriesAppended(run_of(1, 0, [b"entry"]))]
+    state.apply(records[0])
+    records[1:1] = state.records_to_open_ledger(1, 2)
+    for record in records[1:]:
+        state.apply(record)
+    storage.submit(records)
+    [path] = eventually(lambda: list(tmp_path.glob("journal/0*.journal")))
+    disk.failing = True
+    storage.checkpoint(state)
+    eventually(lambda: failures)
+    storage.close(state)
+    disk.failing = False
+    assert disk.distrusted == {path.stat().st_ino}
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, sync_data=False)
+    assert path.stat().st_ino not in disk.distrusted
+    assert storage.read(1, 0, 1, 1)[0].entry(0) == b"entry"
+    storage.close(state)
+
+
+class UncertainCommit(Disk):
+    """The next commits are done, and then fail: nobody can know that."""
+
+    failing = False
+    failed = 0
+
+    def commit(self, database: sqlite3.Connection) -> None:
+        super().commit(database)
+        if self.failing:
+            self.failed += 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_closing_builds_nothing_on_a_checkpoint_that_may_have_failed(tmp_path: Path) -> None:
+    disk = UncertainCommit()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
+    record = TopicCreated(1, TOPIC, 1, {})
+    state.apply(record)
+    storage.submit([record])
+    disk.failing = True
+    storage.checkpoint(state)
+    storage.close(state)
+    assert disk.failed == 1
+    storage, again = FileStorage.open(tmp_path, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert picture(again) == picture(state)
+    storage.close(again)

@@ -1,0 +1,47 @@
+"""What producers send: entries with one message or a batch of them, some with keys."""
+
+from __future__ import annotations
+
+from random import Random
+
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+
+from .account import Sent
+from .actors import Producer
+from .compaction import KEYS
+from .profile import Profile
+
+
+def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int) -> Sent:
+    """The next entry of a producer; its bytes are unique. Batches hold no messages that could be told apart."""
+    count = random.randint(2, profile.batch) if random.random() < profile.batch_share else 1
+    metadata = MessageMetadata(
+        producer_name=producer.name,
+        sequence_id=producer.next_sequence_id,
+        publish_time=now_ms,
+    )
+    highest = None
+    if count > 1:
+        metadata.num_messages_in_batch = count
+        highest = producer.next_sequence_id + count - 1
+    payload = f"{producer.name}#{producer.sent}".encode().ljust(random.choice(profile.entry_bytes), b".")
+    key = None
+    if count == 1 and "compaction" in profile.features and random.random() < 0.8:
+        key = metadata.partition_key = random.choice(KEYS)
+        if random.random() < 0.2:  # the key's value is no more
+            payload = b""
+    sent = Sent(
+        producer.topic,
+        producer.name,
+        producer.sent,
+        producer.next_sequence_id,
+        count,
+        now_ms,
+        build_entry(metadata, payload),
+        highest,
+        key,
+    )
+    producer.sent += 1
+    producer.next_sequence_id += count
+    return sent

@@ -1,0 +1,170 @@
+"""Would the simulation notice? Broken rules of administration and of compaction, in histories that have these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker import compaction, cursor_moves, expire_now, topics
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
+from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.effects import CompactTopic
+from spark_pulsar.ledger.compaction_records import Compaction
+from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet
+from spark_pulsar.ledger.topics import TopicState
+from spark_pulsar.model.ids import Position
+from spark_pulsar.server.compacting import Compactor
+from spark_pulsar.wire.compacted import unpacked_payload
+from spark_pulsar.wire.entries import metadata_of
+
+from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
+
+
+def skipping_takes_one_too_many(patch: pytest.MonkeyPatch) -> None:
+    real = cursor_moves.nth_unacked
+    patch.setattr(cursor_moves, "nth_unacked", lambda subscription, number: real(subscription, number + 1))
+
+
+def clearing_takes_what_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
+    def clear_backlog(core: Core, subscription: Any) -> int:
+        return cursor_moves.mark_deleted(core, subscription, subscription.topic.ledger.last_position)
+
+    patch.setattr(cursor_moves, "clear_backlog", clear_backlog)
+
+
+def a_reset_takes_the_excluded_one_too(patch: pytest.MonkeyPatch) -> None:
+    real = cursor_moves.reset_to_position
+    patch.setattr(cursor_moves, "reset_to_position", lambda *args, excluded, **more: real(*args, **more))
+
+
+def expiring_takes_younger_ones(patch: pytest.MonkeyPatch) -> None:
+    real = expire_now.older_than
+    patch.setattr(expire_now, "older_than", lambda core, each, time_ms, done: real(core, each, time_ms + 1_000, done))
+
+
+def expiring_stops_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(expire_now._Walk, "_take", lambda self, _runs: self._done())
+
+
+def what_a_skip_took_is_still_held(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharedDispatcher, "passed", lambda _self: None)
+
+
+def a_topic_goes_under_its_clients(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(topics, "disconnect_all", lambda _core, _topic: None)
+
+
+def new_partitions_lack_subscriptions(patch: pytest.MonkeyPatch) -> None:
+    def create_partitioned(core: Core, name: Any, partitions: int, properties: Any) -> None:
+        core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
+        for index in range(partitions):
+            if not topics.exists(core, name.at_partition(index)):
+                topics.create(core, name.at_partition(index))
+
+    patch.setattr(topics, "create_partitioned", create_partitioned)
+
+
+def a_partition_outlives_its_topic(patch: pytest.MonkeyPatch) -> None:
+    real = topics.partition_count
+
+    def delete_partitioned(core: Core, name: Any) -> None:
+        for index in range((real(core, name) or 0) - 1):
+            topic = topics.find(core, name.at_partition(index))
+            if topic is not None:
+                topics.delete(core, topic)
+        core.append(PartitionedTopicDeleted(name.full))
+
+    patch.setattr(topics, "delete_partitioned", delete_partitioned)
+
+
+# ---- compaction
+
+
+def the_first_of_a_key_is_left(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Compactor, "_put", lambda self, _database, key, place: self._gathered.setdefault(key, place))
+
+
+def a_key_comes_back(patch: pytest.MonkeyPatch) -> None:
+    """An empty value does not count as the last one."""
+    real = Compactor._note
+
+    def note(self: Compactor, database: Any, found: Any) -> None:
+        metadata = metadata_of(found.buffer, found.start, found.end)
+        if metadata.num_messages_in_batch > 1 or unpacked_payload(metadata, found.buffer, found.start, found.end):
+            real(self, database, found)
+
+    patch.setattr(Compactor, "_note", note)
+
+
+def what_was_compacted_before_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    real = Compactor.__init__
+
+    def init(self: Compactor, task: CompactTopic, *args: Any) -> None:
+        real(self, replace(task, compacted=()), *args)
+
+    patch.setattr(Compactor, "__init__", init)
+
+
+def what_is_to_be_compacted_is_trimmed(patch: pytest.MonkeyPatch) -> None:
+    def slowest_mark_delete(self: TopicState) -> Position | None:
+        return min((cursor.mark_delete for cursor in self.cursors.values()), default=None)
+
+    patch.setattr(TopicState, "slowest_mark_delete", slowest_mark_delete)
+
+
+def an_unfinished_compaction_stays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(compaction, "begin", lambda _core: None)
+
+
+def the_compacted_view_begins_late(patch: pytest.MonkeyPatch) -> None:
+    real = Compaction.entry_before
+    patch.setattr(Compaction, "entry_before", lambda self, position: real(self, position) + 1)
+
+
+def the_compacted_view_goes_on_late(patch: pytest.MonkeyPatch) -> None:
+    """What comes just behind the horizon is passed over."""
+    real = CompactedDispatcher.dispatch
+
+    def dispatch(self: CompactedDispatcher) -> bool:
+        before = self.position
+        told = real(self)
+        view = self.subscription.topic.state.compaction
+        if view is not None and before <= view.horizon < self.position:
+            self.position = Position(self.position.ledger_id, self.position.entry_id + 1)
+        return told
+
+    patch.setattr(CompactedDispatcher, "dispatch", dispatch)
+
+
+FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
+    ("moves", skipping_takes_one_too_many),
+    ("moves", clearing_takes_what_is_not_on_disk),
+    ("moves", a_reset_takes_the_excluded_one_too),
+    ("moves", expiring_takes_younger_ones),
+    ("moves", expiring_stops_early),
+    ("moves", what_a_skip_took_is_still_held),
+    ("deletion", a_topic_goes_under_its_clients),
+    ("partitions", new_partitions_lack_subscriptions),
+    ("partitions", a_partition_outlives_its_topic),
+    ("compaction", the_first_of_a_key_is_left),
+    ("compaction", a_key_comes_back),
+    ("compaction", what_was_compacted_before_is_left_out),
+    ("compaction", what_is_to_be_compacted_is_trimmed),
+    ("compaction", an_unfinished_compaction_stays),
+    ("compaction", the_compacted_view_begins_late),
+    ("compaction", the_compacted_view_goes_on_late),
+]
+
+
+@pytest.mark.parametrize(("feature", "mutation"), FEATURE_MUTATIONS, ids=lambda each: getattr(each, "__name__", each))
+def test_a_broken_rule_of_administration_is_found(
+    feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C4
+    mutation(monkeypatch)
+    found = seeds_until_found(None, lambda profile: feature in profile.features)
+    assert found is not None, f"not found within {MAX_SEEDS} seeds"
+    print(f"{mutation.__name__}: found by seed {found}")
