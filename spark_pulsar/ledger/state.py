@@ -8,7 +8,7 @@ after that moment are applied, equals the live one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from . import compaction_records as kr
@@ -95,18 +95,15 @@ class DurableState:
         """Ids of all existing ledgers."""
         return set(self.ledgers)
 
-    def next_entry_ids(self, ledger_ids: Iterable[int]) -> list[int]:
+    def next_entry_ids(self, ledger_ids: Sequence[int]) -> list[int]:
         """The entry ids that entries appended to these open ledgers in this order get, for EntriesScattered."""
         ledgers = self.ledgers
-        following: dict[int, int] = {}
-        known = following.get
-        ids: list[int] = []
-        for ledger_id in ledger_ids:
-            entry_id = known(ledger_id)
-            if entry_id is None:
-                entry_id = ledgers[ledger_id].entries
-            following[ledger_id] = entry_id + 1
-            ids.append(entry_id)
+        ids = [ledgers[ledger_id].entries for ledger_id in ledger_ids]
+        if len(set(ledger_ids)) < len(ids):
+            following: dict[int, int] = {}
+            for index, ledger_id in enumerate(ledger_ids):
+                ids[index] = entry_id = following.get(ledger_id, ids[index])
+                following[ledger_id] = entry_id + 1
         return ids
 
     def first_needed_entry(self, ledger_id: int) -> int | None:

@@ -54,32 +54,28 @@ def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
 
 def _entries_scattered(state: DurableState, record: EntriesScattered) -> None:
     ledgers = state.ledgers
-    ledger_ids, starts, ends = record.ledger_ids, record.starts, record.ends
+    ledger_ids, entry_ids = record.ledger_ids, record.entry_ids
     counts = record.message_counts
-    fresh = dict.fromkeys(ledger_ids, -1)
-    for ledger_id, entry_id in zip(ledger_ids, record.entry_ids, strict=True):
-        expected = fresh[ledger_id]
-        if expected < 0:
-            info = ledgers.get(ledger_id)
-            if info is None or info.sealed_ms is not None:
-                raise InvalidRecord(f"entries for ledger {ledger_id}, which is not open")
-            expected = info.entries
-        if entry_id != expected:
-            raise InvalidRecord(f"entry {ledger_id}:{entry_id} is out of order, {expected} is next")
-        fresh[ledger_id] = expected + 1
-    for ledger_id, start, end in zip(ledger_ids, starts, ends, strict=True):
-        info = ledgers[ledger_id]
-        info.size_bytes += end - start
+    infos = [info for info in map(ledgers.get, ledger_ids) if info is not None and info.sealed_ms is None]
+    if len(infos) < len(ledger_ids):
+        missing = next(each for each in ledger_ids if each not in ledgers or ledgers[each].sealed_ms is not None)
+        raise InvalidRecord(f"entries for ledger {missing}, which is not open")
+    expected_ids = state.next_entry_ids(ledger_ids)
+    if expected_ids != list(entry_ids):
+        ids = zip(ledger_ids, entry_ids, expected_ids, strict=True)
+        ledger_id, entry_id, expected = next(each for each in ids if each[1] != each[2])
+        raise InvalidRecord(f"entry {ledger_id}:{entry_id} is out of order, {expected} is next")
+    for info, entry_id, start, end in zip(infos, entry_ids, record.starts, record.ends, strict=True):
+        info.entries = entry_id + 1
         info.messages += 1
+        info.size_bytes += end - start
     if counts is not None:
-        for ledger_id, count in zip(ledger_ids, counts, strict=True):
-            ledgers[ledger_id].messages += count - 1
-    for ledger_id, entries in fresh.items():
-        info = ledgers[ledger_id]
-        info.entries = entries
+        for info, count in zip(infos, counts, strict=True):
+            info.messages += count - 1
+    for info in infos:
         if info.size_bytes >= info.next_mark_bytes:
             info.mark()
-    state.dirty_ledgers.update(fresh)
+    state.dirty_ledgers.update(ledger_ids)
 
 
 def _counter_set(state: DurableState, record: r.CounterSet) -> None:
