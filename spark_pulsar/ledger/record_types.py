@@ -9,10 +9,12 @@ from . import (
     compaction_records,
     cursor_records,
     damage_records,
+    delay_records,
     document_records,
     records,
     scattered,
     sequence_records,
+    topic_records,
 )
 from .records import Record, UnknownRecord
 
@@ -25,6 +27,8 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         records.TopicCreated,
         records.TopicDeleted,
         records.TopicPropertiesSet,
+        topic_records.TopicEpochSet,
+        topic_records.TopicTerminated,
         records.PartitionedTopicSet,
         records.PartitionedTopicDeleted,
         records.NamespaceSet,
@@ -52,6 +56,8 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         compaction_records.CompactionForgotten,
         damage_records.TopicDamaged,
         damage_records.DamageAccepted,
+        delay_records.EntriesDelayed,
+        delay_records.DelaysElapsed,
     )
 }
 """Every record this program writes and reads, by its `TYPE`."""

@@ -49,6 +49,8 @@ class DurableState:
             "documents": set(),
             "sequences": set(),
             "damages": set(),
+            "delays": set(),
+            "topic_marks": set(),
             "compactions": set(),
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }

@@ -12,7 +12,9 @@ from spark_pulsar.ledger import damage_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger import topic_records as tr
 from spark_pulsar.ledger.activity_records import CursorIdle
+from spark_pulsar.ledger.delay_records import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
@@ -51,6 +53,10 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                 "sequences": topic.sequences,
                 "compaction": repr(topic.compaction),
                 "damages": topic.damages,
+                "delays": list(topic.delays.items()) if topic.delays else [],
+                "held": list(topic.delays.held) if topic.delays else [],
+                "epoch": topic.epoch,
+                "terminated": topic.is_terminated,
                 "cursors": {
                     cursor.name: {
                         "id": cursor.cursor_id,
@@ -133,7 +139,16 @@ class History:
         if self.random.random() < 0.3:
             return [self._scattered()]
         appended = r.EntriesAppended(self._run(current.ledger_id, current.entries))
+        if self.random.random() < 0.3:
+            return [appended, self._delayed(appended.run)]
         return [appended, self._sequences(topic_id)] if self.random.random() < 0.3 else [appended]
+
+    def _delayed(self, run: EntryRun) -> r.Record:
+        all_ids = range(run.first_entry_id, run.end_entry_id)
+        entry_ids = sorted(self.random.sample(all_ids, self.random.choice((1, len(run)))))
+        return EntriesDelayed(
+            run.ledger_id, entry_ids, [self._now_ms + self.random.randrange(5_000) for _ in entry_ids]
+        )
 
     def _sequences(self, topic_id: int) -> r.Record:
         known = [topic_id, *self.state.topics]
@@ -227,7 +242,10 @@ class History:
         gone = topic.ledger.trimmable(topic.slowest_mark_delete())
         if gone:
             return [r.LedgersTrimmed(topic_id, gone)]
-        choice = self.random.randrange(8)
+        if topic.delays and self.random.random() < 0.5:
+            first_ms, (ledger_id, block) = topic.delays.next_block() or (0, (0, 0))
+            return [DelaysElapsed(ledger_id, block, first_ms + self.random.choice((0, 2_000)))]
+        choice = self.random.randrange(9)
         if choice == 0 and len(self.state.topics) > 3:
             return self.state.records_to_delete_topic(topic_id)
         if choice == 1:
@@ -246,6 +264,9 @@ class History:
             lost = (self._range(topic_id) if self._losing else None) or (-1, 0, 0)
             found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
             return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
+        if choice == 8:
+            ended = self.random.random() < 0.2
+            return [tr.TopicTerminated(topic_id) if ended else tr.TopicEpochSet(topic_id, self.random.randrange(9))]
         return [r.CounterSet("names", self._names)]
 
     def _compaction(self, topic_id: int) -> r.Record:

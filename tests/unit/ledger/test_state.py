@@ -8,10 +8,12 @@ from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
 from spark_pulsar.ledger.damage_records import TopicDamaged
+from spark_pulsar.ledger.delay_records import EntriesDelayed
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.snapshot import TABLES, Row, load_rows, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState, InvalidRecord
+from spark_pulsar.ledger.topic_records import TopicEpochSet
 from spark_pulsar.model.ids import EARLIEST, Position
 from tests.contract.histories import picture
 
@@ -177,6 +179,8 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
         kr.CompactionPrepared(1, -1, -1),
         cr.CursorAcked(1, [(1, 1, 2)], [(1, 2, 5)]),
         TopicDamaged(1, 1, 0, 1, "file:1", "text"),
+        TopicEpochSet(1, 0),
+        EntriesDelayed(1, (0,), (9,)),
     )
     tables = {table.name: table for table in TABLES}
     seen = set()
