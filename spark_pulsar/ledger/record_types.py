@@ -13,6 +13,7 @@ from . import (
     document_records,
     records,
     scattered,
+    schema_records,
     sequence_records,
     topic_records,
 )
@@ -56,6 +57,9 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         compaction_records.CompactionForgotten,
         damage_records.TopicDamaged,
         damage_records.DamageAccepted,
+        schema_records.SchemaAdded,
+        schema_records.SchemasDeleted,
+        schema_records.SchemasForgotten,
         delay_records.EntriesDelayed,
         delay_records.DelaysElapsed,
     )

@@ -20,6 +20,7 @@ from .damage_records import Damage, note_lost
 from .delay_records import DELAY_COLUMNS, delay_values, load_delays
 from .managed import LedgerInfo, ManagedLedger
 from .record_codec import RecordDamaged
+from .schema_rows import SCHEMA_COLUMNS, load_schemas, schema_values
 from .state import DurableState, PartitionedTopic, TopicState
 from .topic_records import mark_values
 
@@ -95,6 +96,7 @@ TABLES: Final = (
     ),
     Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
     Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
+    Table("schemas", 2, SCHEMA_COLUMNS),
     Table("delays", 2, DELAY_COLUMNS),
     Table("topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER")),
 )
@@ -143,6 +145,7 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             load_cursor(state, *row)
         for row in sorted(tables.get("cursor_blocks", ())):
             load_block(state, *row)
+        load_schemas(state, tables.get("schemas", ()))
         for topic_id, damages in tables.get("damages", ()):
             topic = state.topics[topic_id]
             topic.damages = [Damage(*each) for each in json.loads(damages)]
@@ -222,6 +225,7 @@ _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | Non
     "sequences": _sequence_values,
     "compactions": compaction_values,
     "damages": _damage_values,
+    "schemas": schema_values,
     "delays": delay_values,
     "topic_marks": mark_values,
     "ledgers": _ledger_values,

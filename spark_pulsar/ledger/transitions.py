@@ -14,6 +14,7 @@ from . import damage_records as damage
 from . import delay_records as delayed
 from . import document_records as dr
 from . import records as r
+from . import schema_records
 from . import sequence_records as sr
 from . import topic_records as tr
 from .cursor import Cursor
@@ -316,6 +317,7 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorPropertiesSet: _cursor_properties_set,
     **ar.TRANSITIONS,
     **damage.TRANSITIONS,
+    **schema_records.TRANSITIONS,
     **delayed.TRANSITIONS,
     **dr.TRANSITIONS,
     **sr.TRANSITIONS,

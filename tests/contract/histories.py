@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
-from spark_pulsar.ledger import damage_records
+from spark_pulsar.ledger import damage_records, schema_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
@@ -77,6 +77,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
         "partitioned": {topic.name: (topic.partitions, topic.properties) for topic in state.partitioned.values()},
         "namespaces": dict(state.namespaces),
         "documents": state.documents,
+        "schemas": {name: list(versions) for name, versions in state.schemas.items()},
         "counters": dict(state.counters),
     }
 
@@ -257,7 +258,7 @@ class History:
         if choice == 4:
             return [r.NamespaceSet(self._name(), '{"ttl": 3}')]
         if choice == 5:
-            return [self._document()]
+            return [self._document() if self.random.random() < 0.5 else self._schema()]
         if choice == 6 and self.random.random() < 0.5:
             return [sr.SequencesForgotten(topic_id, self.random.choice(((), ("p",), ("q-ü", "unknown"))))]
         if choice == 7:
@@ -284,6 +285,17 @@ class History:
             index, last = (1, 2, 0, 1, 3, 40), (2, 5, -1)
             return kr.CompactionFinished(topic_id, info.ledger_id, *horizon, self._now_ms, 7, last, index)
         return r.EntriesAppended(self._run(info.ledger_id, info.entries))
+
+    def _schema(self) -> r.Record:
+        name = self.random.choice(("a/b/c", "a/b/ü"))
+        version = schema_records.next_version(self.state.schemas.get(name, ()))
+        choice = self.random.random()
+        if choice < 0.15:
+            return schema_records.SchemasForgotten(name)
+        if choice < 0.3:
+            return schema_records.SchemasDeleted(name, version, self._now_ms)
+        kind = self.random.choice((-1, 0, 1, 4))
+        return schema_records.SchemaAdded(name, version, kind, self._now_ms, self.random.randbytes(5), {"ü": "v"})
 
     def _document(self) -> r.Record:
         kind = self.random.choice(dr.KINDS)

@@ -4,7 +4,7 @@ import pytest
 
 from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
-from spark_pulsar.ledger import damage_records
+from spark_pulsar.ledger import damage_records, schema_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
@@ -58,6 +58,10 @@ EXAMPLES: list[r.Record] = [
     kr.CompactionForgotten(1),
     damage_records.TopicDamaged(1, 2, 3, 5, "journal/1.journal:77", "a group fails its checksum"),
     damage_records.DamageAccepted(1),
+    schema_records.SchemaAdded("a/b/ü", 0, 4, 1_700_000_000_000, b"{}\0", {"k": "v"}),
+    schema_records.SchemaAdded("a/b/ü", 1, -1, 0, b""),
+    schema_records.SchemasDeleted("a/b/ü", 2, 3),
+    schema_records.SchemasForgotten("a/b/ü"),
     tr.TopicEpochSet(1, 2**62),
     EntriesDelayed(7, (1, 2, 2**40), (-1, 0, 2**62)),
     DelaysElapsed(7, 2, 2**62),
