@@ -169,8 +169,9 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "durable": subscription.is_durable,
         "replicated": False,
     }
-    if stats["type"] in ("Exclusive", "Failover") and consumers:
-        stats["activeConsumerName"] = consumers[0].name
+    active = subscription.dispatcher.active_consumer
+    if active is not None:
+        stats["activeConsumerName"] = active.name
     return stats
 
 

@@ -92,6 +92,16 @@ class BrokerConfig:
     """maxUnackedMessagesPerConsumer, in messages (SH-6); 0 = no limit."""
     max_unacked_per_subscription: int = 200_000
     """maxUnackedMessagesPerSubscription, in messages (SH-7); 0 = no limit."""
+    failover_delay_ms: int = 1_000
+    """activeConsumerFailoverDelayTimeMillis (FO-6)."""
+    failover_ring_for_partitions: bool = False
+    """activeConsumerFailoverConsistentHashing: choose by the ring for partitions too (FO-4)."""
+    delayed_delivery: bool = True
+    """delayedDeliveryEnabled (DEL-2)."""
+    delayed_tick_ms: int = 1_000
+    """delayedDeliveryTickTimeMillis (DEL-3): answered as the default of the policy."""
+    max_delay_ms: int = 0
+    """delayedDeliveryMaxDelayInMillis (DEL-9); 0 = no limit."""
     round_robin_batch: int = 20
     """dispatcherMaxRoundRobinBatchSize: messages of one turn (SH-1)."""
     max_read_entries: int = 1_000

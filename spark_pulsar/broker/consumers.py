@@ -106,6 +106,11 @@ class Consumer:
         """Whether something may be sent to it now."""
         return self.permits > 0 and self.ready and not self.blocked and self.session.writable and self.session.open
 
+    def raise_epoch(self, epoch: int | None) -> None:
+        """The client has a new epoch, if it is one, and drops what it gets with an older one (wire-protocol 5.8)."""
+        if epoch is not None:
+            self.epoch = epoch if self.epoch is None else max(self.epoch, epoch)
+
     def hold(self, ledger_id: int, first: int, counts: Sequence[int] | None, entries: int, messages: int) -> None:
         """Entries were sent: hold them until they are acked. `counts` are messages per entry, None = one each."""
         self.pending.add(ledger_id, first, first + entries)

@@ -59,7 +59,7 @@ def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -
     name = type_name(command.subType)
     if name not in core.policies_of(topic_name).subscription_types:
         raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
-    if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Shared):
+    if command.subType == CommandSubscribe.Key_Shared:
         raise NotAllowed(f"Subscription type {name} is not built yet")
     if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5
         raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")

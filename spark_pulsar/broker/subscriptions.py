@@ -13,6 +13,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from . import retention
 from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
+from .dispatch.failover import FailoverDispatcher
 from .dispatch.shared import SharedDispatcher
 from .rates import Meter
 
@@ -82,7 +83,7 @@ class Subscription:
         """When mark-delete last moved forward; 0 = never."""
         self.meter = Meter(core.now_ms)
         self.reads_compacted = False
-        """Whether its last consumer wanted the compacted view (CMP-C4)."""
+        """Whether a consumer wants the compacted view, or the last one did (CMP-C4)."""
         self.kept_for_seek = False
         """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 
@@ -105,14 +106,17 @@ class Subscription:
         """Let a consumer in."""
         if not self.consumers:
             self.type = wanted_type
-            self.reads_compacted = consumer.read_compacted
+            self.reads_compacted = False
             kind: type[Dispatcher] = ExclusiveDispatcher
             if wanted_type == CommandSubscribe.Shared:
                 kind = SharedDispatcher
+            elif wanted_type == CommandSubscribe.Failover:
+                kind = FailoverDispatcher
             elif consumer.read_compacted:
                 kind = CompactedDispatcher
             self.dispatcher = kind(self.core, self)
             self.core.idle.joined(self)
+        self.reads_compacted |= consumer.read_compacted
         self.kept_for_seek = False
         self.consumers.append(consumer)
         consumer.session.consumers[consumer.consumer_id] = consumer

@@ -187,6 +187,31 @@ KEYS: Final[Mapping[str, Key]] = {
         help="Whether subscribing creates a missing subscription.",
     ),
     "maxNumPartitionsPerPartitionedTopic": Key(
+    "activeConsumerFailoverDelayTimeMillis": Key(
+        "failover_delay_ms",
+        natural,
+        help="How long the next consumer of a Failover subscription waits before it takes over.",
+    ),
+    "activeConsumerFailoverConsistentHashing": Key(
+        "failover_ring_for_partitions",
+        switch,
+        help="Choose the active consumer of a partition by a hash ring, as for other topics, not by its number.",
+    ),
+    "delayedDeliveryEnabled": Key(
+        "delayed_delivery",
+        switch,
+        help="Whether Shared and Key_Shared subscriptions get a message at the time its producer gave it.",
+    ),
+    "delayedDeliveryTickTimeMillis": Key(
+        "delayed_tick_ms",
+        natural,
+        help="Answered as the policy's default tick; messages are delivered at their time, whatever it is.",
+    ),
+    "delayedDeliveryMaxDelayInMillis": Key(
+        "max_delay_ms",
+        natural,
+        help="Longest delay of a message; a longer one is refused. 0: no limit.",
+    ),
         "max_partitions_per_topic",
         _natural,
         help="Most partitions of a topic; 0: no limit.",

@@ -15,7 +15,7 @@ PULSAR_KEYS: Final = frozenset(
         subscriptionExpiryCheckIntervalInMinutes
         subscriptionRedeliveryTrackerEnabled subscriptionKeySharedUseConsistentHashing
         subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
-        activeConsumerFailoverDelayTimeMillis activeConsumerFailoverConsistentHashing unblockStuckSubscriptionEnabled
+        unblockStuckSubscriptionEnabled
         maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
         dispatcherMinReadBatchSize preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
         isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets

@@ -40,7 +40,7 @@ def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> 
 
 
 @pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("kind", ["Failover", "Key_Shared"])
+@pytest.mark.parametrize("kind", ["Key_Shared"])
 def test_a_subscription_type_that_is_not_offered_is_refused(broker: Broker, kind: str) -> None:
     # covers SUB-3
     topic = broker.topic()
@@ -53,7 +53,7 @@ def test_a_subscription_type_that_is_not_offered_is_refused(broker: Broker, kind
 
 
 @pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Failover, pulsar.ConsumerType.KeyShared])
+@pytest.mark.parametrize("kind", [pulsar.ConsumerType.KeyShared])
 def test_the_client_says_so_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
     # covers C1
     with pytest.raises(pulsar.NotAllowedError):

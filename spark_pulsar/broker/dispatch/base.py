@@ -96,6 +96,19 @@ class Dispatcher(ABC):
         return False
 
     @property
+    def active_consumer(self) -> Consumer | None:
+        """The one consumer that gets everything; None when all get their share, or nobody is there (FO-1)."""
+        return None
+
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        """Entries that were held back until their time are not any more (DEL-4). Nothing to those who never do."""
+
+    @property
+    def delayed_count(self) -> int:
+        """Entries of the backlog that wait for their time."""
+        return 0
+
+    @property
     def replay_count(self) -> int:
         """Entries that wait to be sent again."""
         return 0
