@@ -15,6 +15,7 @@ from spark_pulsar.model.policies import (
     SUBSCRIPTION_TYPES,
     AutoTopicCreation,
     BacklogQuota,
+    DelayedDeliveryPolicy,
     EffectivePolicies,
     InactiveTopicPolicy,
     MalformedPolicy,
@@ -98,6 +99,10 @@ def quotas_applied(effective: EffectivePolicies) -> dict[str, Any]:
 
 def _inactive(body: Any) -> Any:
     return InactiveTopicPolicy.from_json(body).to_json()
+
+
+def _delayed(body: Any) -> Any:
+    return DelayedDeliveryPolicy.from_json(body).to_json()
 
 
 def _auto_topics(body: Any) -> Any:
@@ -226,6 +231,12 @@ POLICIES: Final = (
         Level("inactiveTopicPolicies", _inactive),
         lambda effective: effective.inactive_topic.to_json(),
     ),
+    Policy(
+        kept.DELAYED_DELIVERY,
+        Level("delayedDelivery", _delayed),
+        Level("delayedDelivery", _delayed),
+        lambda effective: effective.delayed_delivery.to_json(),
+    ),
     Policy(kept.AUTO_TOPIC_CREATION, Level("autoTopicCreation", _auto_topics), None, lambda effective: None),
     Policy(
         kept.AUTO_SUBSCRIPTION_CREATION,
@@ -254,7 +265,6 @@ def read_member(member: str, value: Any, namespace: str) -> Any:
 
 _NOT_BUILT: Final = frozenset(
     {
-        "delayed_delivery_policies",
         "offload_deletion_lag_ms",
         "offload_policies",
         "schema_auto_update_compatibility_strategy",

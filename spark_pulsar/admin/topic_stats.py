@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker import rates, usage
+from spark_pulsar.broker import access, rates, usage
 from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.compaction_records import Compaction
 
@@ -90,7 +90,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "topicCreationTimeStamp": topic.state.created_ms,
         "lastPublishTimestamp": topic.last_published_ms,
         "publishers": [publisher_stats(each) for each in topic.producers.values()] if wanted.publishers else [],
-        "waitingPublishers": 0,
+        "waitingPublishers": len(topic.access.waiters) if topic.access is not None else 0,
         "subscriptions": subscriptions,
         "deduplicationStatus": "Enabled" if topic.deduplicates else "Disabled",
         "compaction": _compaction(core, topic),
@@ -129,6 +129,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
     """One subscription; `msgBacklog` counts entries."""
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
+    delayed_entries = subscription.dispatcher.delayed_count
     rate, consumed = rates.delivered(subscription), [rates.consumed(each) for each in consumers]
     stats = {
         "msgRateOut": rate.messages,
@@ -141,9 +142,9 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "msgBacklog": backlog,
         "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
         "earliestMsgPublishTimeInBacklog": 0,
-        "msgBacklogNoDelayed": backlog,
+        "msgBacklogNoDelayed": backlog - delayed_entries,
         "blockedSubscriptionOnUnackedMsgs": subscription.dispatcher.is_blocked,
-        "msgDelayed": 0,
+        "msgDelayed": delayed_entries,
         "msgInReplay": subscription.dispatcher.replay_count,
         "unackedMessages": sum(each.unacked for each in consumers),
         "type": subscription.type_name,
@@ -208,7 +209,7 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
     """One producer."""
     rate = rates.published(producer)
     return {
-        "accessMode": "Shared",
+        "accessMode": access.mode_name(producer.access_mode),
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
         "averageMsgSize": rate.average_message_bytes,
@@ -283,7 +284,7 @@ def partitioned_stats(
         "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
         "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
         "publishers": [publisher for one in stats for publisher in one["publishers"]],
-        "waitingPublishers": 0,
+        "waitingPublishers": sum(one["waitingPublishers"] for one in stats),
         "subscriptions": _sum_subscriptions(stats),
         "metadata": {"partitions": partitions, "deleted": False},
         "partitions": found if each else {},

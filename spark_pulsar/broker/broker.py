@@ -26,6 +26,7 @@ from . import (
     compaction,
     damage,
     deduplication,
+    delayed,
     events,
     last_id,
     lookup,
@@ -75,6 +76,8 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.SEEK: seek.on_seek,
     BaseCommand.GET_LAST_MESSAGE_ID: last_id.on_last_message_id,
     BaseCommand.CONSUMER_STATS: stats.on_consumer_stats,
+    BaseCommand.GET_SCHEMA: schema_requests.on_get_schema,
+    BaseCommand.GET_OR_CREATE_SCHEMA: schema_requests.on_get_or_create_schema,
 }
 """What is built. SENDs and plain ACKs come as events of their own."""
 
@@ -82,8 +85,6 @@ _NO_TRANSACTIONS: Final = NotAllowed("Transactions are not enabled.")
 _NO_WATCHING: Final = NotAllowed("Watching topic lists is not built yet: ask for the topics of the namespace")
 
 REFUSALS: Final[Mapping[int, PulsarError]] = {
-    BaseCommand.GET_SCHEMA: TopicNotFound("Topic not found or no-schema: schemas are not built yet"),
-    BaseCommand.GET_OR_CREATE_SCHEMA: NotAllowed("Schemas are not built yet"),
     BaseCommand.TC_CLIENT_CONNECT_REQUEST: _NO_TRANSACTIONS,
     BaseCommand.NEW_TXN: _NO_TRANSACTIONS,
     BaseCommand.ADD_PARTITION_TO_TXN: _NO_TRANSACTIONS,
@@ -112,6 +113,7 @@ class Broker:
         for record in policies.records_of_a_new_broker(state, config):
             self.core.append(record)
         deduplication.begin(self.core)
+        delayed.begin(self.core)
         compaction.begin(self.core)
         self.core.upkeep.start()
         Rates(self.core).start()

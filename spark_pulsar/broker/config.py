@@ -69,6 +69,12 @@ class BrokerConfig:
     """brokerDeduplicationMaxNumberOfProducers: names of one topic whose sequence ids are kept (DED-6)."""
     deduplication_producer_timeout_ms: int = 360 * 60_000
     """brokerDeduplicationProducerInactivityTimeoutMinutes (DED-9)."""
+    schema_compatibility: str = "FULL"
+    """schemaCompatibilityStrategy (SC-4)."""
+    allow_schema_updates: bool = True
+    """isAllowAutoUpdateSchemaEnabled (SC-6)."""
+    enforce_schemas: bool = False
+    """isSchemaValidationEnforced (SC-7)."""
     compaction_interval_ms: int = 60_000
     """brokerServiceCompactionMonitorIntervalInSeconds: how often thresholds are looked at (CMP-C1)."""
     compaction_keeps_null_keys: bool = False

@@ -26,6 +26,7 @@ class Consumer:
     """One consumer of a subscription, held by a session."""
 
     __slots__ = (
+        "auto_consume",
         "batch_messages",
         "blocked",
         "bytes_out",
@@ -77,6 +78,8 @@ class Consumer:
         self.connected_ms = connected_ms
         self.read_compacted = read_compacted
         """Whether it wants the compacted view (CMP-C4)."""
+        self.auto_consume = False
+        """Whether it takes whatever schema a message has (SC-8)."""
         self.ready = False
         """Whether SUCCESS went out; nothing may be sent before."""
         self.permits = 0

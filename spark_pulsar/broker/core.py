@@ -71,6 +71,8 @@ class Core:
         """Effective policies; `policies_of` asks it."""
         self.silent_producers = SilentProducers()
         self.compactions = Compactions()
+        self.schema_groups: dict[str, int] = {}
+        """The group of records that the schemas of a name are on disk with, where they changed since the start."""
         self.instance = instance
         """A number that no earlier start of this broker had; part of generated producer names."""
         self.now_ms = 0

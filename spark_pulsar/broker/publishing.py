@@ -12,10 +12,11 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
-from . import backlog_quota, damage, deduplication, sessions, shortage, topics
+from . import access, backlog_quota, damage, deduplication, delayed, sessions, shortage, topics
 from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
 from .producers import Producer
+from .schemas import registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,11 +50,8 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
         _tell_when_ready(core, session, command.request_id, present)
         return
-    if command.HasField("schema"):
-        raise NotAllowed("Schemas are not built yet: create the producer without a schema (bytes)")
-    mode = command.producer_access_mode
-    if mode != ProducerAccessMode.Shared:
-        raise NotAllowed(f"Producer access mode {ProducerAccessMode.Name(mode)} is not built yet")
+    if command.producer_id in session.waiting_producers:
+        raise ServiceNotReady("Producer is already present on the connection")
     if command.txn_enabled:
         raise NotAllowed("Transactions are not enabled.")
     shortage.admit_producer(core)
@@ -73,40 +71,76 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
+    _check_open(core, topic)
+    mode, epoch = command.producer_access_mode, access.epoch_of(command)
+    fences = mode == ProducerAccessMode.ExclusiveWithFencing
+    name = command.producer_name or _fresh_name(core, topic)
+    holder = topic.producers.get(name)
+    if holder is not None and holder.session is not session and look_again and not fences:
+        _when_holder_is_checked(core, session, command, topic, holder)
+        return
+    if access.must_wait(topic, mode, epoch):
+        _wait(core, session, command, topic, name)
+        return
+    if holder is not None and not fences:
+        raise ProducerBusy(f"Producer with name '{name}' is already connected to topic '{topic.name}'")
+    _join(core, session, command, topic, name)
+
+
+def _check_open(core: Core, topic: Topic) -> None:
+    """Raises why nobody may produce to the topic now."""
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
         raise ServiceNotReady(f"{topic.name} is being deleted")
     damage.admit_producer(topic)
-    name = command.producer_name or _fresh_name(core, topic)
-    holder = topic.producers.get(name)
-    if holder is not None:
-        busy = ProducerBusy(f"Producer with name '{name}' is already connected to topic '{topic.name}'")
-        if holder.session is session or not look_again:
-            raise busy
-        _when_holder_is_checked(core, session, command, topic, holder, busy)
-        return
+
+
+def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
+    mode = command.producer_access_mode
+    fences = mode == ProducerAccessMode.ExclusiveWithFencing
     limit = core.policies_of(topic.name).max_producers
-    if limit and len(topic.producers) >= limit:
+    if limit and len(topic.producers) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
+    schema_version = registry.admit_producer(core, topic, command)
     initial = command.initial_subscription_name
     if initial:
         topics.create_initial_subscription(core, topic, initial)
+    if fences:
+        access.fence(topic)
     properties = {pair.key: pair.value for pair in command.metadata}
-    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms)
+    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms, mode)
+    producer.schema_version = schema_version
     producer.join()
+    if mode != ProducerAccessMode.Shared:
+        access.take(core, topic, producer, access.epoch_of(command))
     deduplication.on_joined(core, producer)
     _tell_when_ready(core, session, command.request_id, producer)
 
 
+def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
+    """PRODUCER_SUCCESS that says "not ready", and another one when the topic is free (PR-6)."""
+    request_id = command.request_id
+
+    def grant() -> None:
+        shortage.admit_producer(core)
+        _check_open(core, topic)
+        access.check_epoch(topic, access.epoch_of(command))
+        _join(core, session, command, topic, name)
+
+    def refuse(error: PulsarError) -> None:
+        sessions.refuse(core, session, error, request_id)
+
+    access.wait(topic, session, command.producer_id, grant, refuse)
+    queued = commands.producer_success(request_id, name, ready=False)
+    core.when_durable(lambda: core.send(session, queued))
+
+
 def _when_holder_is_checked(
-    core: Core, session: Session, command: CommandProducer, topic: Topic, holder: Producer, busy: ProducerBusy
+    core: Core, session: Session, command: CommandProducer, topic: Topic, holder: Producer
 ) -> None:
     """The name is held over another connection: it stays there if that one still answers (PR-2)."""
 
-    def go_on(alive: bool) -> None:
+    def go_on(_alive: bool) -> None:
         if session.session_id not in core.sessions:
-            return
-        if alive and topic.producers.get(holder.name) is holder:
-            core.fail(session, command.request_id, busy)
             return
         try:
             _open(core, session, command, topic, look_again=False)
@@ -135,7 +169,7 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
             producer.leave()
         core.fail(session, request_id, error)
 
-    success = commands.producer_success(request_id, name, last)
+    success = commands.producer_success(request_id, name, last, producer.schema_version, topic_epoch=access.told_epoch(topic))
     shortage.answer_when_durable(core, lambda: core.send(session, success), refused)
 
 
@@ -143,6 +177,9 @@ def on_close_producer(core: Core, session: Session, command: CommandCloseProduce
     """CLOSE_PRODUCER: SUCCESS after the receipts of what was sent before, also for an unknown id."""
     producer = session.producers.get(command.producer_id)
     session.dropped_producers.discard(command.producer_id)
+    waiter = session.waiting_producers.get(command.producer_id)
+    if waiter is not None:
+        waiter.leave()
     if producer is None:
         core.succeed(session, command.request_id)
         return
@@ -231,7 +268,20 @@ def on_sends(core: Core, event: SendsReceived) -> None:
 
 
 def take(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store what is new of a good run of SENDs, which is all of it unless the topic de-duplicates (DED-2)."""
+    """Store a good run of SENDs but for what is delayed for too long (DEL-9)."""
+    policy = core.policies_of(producer.topic.name).delayed_delivery
+    if policy.max_delay_ms <= 0 or not policy.active:
+        _take(core, producer, sends)
+        return
+    for part, refusal in delayed.within_limit(sends, policy.max_delay_ms):
+        if refusal is None:
+            _take(core, producer, part)
+        else:
+            _refuse_sends(core, producer, part, refusal)
+
+
+def _take(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Store what is new of a run, which is all of it unless the topic de-duplicates (DED-2)."""
     if not producer.topic.deduplicates:
         _store(core, producer, sends)
         return
@@ -275,6 +325,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     counts = None if messages == entries else sends.message_counts
     run = EntryRun(info.ledger_id, info.entries, sends.buffer, sends.starts, sends.ends, counts)
     core.append(EntriesAppended(run))
+    delayed.note(core, topic, run)
     if topic.subscriptions:  # else nobody reads at its tail
         core.cache.insert(run)
     size_bytes = run.ends[-1] - run.starts[0]

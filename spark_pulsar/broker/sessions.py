@@ -12,6 +12,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect
 from .effects import ResumeReading
 
 if TYPE_CHECKING:
+    from .access import Waiter
     from .consumers import Consumer
     from .core import Core
     from .events import SessionClosed, SessionOpened, WritingPaused, WritingResumed
@@ -44,6 +45,7 @@ class Session:
         "protocol_version",
         "reading_paused",
         "session_id",
+        "waiting_producers",
         "writable",
     )
 
@@ -65,6 +67,8 @@ class Session:
         self.producers: dict[int, Producer] = {}
         self.dropped_producers: set[int] = set()
         """Ids that we closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
+        self.waiting_producers: dict[int, Waiter] = {}
+        """By the ids of producers that wait for exclusive access (PR-6)."""
         self.consumers: dict[int, Consumer] = {}
         self.pending_publishes = 0
         """Entries received whose receipt was not sent yet (PR-15)."""
@@ -99,6 +103,8 @@ def release(core: Core, session: Session) -> None:
     if core.sessions.pop(session.session_id, None) is None:
         return
     core.paused_sessions.discard(session.session_id)
+    for waiter in list(session.waiting_producers.values()):
+        waiter.leave()
     for producer in list(session.producers.values()):
         producer.leave()
     for consumer in list(session.consumers.values()):

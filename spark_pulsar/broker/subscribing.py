@@ -12,6 +12,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, 
 
 from . import compaction, damage, seek, sessions, shortage, topics
 from .consumers import Consumer
+from .schemas import registry
 from .subscriptions import Subscription, check_subscription_name, delete, type_name
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
     name = TopicName.parse(command.topic)
     _check_built(core, name, command)
     topic = topics.obtain(core, name, may_create=command.force_topic_creation)
+    registry.admit_consumer(core, topic, command)
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:
         subscription = _create(core, topic, command)
@@ -63,8 +65,6 @@ def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -
         raise NotAllowed(f"Subscription type {name} is not built yet")
     if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5
         raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
-    if command.HasField("schema"):
-        raise NotAllowed("Schemas are not built yet: subscribe without a schema (bytes)")
 
 
 def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription:
@@ -136,6 +136,7 @@ def _join(
         core.now_ms,
         read_compacted=command.read_compacted,
     )
+    consumer.auto_consume = registry.is_auto_consume(command)
     subscription.add(consumer, command.subType)
 
     def ready() -> None:
@@ -148,7 +149,7 @@ def _join(
             subscription.remove(consumer)
         sessions.refuse(core, session, error, command.request_id)
 
-    shortage.answer_when_durable(core, ready, refused, subscription.born_group)
+    shortage.answer_when_durable(core, ready, refused, max(subscription.born_group, registry.group_of(core, topic.name)))
 
 
 def _when_owner_is_checked(

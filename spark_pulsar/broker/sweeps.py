@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.model.ids import Position
+from spark_pulsar.wire.delays import delays_in
 from spark_pulsar.wire.send_runs import SendRun
 
 from . import deduplication, publishing, sessions, topics
@@ -46,7 +47,9 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         found = list(compress(found, keep))
     producers = [producer for producer in found if producer is not None]
     if producers:
-        if core.silent_producers.is_watching:
+        if 1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3]):
+            _take_each(core, producers, sweep.buffer, *columns)
+        elif core.silent_producers.is_watching:
             _take(core, session, producers, sweep.buffer, *columns)
         else:
             _store(core, session, producers, sweep.buffer, *columns)
@@ -84,6 +87,19 @@ def _take(
         if record is not None:
             core.append(record)
         return
+    _take_each(core, producers, buffer, sequence_ids, message_counts, starts, ends)
+
+
+def _take_each(
+    core: Core,
+    producers: list[Producer],
+    buffer: bytes,
+    sequence_ids: Sequence[int],
+    message_counts: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+) -> None:
+    """One by one, as runs of one entry are taken."""
     columns = zip(producers, sequence_ids, message_counts, starts, ends, strict=True)
     for producer, sequence_id, messages, start, end in columns:
         publishing.take(core, producer, SendRun(producer.producer_id, buffer, sequence_id, messages, start, end))

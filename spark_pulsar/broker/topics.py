@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING
 from spark_pulsar.ledger.cursor_records import CursorCreated
 from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
-from spark_pulsar.model.errors import NotAllowed, TopicNotFound
+from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
-from . import compaction, deduplication, policies, producers, retention
+from . import access, compaction, deduplication, delayed, policies, producers, retention
 from .persistence import check_copies
 from .rates import Meter
 from .retention import NOTHING_HELD
+from .schemas import registry
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state import TopicState
 
+    from .access import Access
     from .backlog_quota import QuotaWatch
     from .core import Core, Timer
+    from .delayed import DelayWatch
     from .expiry import Expiry
     from .producers import Producer
     from .usage import OldestEntry
@@ -43,10 +46,12 @@ class Topic:
     """A topic, or one partition of one, that somebody used since the start."""
 
     __slots__ = (
+        "access",
         "bytes_in",
         "bytes_out_before",
         "confirmed",
         "deduplicates",
+        "delays",
         "evictions_by_age",
         "evictions_by_size",
         "expiry",
@@ -84,8 +89,12 @@ class Topic:
         """The last entry that is on disk (LAC): what may be delivered ends here (ML-5)."""
         self.producers: dict[str, Producer] = {}
         """By name."""
+        self.access: Access | None = None
+        """Who has the topic alone and who waits for it; None until somebody wants it alone (PR-4)."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
+        self.delays: DelayWatch | None = None
+        """What watches its delayed entries, once there was one (DEL-4)."""
         self.deduplicates = False
         """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0
@@ -254,6 +263,7 @@ def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
 
 def disconnect_all(core: Core, topic: Topic) -> None:
     """Close all producers and consumers of a topic; their clients come back if the topic stays (unload)."""
+    access.refuse_waiters(topic, ServiceNotReady("Topic is temporarily unavailable"))  # PR-17
     for producer in list(topic.producers.values()):
         producers.disconnect(core, producer)
     for subscription in list(topic.subscriptions.values()):
@@ -273,6 +283,7 @@ def delete(core: Core, topic: Topic) -> None:
     core.upkeep.let_go(topic)
     if topic.partition < 0:
         policies.forget_topic(core, topic.name)
+        registry.forget(core, topic.name)
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
@@ -283,6 +294,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
     policies.forget_topic(core, name)
+    registry.forget(core, name)
 
 
 # ---- subscriptions of a topic -----------------------------------------------------------------------------------
@@ -336,6 +348,7 @@ def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
         subscription.born_group = 0  # it was there when the broker started
     core.topics[topic.full_name] = topic
     core.upkeep.adopt(topic)
+    delayed.adopt(core, topic)
     deduplication.apply_policy(core, topic)
     compaction.prepare(core, topic)
     return topic

@@ -17,9 +17,9 @@ PULSAR_KEYS: Final = frozenset(
         subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
         unblockStuckSubscriptionEnabled
         maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
-        dispatcherMinReadBatchSize preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
+        dispatcherMinReadBatchSize preciseDispatcherFlowControl
         isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
-        delayedDeliveryMaxDelayInMillis delayedDeliveryTrackerFactoryClassName
+        delayedDeliveryTrackerFactoryClassName
         managedLedgerDefaultMarkDeleteRateLimit
         managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
         managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger

@@ -100,8 +100,9 @@ class Dispatcher(ABC):
         """The one consumer that gets everything; None when all get their share, or nobody is there (FO-1)."""
         return None
 
+    @abstractmethod
     def released(self, ranges: Iterable[EntryRange]) -> None:
-        """Entries that were held back until their time are not any more (DEL-4). Nothing to those who never do."""
+        """Entries that were held back until their time are not any more (DEL-4)."""
 
     @property
     def delayed_count(self) -> int:

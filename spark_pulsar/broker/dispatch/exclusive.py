@@ -92,6 +92,9 @@ class ExclusiveDispatcher(Dispatcher):
     def expired(self, ranges: Iterable[EntryRange]) -> None:
         """The cursor is all there is to know."""
 
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        """Nothing is held back here (DEL-2)."""
+
     def limits_changed(self) -> None:
         """Unacked messages are not counted here."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker import delayed
 from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.ledger.cursor_records import CursorRedelivered
 from spark_pulsar.model.ids import Position
@@ -79,12 +80,17 @@ class SharedDispatcher(Dispatcher):
         wanted = min(_MAX_ENTRIES_A_TURN, self._permits())
         if wanted <= 0:
             return False
-        ranges = self.subscription.cursor.unacked(self.position, through, wanted)
+        held = delayed.held_back(self.subscription)
+        begin = self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
+        ranges = self.subscription.cursor.unacked(begin, through, wanted)
         for ledger_id, first, end in ranges:
-            sent_through = self._deal(self.reader, ledger_id, first, end, are_new=True)
-            self.position = Position(ledger_id, sent_through)
-            if sent_through < end:
-                return self._budget <= 0
+            parts = ((first, end),) if held is None else held.pieces_not_in(ledger_id, first, end)
+            for low, high in parts:
+                sent_through = self._deal(self.reader, ledger_id, low, high, are_new=True)
+                self.position = Position(ledger_id, sent_through)
+                if sent_through < high:
+                    return self._budget <= 0
+            self.position = Position(ledger_id, end)
         return self.is_more_after(ranges, wanted, through) and self._permits() > 0
 
     def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, are_new: bool = False) -> int:
@@ -179,6 +185,31 @@ class SharedDispatcher(Dispatcher):
     _budget = 0
 
     # Coming back
+
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        """What was passed over goes out as what is to be sent again does; the rest is still to come."""
+        cursor = self.subscription.cursor
+        for ledger_id, first, end in ranges:
+            if ledger_id == self.position.ledger_id:
+                end = min(end, self.position.entry_id)
+            if first < end and (ledger_id, first) < self.position:
+                through = Position(ledger_id, end - 1)
+                for _, low, high in cursor.unacked(Position(ledger_id, first), through, end - first):
+                    self._replay_unless_pending(ledger_id, low, high)
+        self.core.wake(self.subscription)
+
+    def _replay_unless_pending(self, ledger_id: int, first: int, end: int) -> None:
+        """Entries may have been sent while delayed delivery was switched off."""
+        parts = [(first, end)]
+        for consumer in self.subscription.consumers:
+            if consumer.pending.intersects(ledger_id, first, end):
+                parts = [piece for low, high in parts for piece in consumer.pending.pieces_not_in(ledger_id, low, high)]
+        for low, high in parts:
+            self.replay.add(ledger_id, low, high)
+
+    @property
+    def delayed_count(self) -> int:
+        return delayed.count(self.subscription)
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
         consumers = self.subscription.consumers
