@@ -61,18 +61,6 @@ def test_the_client_says_so_at_once(broker: Broker, kind: pulsar.ConsumerType) -
 
 
 @pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("mode", ["Exclusive", "WaitForExclusive", "ExclusiveWithFencing"])
-def test_an_access_mode_that_is_not_offered_is_refused(broker: Broker, mode: str) -> None:
-    # covers PR-4
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    answer = raw.request("PRODUCER", topic=topic, producer_id=1, producer_access_mode=mode)
-    assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
-    raw.barrier()
-
-
-@pytest.mark.ours_only(NOT_YET)
 def test_a_non_persistent_topic_is_refused(broker: Broker) -> None:
     # covers section 11
     topic = broker.topic().replace("persistent://", "non-persistent://")

@@ -25,7 +25,6 @@ NOT_BUILT = {
     "26-transaction": "transactions (section 15)",
     "27-topic-list-watch": "namespaces by REST; topic list watchers (MT-2)",
     "28-termination": "termination (TN-13)",
-    "29-exclusive-producers": "producer access modes (PR-3…PR-8)",
 }
 # Where we differ on purpose, by line. RC-3: redelivery counts are kept with the cursor, Apache Pulsar forgets them when
 # the last consumer leaves.
