@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.cache import EntryCache
 from spark_pulsar.ledger.records import CounterSet
-from spark_pulsar.model.errors import NotAllowed, PulsarError, TopicNotFound
+from spark_pulsar.model.errors import NotAllowed, PulsarError
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
@@ -43,6 +43,7 @@ from .core import Core
 from .idle_subscriptions import IdleSubscriptions
 from .inactive_topics import InactiveTopics
 from .rates import Rates
+from .schemas import requests as schema_requests
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:

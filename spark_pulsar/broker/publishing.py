@@ -92,6 +92,7 @@ def _check_open(core: Core, topic: Topic) -> None:
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
         raise ServiceNotReady(f"{topic.name} is being deleted")
     damage.admit_producer(topic)
+    termination.admit_producer(topic)
 
 
 def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
@@ -169,7 +170,8 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
             producer.leave()
         core.fail(session, request_id, error)
 
-    success = commands.producer_success(request_id, name, last, producer.schema_version, topic_epoch=access.told_epoch(topic))
+    version, epoch = producer.schema_version, access.told_epoch(topic)
+    success = commands.producer_success(request_id, name, last, version, epoch)
     shortage.answer_when_durable(core, lambda: core.send(session, success), refused)
 
 

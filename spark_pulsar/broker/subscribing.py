@@ -142,6 +142,7 @@ def _join(
     def ready() -> None:
         core.succeed(session, command.request_id)
         consumer.ready = True
+        termination.joined(core, consumer)
         core.wake(subscription)
 
     def refused(error: PulsarError) -> None:
@@ -149,7 +150,8 @@ def _join(
             subscription.remove(consumer)
         sessions.refuse(core, session, error, command.request_id)
 
-    shortage.answer_when_durable(core, ready, refused, max(subscription.born_group, registry.group_of(core, topic.name)))
+    group = max(subscription.born_group, registry.group_of(core, topic.name))
+    shortage.answer_when_durable(core, ready, refused, group)
 
 
 def _when_owner_is_checked(

@@ -104,10 +104,12 @@ def test_what_is_not_built_answers_its_request() -> None:
     client.send(coordinator)
     refused = client.expect(BaseCommand.ERROR)
     assert (refused.request_id, refused.message) == (3, "Transactions are not enabled.")
-    schema = BaseCommand(type=BaseCommand.GET_SCHEMA)
-    schema.getSchema.request_id = 4
-    schema.getSchema.topic = TOPIC
-    client.send(schema)
-    inside = client.expect(BaseCommand.GET_SCHEMA_RESPONSE)
-    assert inside.request_id == 4
-    assert "not built" in inside.error_message
+    watching = BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST)
+    watching.watchTopicList.request_id = 4
+    watching.watchTopicList.watcher_id = 1
+    watching.watchTopicList.namespace = "public/default"
+    watching.watchTopicList.topics_pattern = ".*"
+    client.send(watching)
+    refused = client.expect(BaseCommand.ERROR)
+    assert refused.request_id == 4
+    assert "not built" in refused.message
