@@ -46,7 +46,7 @@ def _entries_delayed(state: DurableState, record: EntriesDelayed) -> None:
     if info is None or len(entry_ids) != len(record.times_ms) or not entry_ids:
         raise InvalidRecord(f"delays for ledger {record.ledger_id}, which does not exist, or without entries")
     topic = state.topics[info.topic_id]
-    delays = topic.delays or Delays()
+    delays = Delays() if topic.delays is None else topic.delays
     last = delays.held.last() or (-1, -1)
     if entry_ids[-1] >= info.entries or (record.ledger_id, entry_ids[0]) <= last:
         raise InvalidRecord(f"delays for entries {entry_ids[0]} … {entry_ids[-1]} of {info} after those of {last}")

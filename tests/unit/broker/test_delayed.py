@@ -59,6 +59,20 @@ def test_an_entry_goes_out_at_its_time_and_the_others_at_once() -> None:
     assert world.broker.next_deadline() is None or world.broker.next_deadline() > world.now_ms  # type: ignore[operator]
 
 
+def test_times_that_come_after_others_are_over_are_kept_too() -> None:
+    # covers DEL-3
+    world = World(**QUIET)
+    eater = shared(world)
+    client = published(world, 10)
+    world.advance(10)
+    assert eater.messages() == ["0"]
+    send(client, 20)
+    world.advance(9)
+    assert eater.messages() == []
+    world.advance(1)
+    assert eater.messages() == ["0"]
+
+
 def test_exclusive_gets_everything_at_once() -> None:
     # covers DEL-2
     world = World(**QUIET)
