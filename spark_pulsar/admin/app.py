@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from spark_pulsar.broker.sessions import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
 
-from . import clusters, compaction, messages, namespaces, policies, subscriptions, topic_routes
+from . import clusters, compaction, messages, namespaces, policies, subscriptions, topic_actions, topic_routes
 from .answers import MAX_BODY_BYTES, Refused, refusal
 from .calls import Call
 
@@ -81,6 +81,7 @@ ROUTES: Final[Routes] = (
     *namespaces.ROUTES,
     *policies.ROUTES,
     *topic_routes.ROUTES,
+    *topic_actions.ROUTES,
     *subscriptions.ROUTES,
     *messages.ROUTES,
     *compaction.ROUTES,

@@ -32,7 +32,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers and not each.backlog),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": _text(topic.confirmed),
-        "state": "LedgerOpened" if ledger.appendable else "ClosedLedger",
+        "state": _state(topic),
         "ledgers": [_ledger(info, is_open=info is current) for info in infos],
         "cursors": {
             **{
@@ -44,6 +44,12 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "schemaLedgers": [],
         "compactedLedger": _compacted(topic),
     }
+
+
+def _state(topic: Topic) -> str:
+    if topic.state.is_terminated:
+        return "Terminated"
+    return "LedgerOpened" if topic.ledger.appendable else "ClosedLedger"
 
 
 def _compacted(topic: Topic) -> dict[str, Any]:

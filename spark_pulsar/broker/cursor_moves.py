@@ -15,7 +15,7 @@ from spark_pulsar.model.errors import UnknownError
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.wire import ack_sets
 
-from . import retention, seek, single_entries, subscriptions
+from . import retention, seek, single_entries, subscriptions, termination
 
 if TYPE_CHECKING:
     from .core import Core
@@ -42,6 +42,7 @@ def mark_deleted(core: Core, subscription: Subscription, position: Position, *, 
     consumed = backlog - cursor.backlog()
     if cursor.is_durable:
         retention.consumed(core, subscription.topic, cursor.mark_delete)
+    termination.moved(core, subscription)
     return consumed
 
 

@@ -12,7 +12,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
-from . import access, backlog_quota, damage, deduplication, delayed, sessions, shortage, topics
+from . import access, backlog_quota, damage, deduplication, delayed, sessions, shortage, termination, topics
 from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
 from .producers import Producer

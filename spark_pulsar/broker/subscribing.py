@@ -10,7 +10,7 @@ from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, CommandSubscribe, CommandUnsubscribe
 
-from . import compaction, damage, seek, sessions, shortage, topics
+from . import compaction, damage, seek, sessions, shortage, termination, topics
 from .consumers import Consumer
 from .schemas import registry
 from .subscriptions import Subscription, check_subscription_name, delete, type_name

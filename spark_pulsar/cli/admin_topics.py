@@ -84,6 +84,18 @@ def unload(ctx: typer.Context, topic: Topic) -> None:
     ctx.obj.put(f"{topic_path(topic)}/unload")
 
 
+@app.command("terminate")
+def terminate(ctx: typer.Context, topic: Topic) -> None:
+    """Let a topic take no more messages, for good; shows the id of its last one."""
+    show(ctx.obj.post(f"{topic_path(topic)}/terminate"))
+
+
+@app.command("partitioned-terminate")
+def terminate_partitions(ctx: typer.Context, topic: Topic) -> None:
+    """Let a partitioned topic take no more messages, for good; shows the id of the last one of each partition."""
+    show(ctx.obj.post(f"{topic_path(topic)}/terminate/partitions"))
+
+
 @app.command("stats")
 def stats(
     ctx: typer.Context,

@@ -24,7 +24,6 @@ NOT_BUILT = {
     "25-schema": "schema registry (SC-*)",
     "26-transaction": "transactions (section 15)",
     "27-topic-list-watch": "namespaces by REST; topic list watchers (MT-2)",
-    "28-termination": "termination (TN-13)",
 }
 # Where we differ on purpose, by line. RC-3: redelivery counts are kept with the cursor, Apache Pulsar forgets them when
 # the last consumer leaves.
