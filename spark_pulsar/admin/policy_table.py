@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import policies as kept
 from spark_pulsar.model.policies import (
@@ -25,8 +25,12 @@ from spark_pulsar.model.policies import (
     members,
     truth,
 )
+from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 
 from .answers import Refused
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.config import BrokerConfig
 
 Reader = Callable[[Any], Any]
 """From a body to what is stored and answered; raises what is refused."""
@@ -43,6 +47,8 @@ class Level:
     unset: Any = None
     """Answered when it is not set; None is nothing at all."""
     unset_status: int = 200
+    unset_as: Callable[[BrokerConfig], Any] | None = None
+    """What the configuration says instead of `unset`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,19 @@ def _inactive(body: Any) -> Any:
 
 def _delayed(body: Any) -> Any:
     return DelayedDeliveryPolicy.from_json(body).to_json()
+
+
+def _schema_strategy(body: Any) -> Any:
+    if body not in Compatibility.__members__:
+        raise MalformedPolicy(f"schemaCompatibilityStrategy: want one of {', '.join(Compatibility)}, got {body!r}")
+    return None if body == Compatibility.UNDEFINED else body
+
+
+def _schema_auto_update(body: Any) -> Any:
+    if body not in AUTO_UPDATE_STRATEGIES:
+        wanted = ", ".join(AUTO_UPDATE_STRATEGIES)
+        raise MalformedPolicy(f"schemaAutoUpdateCompatibilityStrategy: want one of {wanted}, got {body!r}")
+    return body
 
 
 def _auto_topics(body: Any) -> Any:
@@ -237,6 +256,34 @@ POLICIES: Final = (
         Level("delayedDelivery", _delayed),
         lambda effective: effective.delayed_delivery.to_json(),
     ),
+    Policy(
+        kept.SCHEMA_COMPATIBILITY,
+        Level("schemaCompatibilityStrategy", _schema_strategy, verb="PUT", unset=Compatibility.UNDEFINED),
+        Level("schemaCompatibilityStrategy", _schema_strategy, verb="PUT"),
+        lambda effective: effective.schema_compatibility,
+    ),
+    Policy(
+        kept.SCHEMA_AUTO_UPDATE,
+        Level("schemaAutoUpdateCompatibilityStrategy", _schema_auto_update, verb="PUT", unset_status=204),
+        None,
+        lambda effective: None,
+    ),
+    Policy(
+        kept.ALLOW_SCHEMA_UPDATES,
+        Level(
+            "isAllowAutoUpdateSchema",
+            lambda body: truth(body, "isAllowAutoUpdateSchema"),
+            unset_as=lambda config: config.allow_schema_updates,
+        ),
+        None,
+        lambda effective: None,
+    ),
+    Policy(
+        kept.ENFORCE_SCHEMAS,
+        Level("schemaValidationEnforced", lambda body: truth(body, "schemaValidationEnforced"), unset=False),
+        Level("schemaValidationEnforced", lambda body: truth(body, "schemaValidationEnforced"), unset=False),
+        lambda effective: effective.enforce_schemas,
+    ),
     Policy(kept.AUTO_TOPIC_CREATION, Level("autoTopicCreation", _auto_topics), None, lambda effective: None),
     Policy(
         kept.AUTO_SUBSCRIPTION_CREATION,
@@ -267,7 +314,6 @@ _NOT_BUILT: Final = frozenset(
     {
         "offload_deletion_lag_ms",
         "offload_policies",
-        "schema_auto_update_compatibility_strategy",
         "resource_group_name",
         "entryFilters",
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_pulsar.model.policies import INACTIVE_MODES, QUOTA_POLICIES
+from spark_pulsar.model.schemas import Compatibility
 
 from .key_readers import (
     Key,
@@ -24,6 +25,8 @@ from .key_readers import (
 )
 
 _MIB: Final = 1024 * 1024
+
+_STRATEGIES: Final = tuple(each.value for each in Compatibility if each is not Compatibility.UNDEFINED)
 
 KEYS: Final[Mapping[str, Key]] = {
     "bindAddress": Key(
@@ -231,6 +234,21 @@ KEYS: Final[Mapping[str, Key]] = {
         "max_pending_publish_bytes",
         times(_MIB),
         help="Entries of all connections that may wait for the disk.",
+    ),
+    "schemaCompatibilityStrategy": Key(
+        "schema_compatibility",
+        one_of(_STRATEGIES),
+        help="Which schemas may follow those that a topic has, where no policy says otherwise.",
+    ),
+    "isAllowAutoUpdateSchemaEnabled": Key(
+        "allow_schema_updates",
+        switch,
+        help="Whether producers and consumers may bring new schemas, where no policy says otherwise.",
+    ),
+    "isSchemaValidationEnforced": Key(
+        "enforce_schemas",
+        switch,
+        help="Whether a topic that has a schema refuses producers without.",
     ),
     "brokerDeduplicationEnabled": Key(
         "deduplication",

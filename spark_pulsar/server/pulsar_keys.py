@@ -33,8 +33,8 @@ PULSAR_KEYS: Final = frozenset(
         dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer
         subscribeRatePeriodPerConsumerInSecond brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics
         enableNonPersistentTopics maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
-        topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy schemaCompatibilityStrategy
-        isAllowAutoUpdateSchemaEnabled isSchemaValidationEnforced brokerServiceCompactionMonitorIntervalInSeconds
+        topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
+        brokerServiceCompactionMonitorIntervalInSeconds
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
         topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
         enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
