@@ -32,6 +32,10 @@ class BrokerConfig:
     """defaultNumPartitions (TN-7)."""
     allow_auto_subscription_creation: bool = True
     """allowAutoSubscriptionCreation (TN-9)."""
+    topic_patterns: bool = True
+    """enableBrokerSideSubscriptionPatternEvaluation: whether lists of topics are filtered and watched here (MT-2)."""
+    topic_pattern_max_length: int = 50
+    """subscriptionPatternMaxLength, in characters (MT-2)."""
     max_partitions_per_topic: int = 0
     """maxNumPartitionsPerPartitionedTopic (TN-8); 0 = no limit."""
     max_topics_per_namespace: int = 0

@@ -20,6 +20,7 @@ from spark_pulsar.wire import commands
 from .compaction import Compactions
 from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, ReadSizes, SendCommand
+from .non_persistent import LiveTopics
 from .policies import PolicyBook
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .subscriptions import Subscription
     from .topics import Topic
     from .upkeep import Upkeep
+    from .watching import TopicWatchers
 
 Due = Callable[[], None]
 ReadDone = Callable[["list[EntryRun] | None"], None]
@@ -81,6 +83,10 @@ class Core:
         self.upkeep: Upkeep
         self.idle: IdleSubscriptions
         """Timers of topics; `Broker` sets it."""
+        self.watchers: TopicWatchers
+        """Who hears of topics that come and go; `Broker` sets it."""
+        self.live = LiveTopics(self)
+        """The topics that are non-persistent, which are among `topics` too."""
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
         self.effects: list[Effect] = []

@@ -241,6 +241,7 @@ def create_partitioned(core: Core, name: TopicName, partitions: int, properties:
     check_copies(core, name)
     core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
     first = find(core, name.at_partition(0))
+    core.watchers.changed(core, name, exists=True)
     durable = [] if first is None else list(first.state.cursors.values())
     for index in range(partitions):
         if exists(core, name.at_partition(index)):
@@ -294,6 +295,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
     policies.forget_topic(core, name)
+    core.watchers.changed(core, topic.name, exists=False)
     registry.forget(core, name)
 
 

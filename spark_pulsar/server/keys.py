@@ -112,6 +112,16 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "maxNumPartitionsPerPartitionedTopic": Key(
         "max_partitions_per_topic",
+    "enableBrokerSideSubscriptionPatternEvaluation": Key(
+        "topic_patterns",
+        switch,
+        help="Whether clients may have lists of topics filtered by a pattern, and watch them.",
+    ),
+    "subscriptionPatternMaxLength": Key(
+        "topic_pattern_max_length",
+        natural,
+        help="Longest pattern, in characters, that is looked at here.",
+    ),
         natural,
         help="Most partitions of a topic; 0: no limit.",
     ),

@@ -36,7 +36,7 @@ PULSAR_KEYS: Final = frozenset(
         topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
         brokerServiceCompactionMonitorIntervalInSeconds
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
-        topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
+        topicFencingTimeoutSeconds
         enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
         brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds

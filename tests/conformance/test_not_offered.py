@@ -20,12 +20,6 @@ NOT_OFFERED: dict[str, tuple[str, dict[str, Any], str]] = {
     "transactions": ("NEW_TXN", {"txn_ttl_millis": 60, "tc_id": 0}, "error"),
     "transaction coordinator": ("TC_CLIENT_CONNECT_REQUEST", {"tc_id": 0}, "error"),
     "end of transaction": ("END_TXN", {"txnid_least_bits": 1, "txnid_most_bits": 0, "txn_action": "COMMIT"}, "error"),
-    "schema by topic": ("GET_SCHEMA", {"topic": "persistent://public/default/none"}, "error_code"),
-    "topic list watcher": (
-        "WATCH_TOPIC_LIST",
-        {"watcher_id": 1, "namespace": "public/default", "topics_pattern": "persistent://public/default/x.*"},
-        "error",
-    ),
 }
 
 

@@ -23,13 +23,12 @@ NOT_BUILT = {
     "22-non-persistent": "non-persistent topics (NP-*)",
     "25-schema": "schema registry (SC-*)",
     "26-transaction": "transactions (section 15)",
-    "27-topic-list-watch": "namespaces by REST; topic list watchers (MT-2)",
 }
 # Where we differ on purpose, by line. RC-3: redelivery counts are kept with the cursor, Apache Pulsar forgets them when
 # the last consumer leaves.
 DIFFERENT = {"15-negative-ack": {line: {"redelivery_count": count} for line, count in ((30, 1), (31, 3), (32, 1))}}
 # Flags of CONNECTED that our broker does not raise, because what they promise is not there (J2).
-FLAGS_NOT_RAISED = frozenset({"supports_topic_watchers", "supports_repl_dedup_by_lid_and_eid"})
+FLAGS_NOT_RAISED = frozenset({"supports_repl_dedup_by_lid_and_eid"})
 
 # A recording of what is not built shows it within this time; each frame of the others may take long on a busy machine.
 NOT_BUILT_TIMEOUT_S = 1.0

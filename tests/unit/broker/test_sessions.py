@@ -19,7 +19,8 @@ def test_handshake_agrees_on_the_lower_version_and_promises_only_what_works() ->
     assert connected.protocol_version == 18
     assert connected.max_message_size == 5_242_880
     assert connected.feature_flags.supports_get_partitioned_metadata_without_auto_creation
-    assert not connected.feature_flags.supports_topic_watchers
+    assert connected.feature_flags.supports_topic_watchers
+    assert not connected.feature_flags.supports_repl_dedup_by_lid_and_eid
 
 
 def test_ping_is_answered_before_the_handshake_and_nothing_else_is() -> None:
@@ -104,12 +105,3 @@ def test_what_is_not_built_answers_its_request() -> None:
     client.send(coordinator)
     refused = client.expect(BaseCommand.ERROR)
     assert (refused.request_id, refused.message) == (3, "Transactions are not enabled.")
-    watching = BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST)
-    watching.watchTopicList.request_id = 4
-    watching.watchTopicList.watcher_id = 1
-    watching.watchTopicList.namespace = "public/default"
-    watching.watchTopicList.topics_pattern = ".*"
-    client.send(watching)
-    refused = client.expect(BaseCommand.ERROR)
-    assert refused.request_id == 4
-    assert "not built" in refused.message

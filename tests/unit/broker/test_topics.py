@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from spark_pulsar.broker import topics
-from spark_pulsar.broker.lookup import topics_hash
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.checksum import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetTopicsOfNamespace, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry
 
