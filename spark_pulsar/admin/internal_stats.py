@@ -18,7 +18,10 @@ MAX_RANGES: Final = 10_000
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
-    """The ledgers of a topic, the last one, which takes entries, by the `currentLedger…` members; and its cursors."""
+    """The ledgers of a topic, the last one, which takes entries, by the `currentLedger…` members; and its cursors. Of a
+    non-persistent topic only what there is."""
+    if topic.live is not None:
+        return _nothing_stored(topic)
     ledger = topic.ledger
     infos = list(ledger.ledgers.values())
     current = ledger.current
@@ -43,6 +46,19 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         },
         "schemaLedgers": [],
         "compactedLedger": _compacted(topic),
+    }
+
+
+def _nothing_stored(topic: Topic) -> dict[str, Any]:
+    return {
+        "entriesAddedCounter": 0,
+        "numberOfEntries": 0,
+        "totalSize": 0,
+        "currentLedgerEntries": 0,
+        "currentLedgerSize": 0,
+        "waitingCursorsCount": 0,
+        "pendingAddEntriesCount": 0,
+        "cursors": {name: {} for name in topic.subscriptions},
     }
 
 

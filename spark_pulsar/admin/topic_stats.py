@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker import access, rates, usage
+from spark_pulsar.broker import access, delayed, rates, usage
 from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.compaction_records import Compaction
 
@@ -42,6 +42,14 @@ _NOT_HERE: Final[dict[str, Any]] = {
     "delayedMessageIndexSizeInBytes": 0,
 }
 """Of features that this broker has not."""
+_STORED: Final = frozenset({"deduplicationStatus"})
+_NOTHING_STORED: Final = {
+    "msgDropRate": 0.0,
+    "backlogQuotaLimitSize": 0,
+    "backlogQuotaLimitTime": 0,
+    "oldestBacklogMessageAgeSeconds": 0,
+}
+"""What the statistics of a non-persistent topic have instead."""
 _FILTERS: Final = dict.fromkeys(
     ("filterProcessedMsgCount", "filterAcceptedMsgCount", "filterRejectedMsgCount", "filterRescheduledMsgCount"), 0
 )
@@ -100,6 +108,9 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
+    stats["delayedMessageIndexSizeInBytes"] = delayed.index_bytes(topic)
+    if topic.live is not None:
+        return {**{name: value for name, value in stats.items() if name not in _STORED}, **_NOTHING_STORED}
     damage = topic.state.damage
     return stats if damage is None else {**stats, "readOnlyReason": str(damage)}
 
@@ -170,6 +181,8 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "durable": subscription.is_durable,
         "replicated": False,
     }
+    if subscription.topic.live is not None:
+        stats["msgDropRate"] = rate.dropped
     active = subscription.dispatcher.active_consumer
     if active is not None:
         stats["activeConsumerName"] = active.name
@@ -209,6 +222,7 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
     """One producer."""
     rate = rates.published(producer)
     return {
+        **({} if producer.topic.live is None else {"msgDropRate": 0.0}),
         "accessMode": access.mode_name(producer.access_mode),
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
@@ -251,6 +265,7 @@ _SUBSCRIPTION_SUMMED: Final = (
     "msgBacklog",
     "backlogSize",
     "msgBacklogNoDelayed",
+    "msgDelayed",
     "unackedMessages",
     "totalMsgExpired",
     "nonContiguousDeletedMessagesRanges",

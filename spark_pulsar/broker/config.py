@@ -28,6 +28,8 @@ class BrokerConfig:
     """allowAutoTopicCreation (TN-7)."""
     auto_topic_creation_partitioned: bool = False
     """allowAutoTopicCreationType=partitioned (TN-7)."""
+    non_persistent_topics: bool = True
+    """enableNonPersistentTopics (NP-1)."""
     default_num_partitions: int = 1
     """defaultNumPartitions (TN-7)."""
     allow_auto_subscription_creation: bool = True

@@ -15,6 +15,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProduc
 from . import access, backlog_quota, damage, deduplication, delayed, sessions, shortage, termination, topics
 from .deduplication import NOTHING_SENT, Verdict
 from .effects import PauseReading, SendReceipts
+from .non_persistent import publish
 from .producers import Producer
 from .schemas import registry
 
@@ -270,7 +271,10 @@ def on_sends(core: Core, event: SendsReceived) -> None:
 
 
 def take(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store a good run of SENDs but for what is delayed for too long (DEL-9)."""
+    """Store a good run of SENDs but for what is delayed for too long (DEL-9). A non-persistent topic passes it on."""
+    if producer.topic.live is not None:
+        publish(core, producer, sends)
+        return
     policy = core.policies_of(producer.topic.name).delayed_delivery
     if policy.max_delay_ms <= 0 or not policy.active:
         _take(core, producer, sends)

@@ -14,6 +14,7 @@ from . import retention
 from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.failover import FailoverDispatcher
+from .dispatch.live import live_kind
 from .dispatch.shared import SharedDispatcher
 from .rates import Meter
 
@@ -49,6 +50,7 @@ class Subscription:
         "last_flow_ms",
         "last_moved_ms",
         "last_sent_ms",
+        "messages_dropped",
         "messages_out",
         "meter",
         "name",
@@ -74,6 +76,8 @@ class Subscription:
         self.waiting: list[Callable[[], None]] = []
         self.messages_out = 0
         self.bytes_out = 0
+        self.messages_dropped = 0
+        """That nobody could take, of a non-persistent topic (NP-3)."""
         self.entries_expired = 0
         self.last_expired_ms = 0
         """When entries expired last; 0 = never."""
@@ -108,7 +112,9 @@ class Subscription:
             self.type = wanted_type
             self.reads_compacted = False
             kind: type[Dispatcher] = ExclusiveDispatcher
-            if wanted_type == CommandSubscribe.Shared:
+            if self.topic.live is not None:
+                kind = live_kind(wanted_type)
+            elif wanted_type == CommandSubscribe.Shared:
                 kind = SharedDispatcher
             elif wanted_type == CommandSubscribe.Failover:
                 kind = FailoverDispatcher
@@ -138,7 +144,7 @@ class Subscription:
             return
         self.type = None
         self.core.idle.left(self)
-        if not self.is_durable and not self.kept_for_seek:
+        if not self.is_durable and not self.kept_for_seek and self.topic.live is None:
             self.drop()
 
     def drop(self) -> None:

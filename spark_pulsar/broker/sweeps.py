@@ -47,7 +47,8 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         found = list(compress(found, keep))
     producers = [producer for producer in found if producer is not None]
     if producers:
-        if 1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3]):
+        passes_on = core.live.by_name and any(producer.topic.live is not None for producer in producers)
+        if passes_on or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3])):
             _take_each(core, producers, sweep.buffer, *columns)
         elif core.silent_producers.is_watching:
             _take(core, session, producers, sweep.buffer, *columns)

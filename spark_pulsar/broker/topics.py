@@ -12,10 +12,10 @@ from spark_pulsar.ledger.cursor_records import CursorCreated
 from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName
 
-from . import access, compaction, deduplication, delayed, policies, producers, retention
+from . import access, compaction, deduplication, delayed, non_persistent, policies, producers, retention
 from .persistence import check_copies
 from .rates import Meter
 from .retention import NOTHING_HELD
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .core import Core, Timer
     from .delayed import DelayWatch
     from .expiry import Expiry
+    from .non_persistent import Live
     from .producers import Producer
     from .usage import OldestEntry
 
@@ -59,6 +60,7 @@ class Topic:
         "held_ledger",
         "last_published_ms",
         "ledger",
+        "live",
         "look_at_bytes",
         "messages_in",
         "messages_out_before",
@@ -95,6 +97,8 @@ class Topic:
         """By name, durable or not."""
         self.delays: DelayWatch | None = None
         """What watches its delayed entries, once there was one (DEL-4)."""
+        self.live: Live | None = None
+        """What only a non-persistent topic has; None for others (NP-1)."""
         self.deduplicates = False
         """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0
@@ -148,13 +152,11 @@ def check_namespace(core: Core, name: TopicName) -> None:
     """TopicNotFound unless the topic's namespace exists (TN-7)."""
     if name.namespace_name not in core.state.namespaces and name.namespace_name != SYSTEM_NAMESPACE:
         raise TopicNotFound("Namespace not found")
-    if not name.is_persistent:
-        raise NotAllowed("Non-persistent topics are not built yet")
 
 
 def exists(core: Core, name: TopicName) -> bool:
     """Whether the topic (not: partitioned topic) exists."""
-    return name.full in core.state.topics_by_name
+    return name.full in core.state.topics_by_name or name.full in core.live.by_name
 
 
 def partition_count(core: Core, name: TopicName) -> int | None:
@@ -166,13 +168,16 @@ def partition_count(core: Core, name: TopicName) -> int | None:
 def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """All topics and partitions of a namespace, sorted by name."""
     prefix = f"persistent://{tenant}/{namespace}/"
-    return [TopicName.parse(full) for full in sorted(core.state.topics_by_name) if full.startswith(prefix)]
+    found = [full for full in core.state.topics_by_name if full.startswith(prefix)]
+    if core.live.by_name:
+        found += [full for full in core.live.by_name if full.startswith(f"non-{prefix}")]
+    return [TopicName.parse(full) for full in sorted(found)]
 
 
 def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """All partitioned topics of a namespace, sorted by name."""
-    prefix = f"persistent://{tenant}/{namespace}/"
-    return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefix)]
+    prefixes = tuple(f"{domain}://{tenant}/{namespace}/" for domain in (PERSISTENT, NON_PERSISTENT))
+    return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefixes)]
 
 
 def names_under(core: Core, namespace: str, topic: str | None) -> list[str]:
@@ -225,10 +230,15 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
     PersistenceError when its policy wants more copies than there can be."""
+    non_persistent.check_enabled(core, name)
     check_copies(core, name)
     limit = core.policies_of(name).max_topics
     if limit and len(names_in(core, name.tenant, name.namespace)) >= limit:
         raise NotAllowed("Exceed maximum number of topics in namespace.")
+    if not name.is_persistent:
+        live = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
+        core.live.add(live)
+        return live
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
     topic = _take_into_use(core, name, core.state.topics_by_name[name.full])
     open_ledger(core, topic)
@@ -240,6 +250,8 @@ def create_partitioned(core: Core, name: TopicName, partitions: int, properties:
     created on new partitions at their beginning (PT-7). PersistenceError as for `create`."""
     check_copies(core, name)
     core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
+    if not name.is_persistent:
+        return  # its partitions come into being when they are used (NP-7)
     first = find(core, name.at_partition(0))
     core.watchers.changed(core, name, exists=True)
     durable = [] if first is None else list(first.state.cursors.values())
@@ -274,6 +286,11 @@ def disconnect_all(core: Core, topic: Topic) -> None:
 def delete(core: Core, topic: Topic) -> None:
     """Delete a topic with its subscriptions; connected clients are closed first."""
     disconnect_all(core, topic)
+    if topic.live is not None:
+        core.live.forget(topic)
+        if topic.partition < 0:
+            policies.forget_topic(core, topic.name)
+        return
     for ledger_id in topic.ledger.ledger_ids():
         core.cache.drop_ledger(ledger_id)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
@@ -319,6 +336,8 @@ def create_subscription(
     limit = core.policies_of(topic.name).max_subscriptions
     if limit and len(topic.subscriptions) >= limit:
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
+    if topic.live is not None:
+        return non_persistent.create_subscription(core, topic, name, properties)
     core.append(
         CursorCreated(
             core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete, core.now_ms, dict(properties)
@@ -335,7 +354,7 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
     """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
     if name in topic.subscriptions:
         return
-    if not core.policies_of(topic.name).allow_auto_subscription_creation:
+    if topic.live is None and not core.policies_of(topic.name).allow_auto_subscription_creation:
         raise NotAllowed(
             "Could not create the initial subscription due to the auto subscription creation is not allowed."
         )

@@ -100,6 +100,11 @@ KEYS: Final[Mapping[str, Key]] = {
         lambda text: one_of(("partitioned", "non-partitioned"))(text) == "partitioned",
         help="partitioned or non-partitioned: what is created then.",
     ),
+    "enableNonPersistentTopics": Key(
+        "non_persistent_topics",
+        switch,
+        help="Whether there are topics that keep nothing: non-persistent://tenant/namespace/topic.",
+    ),
     "defaultNumPartitions": Key(
         "default_num_partitions",
         positive,

@@ -32,11 +32,11 @@ PULSAR_KEYS: Final = frozenset(
         dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
         dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer
         subscribeRatePeriodPerConsumerInSecond brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics
-        enableNonPersistentTopics maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
+        maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
         topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
         brokerServiceCompactionMonitorIntervalInSeconds
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
-        topicFencingTimeoutSeconds
+        topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
         enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
         brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds

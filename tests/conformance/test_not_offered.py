@@ -34,35 +34,6 @@ def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> 
 
 
 @pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("kind", ["Key_Shared"])
-def test_a_subscription_type_that_is_not_offered_is_refused(broker: Broker, kind: str) -> None:
-    # covers SUB-3
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    answer = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType=kind, consumer_id=1)
-    assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
-    assert kind in answer["message"]
-    raw.barrier()
-
-
-@pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("kind", [pulsar.ConsumerType.KeyShared])
-def test_the_client_says_so_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
-    # covers C1
-    with pytest.raises(pulsar.NotAllowedError):
-        broker.client().subscribe(broker.topic(), "s", kind)
-
-
-@pytest.mark.ours_only(NOT_YET)
-def test_a_non_persistent_topic_is_refused(broker: Broker) -> None:
-    # covers section 11
-    topic = broker.topic().replace("persistent://", "non-persistent://")
-    with pytest.raises(pulsar.NotAllowedError):
-        broker.client().create_producer(topic)
-
-
-@pytest.mark.ours_only(NOT_YET)
 @pytest.mark.parametrize(
     "path",
     [

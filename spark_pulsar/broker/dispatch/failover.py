@@ -83,7 +83,7 @@ class FailoverDispatcher(CompactedDispatcher):
         self.rewind()
         self._compacted_reader.reset()
         core = self.core
-        delay_ms = core.config.failover_delay_ms
+        delay_ms = self.start_delay_ms
         if chosen is None:
             if self._start is not None:
                 self._start.cancel()
@@ -91,6 +91,11 @@ class FailoverDispatcher(CompactedDispatcher):
         elif self._start is None and delay_ms > 0:
             self._start = core.at(core.now_ms + delay_ms, self._delay_is_over)
         return True
+
+    @property
+    def start_delay_ms(self) -> int:
+        """How long a new active consumer waits (FO-6)."""
+        return self.core.config.failover_delay_ms
 
     def _delay_is_over(self) -> None:
         self._start = None

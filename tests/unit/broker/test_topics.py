@@ -55,7 +55,6 @@ def test_metadata_creates_a_partitioned_topic_if_that_is_the_type() -> None:
         ("persistent://public/missing/t", ServerError.TopicNotFound),
         ("t/n", ServerError.InvalidTopicName),
         ("foo://a/b/c", ServerError.InvalidTopicName),
-        ("non-persistent://public/default/t", ServerError.NotAllowedError),
     ],
 )
 def test_names_that_lead_nowhere(topic: str, error: int) -> None:
