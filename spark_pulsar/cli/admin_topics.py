@@ -8,6 +8,7 @@ from spark_pulsar.cli.admin_compaction import add_compaction_commands
 from spark_pulsar.cli.admin_limits import add_limit_commands
 from spark_pulsar.cli.admin_messages import add_message_commands
 from spark_pulsar.cli.admin_policies import add_policy_commands
+from spark_pulsar.cli.admin_schemas import add_schema_policy_commands
 from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
 from spark_pulsar.cli.admin_topic_policies import TOPIC
 from spark_pulsar.cli.admin_values import namespace_path, show, topic_path
@@ -125,3 +126,4 @@ add_message_commands(app)
 add_compaction_commands(app)
 add_policy_commands(app, TOPIC)
 add_limit_commands(app, TOPIC)
+add_schema_policy_commands(app, TOPIC)

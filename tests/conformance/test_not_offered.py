@@ -37,7 +37,6 @@ def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> 
 @pytest.mark.parametrize(
     "path",
     [
-        "/admin/v2/schemas/public/default/t/schema",
         "/admin/v2/namespaces/public/default/dispatchRate",
         "/admin/v2/namespaces/public/default/permissions",
     ],
