@@ -14,6 +14,8 @@ from spark_pulsar.broker import access, delayed, rates, usage
 from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.compaction_records import Compaction
 
+from . import key_shared_stats
+
 if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.core import Core
@@ -22,11 +24,6 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.topics import Topic
 
 _NEVER: Final = "1970-01-01T00:00:00Z"
-_DRAINING: Final = {
-    "drainingHashesCount": 0,
-    "drainingHashesClearedTotal": 0,
-    "drainingHashesUnackedMessages": 0,
-}
 _NOT_HERE: Final[dict[str, Any]] = {
     "systemTopicBytesInCounter": 0,
     "bytesOutInternalCounter": 0,
@@ -169,9 +166,8 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "consumers": [consumer_stats(each) for each in consumers] if wanted.consumers else [],
         "isDurable": subscription.is_durable,
         "isReplicated": False,
-        "allowOutOfOrderDelivery": False,
         "consumersAfterMarkDeletePosition": {},
-        **_DRAINING,
+        **key_shared_stats.subscription_members(subscription),
         "nonContiguousDeletedMessagesRanges": subscription.cursor.acked.range_count(),
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "delayedMessageIndexSizeInBytes": 0,
@@ -205,7 +201,7 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
         "unackedMessages": consumer.unacked,
         "avgMessagesPerEntry": round(consumer.messages_out / consumer.entries_out) if consumer.entries_out else 0,
         "blockedConsumerOnUnackedMsgs": consumer.blocked,
-        **_DRAINING,
+        **key_shared_stats.consumer_members(consumer),
         "address": consumer.session.peer,
         "connectedSince": timestamp(consumer.connected_ms),
         "clientVersion": consumer.session.client_version,

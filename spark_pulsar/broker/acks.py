@@ -129,7 +129,7 @@ def _ack_each(
 def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int | None, *, wants_receipt: bool) -> None:
     """A cumulative ack: up to and including the position, or up to it and part of its batch (ACK-2, ACK-3)."""
     subscription = consumer.subscription
-    if subscription.type == CommandSubscribe.Shared:
+    if subscription.type in (CommandSubscribe.Shared, CommandSubscribe.Key_Shared):
         return
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     info = ledger.ledgers.get(position.ledger_id)

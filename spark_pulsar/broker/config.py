@@ -32,12 +32,12 @@ class BrokerConfig:
     """enableNonPersistentTopics (NP-1)."""
     default_num_partitions: int = 1
     """defaultNumPartitions (TN-7)."""
-    allow_auto_subscription_creation: bool = True
-    """allowAutoSubscriptionCreation (TN-9)."""
     topic_patterns: bool = True
     """enableBrokerSideSubscriptionPatternEvaluation: whether lists of topics are filtered and watched here (MT-2)."""
     topic_pattern_max_length: int = 50
     """subscriptionPatternMaxLength, in characters (MT-2)."""
+    allow_auto_subscription_creation: bool = True
+    """allowAutoSubscriptionCreation (TN-9)."""
     max_partitions_per_topic: int = 0
     """maxNumPartitionsPerPartitionedTopic (TN-8); 0 = no limit."""
     max_topics_per_namespace: int = 0
@@ -114,6 +114,16 @@ class BrokerConfig:
     """delayedDeliveryTickTimeMillis (DEL-3): answered as the default of the policy."""
     max_delay_ms: int = 0
     """delayedDeliveryMaxDelayInMillis (DEL-9); 0 = no limit."""
+    key_shared: bool = True
+    """subscriptionKeySharedEnable (KS-16)."""
+    key_shared_ring: bool = True
+    """subscriptionKeySharedUseConsistentHashing (KS-6); else ranges are split (KS-4)."""
+    key_shared_ring_points: int = 100
+    """subscriptionKeySharedConsistentHashingReplicaPoints: points of one consumer (KS-6)."""
+    look_ahead_per_consumer: int = 2_000
+    """keySharedLookAheadMsgInReplayThresholdPerConsumer, in entries (KS-10); 0 = no limit."""
+    look_ahead_per_subscription: int = 20_000
+    """keySharedLookAheadMsgInReplayThresholdPerSubscription, in entries (KS-10); 0 = no limit."""
     round_robin_batch: int = 20
     """dispatcherMaxRoundRobinBatchSize: messages of one turn (SH-1)."""
     max_read_entries: int = 1_000

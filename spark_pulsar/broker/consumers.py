@@ -34,6 +34,7 @@ class Consumer:
         "consumer_id",
         "entries_out",
         "epoch",
+        "hash_ranges",
         "last_acked_ms",
         "last_flow_ms",
         "last_sent_ms",
@@ -66,6 +67,7 @@ class Consumer:
         connected_ms: int,
         *,
         read_compacted: bool = False,
+        hash_ranges: tuple[tuple[int, int], ...] = (),
     ) -> None:
         self.session = session
         self.subscription = subscription
@@ -80,6 +82,8 @@ class Consumer:
         """Whether it wants the compacted view (CMP-C4)."""
         self.auto_consume = False
         """Whether it takes whatever schema a message has (SC-8)."""
+        self.hash_ranges = hash_ranges
+        """Slots that it wants, from … to, both inclusive; Key_Shared in mode STICKY only (KS-7)."""
         self.ready = False
         """Whether SUCCESS went out; nothing may be sent before."""
         self.permits = 0

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.cursor import Cursor
 from spark_pulsar.model.errors import ConsumerBusy, MetadataError, NotAllowed, PulsarError, SubscriptionNotFound
 from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, CommandSubscribe, CommandUnsubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import (
+    AUTO_SPLIT,
+    STICKY,
+    CommandCloseConsumer,
+    CommandFlow,
+    CommandSubscribe,
+    CommandUnsubscribe,
+    KeySharedMode,
+)
 
 from . import compaction, damage, seek, sessions, shortage, termination, topics
 from .consumers import Consumer
+from .dispatch.key_shared import KeySharedDispatcher
 from .schemas import registry
 from .subscriptions import Subscription, check_subscription_name, delete, type_name
 
@@ -19,6 +28,8 @@ if TYPE_CHECKING:
     from .core import Core
     from .sessions import Session
     from .topics import Topic
+
+_SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
@@ -61,9 +72,9 @@ def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -
     name = type_name(command.subType)
     if name not in core.policies_of(topic_name).subscription_types:
         raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
-    if command.subType == CommandSubscribe.Key_Shared:
-        raise NotAllowed(f"Subscription type {name} is not built yet")
-    if command.read_compacted and command.subType == CommandSubscribe.Shared:  # CMP-C5
+    if command.subType == CommandSubscribe.Key_Shared and not core.config.key_shared:
+        raise NotAllowed("Key_Shared subscription is disabled by broker.")
+    if command.read_compacted and command.subType in _SHARED_TYPES:  # CMP-C5
         raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
 
 
@@ -119,6 +130,7 @@ def _join(
                 f"Subscription is of different type. Active subscription type of '{subscription.type_name}' is "
                 f"different than the connecting consumer's type '{type_name(command.subType)}'."
             )
+        _check_mode(subscription, command)
         if command.subType == CommandSubscribe.Exclusive:
             _when_owner_is_checked(core, session, command, subscription, look_again=look_again)
             return
@@ -137,9 +149,10 @@ def _join(
         {pair.key: pair.value for pair in command.metadata},
         core.now_ms,
         read_compacted=command.read_compacted,
+        hash_ranges=tuple((each.start, each.end) for each in command.keySharedMeta.hashRanges),
     )
     consumer.auto_consume = registry.is_auto_consume(command)
-    subscription.add(consumer, command.subType)
+    subscription.add(consumer, command.subType, command.keySharedMeta)
 
     def ready() -> None:
         core.succeed(session, command.request_id)
@@ -154,6 +167,28 @@ def _join(
 
     group = max(subscription.born_group, registry.group_of(core, topic.name))
     shortage.answer_when_durable(core, ready, refused, group)
+
+
+def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:
+    """ConsumerBusy when a Key_Shared consumer wants keys shared out in another way than those who are there (SUB-2)."""
+    dispatcher = subscription.dispatcher
+    if not isinstance(dispatcher, KeySharedDispatcher):
+        return
+    wanted = command.keySharedMeta
+    if dispatcher.selector.is_fixed != (wanted.keySharedMode == STICKY):
+        present = KeySharedMode.Name(STICKY if dispatcher.selector.is_fixed else AUTO_SPLIT)
+        raise ConsumerBusy(
+            f"Subscription is of different type. Active subscription key_shared mode of '{present}' is different than "
+            f"the connecting consumer's key_shared mode '{KeySharedMode.Name(wanted.keySharedMode)}'."
+        )
+    if dispatcher.keeps_order == wanted.allowOutOfOrderDelivery:
+        raise ConsumerBusy(
+            "Subscription is of different type. Active subscription does not allow out of order delivery while the "
+            "connecting consumer allows it."
+            if dispatcher.keeps_order
+            else "Subscription is of different type. Active subscription allows out of order delivery while the "
+            "connecting consumer does not allow it."
+        )
 
 
 def _when_owner_is_checked(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.cursor_records import CursorDeleted
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
 
 from . import retention
 from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.failover import FailoverDispatcher
+from .dispatch.key_shared import sharing_keys
 from .dispatch.live import live_kind
 from .dispatch.shared import SharedDispatcher
 from .rates import Meter
@@ -106,27 +107,32 @@ class Subscription:
         """Entries on disk that are not acked."""
         return self.cursor.backlog(self.topic.confirmed)
 
-    def add(self, consumer: Consumer, wanted_type: int) -> None:
-        """Let a consumer in."""
+    def add(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None = None) -> None:
+        """Let a consumer in; `key_shared` says how a Key_Shared subscription shares out its keys. ConsumerAssignFailed
+        when it cannot have the slots that it wants."""
+        dispatcher = self.dispatcher if self.consumers else self._new_dispatcher(consumer, wanted_type, key_shared)
+        dispatcher.admit(consumer)
         if not self.consumers:
             self.type = wanted_type
             self.reads_compacted = False
-            kind: type[Dispatcher] = ExclusiveDispatcher
-            if self.topic.live is not None:
-                kind = live_kind(wanted_type)
-            elif wanted_type == CommandSubscribe.Shared:
-                kind = SharedDispatcher
-            elif wanted_type == CommandSubscribe.Failover:
-                kind = FailoverDispatcher
-            elif consumer.read_compacted:
-                kind = CompactedDispatcher
-            self.dispatcher = kind(self.core, self)
+            self.dispatcher = dispatcher
             self.core.idle.joined(self)
         self.reads_compacted |= consumer.read_compacted
         self.kept_for_seek = False
         self.consumers.append(consumer)
         consumer.session.consumers[consumer.consumer_id] = consumer
         self.dispatcher.attach(consumer)
+
+    def _new_dispatcher(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None) -> Dispatcher:
+        if self.topic.live is not None:
+            return live_kind(wanted_type)(self.core, self)
+        if wanted_type == CommandSubscribe.Key_Shared:
+            return sharing_keys(self.core, self, key_shared or KeySharedMeta())
+        if wanted_type == CommandSubscribe.Shared:
+            return SharedDispatcher(self.core, self)
+        if wanted_type == CommandSubscribe.Failover:
+            return FailoverDispatcher(self.core, self)
+        return (CompactedDispatcher if consumer.read_compacted else ExclusiveDispatcher)(self.core, self)
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer left; what it held goes to the others. A reader's subscription goes with its last one (RD-1)."""

@@ -9,6 +9,7 @@ from typing import Final
 from spark_pulsar.model.policies import INACTIVE_MODES, QUOTA_POLICIES
 from spark_pulsar.model.schemas import Compatibility
 
+from .dispatch_keys import DISPATCH_KEYS
 from .key_readers import (
     Key,
     limit,
@@ -29,6 +30,7 @@ _MIB: Final = 1024 * 1024
 _STRATEGIES: Final = tuple(each.value for each in Compatibility if each is not Compatibility.UNDEFINED)
 
 KEYS: Final[Mapping[str, Key]] = {
+    **DISPATCH_KEYS,
     "bindAddress": Key(
         "bind_address",
         str,
@@ -110,13 +112,6 @@ KEYS: Final[Mapping[str, Key]] = {
         positive,
         help="Partitions of an automatically created partitioned topic.",
     ),
-    "allowAutoSubscriptionCreation": Key(
-        "allow_auto_subscription_creation",
-        switch,
-        help="Whether subscribing creates a missing subscription.",
-    ),
-    "maxNumPartitionsPerPartitionedTopic": Key(
-        "max_partitions_per_topic",
     "enableBrokerSideSubscriptionPatternEvaluation": Key(
         "topic_patterns",
         switch,
@@ -127,6 +122,13 @@ KEYS: Final[Mapping[str, Key]] = {
         natural,
         help="Longest pattern, in characters, that is looked at here.",
     ),
+    "allowAutoSubscriptionCreation": Key(
+        "allow_auto_subscription_creation",
+        switch,
+        help="Whether subscribing creates a missing subscription.",
+    ),
+    "maxNumPartitionsPerPartitionedTopic": Key(
+        "max_partitions_per_topic",
         natural,
         help="Most partitions of a topic; 0: no limit.",
     ),
@@ -195,26 +197,6 @@ KEYS: Final[Mapping[str, Key]] = {
         switch,
         help="Whether messages inside a batch can be acknowledged one by one.",
     ),
-    "maxUnackedMessagesPerConsumer": Key(
-        "max_unacked_per_consumer",
-        natural,
-        help="Messages a Shared consumer may hold unacknowledged; 0: no limit.",
-    ),
-    "maxUnackedMessagesPerSubscription": Key(
-        "max_unacked_per_subscription",
-        natural,
-        help="Messages a Shared subscription may hold unacknowledged; 0: no limit.",
-    ),
-    "activeConsumerFailoverDelayTimeMillis": Key(
-        "failover_delay_ms",
-        natural,
-        help="How long the next consumer of a Failover subscription waits before it takes over.",
-    ),
-    "activeConsumerFailoverConsistentHashing": Key(
-        "failover_ring_for_partitions",
-        switch,
-        help="Choose the active consumer of a partition by a hash ring, as for other topics, not by its number.",
-    ),
     "delayedDeliveryEnabled": Key(
         "delayed_delivery",
         switch,
@@ -229,11 +211,6 @@ KEYS: Final[Mapping[str, Key]] = {
         "max_delay_ms",
         natural,
         help="Longest delay of a message; a longer one is refused. 0: no limit.",
-    ),
-    "dispatcherMaxRoundRobinBatchSize": Key(
-        "round_robin_batch",
-        positive,
-        help="Messages a Shared consumer gets in one turn.",
     ),
     "dispatcherMaxReadSizeBytes": Key(
         "max_read_bytes",

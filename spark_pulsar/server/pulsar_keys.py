@@ -13,8 +13,8 @@ PULSAR_KEYS: Final = frozenset(
         configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
         backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
         subscriptionExpiryCheckIntervalInMinutes
-        subscriptionRedeliveryTrackerEnabled subscriptionKeySharedUseConsistentHashing
-        subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
+        subscriptionRedeliveryTrackerEnabled
+        subscriptionKeySharedUseClassicPersistentImplementation
         unblockStuckSubscriptionEnabled
         maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
         dispatcherMinReadBatchSize preciseDispatcherFlowControl
@@ -36,7 +36,7 @@ PULSAR_KEYS: Final = frozenset(
         topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
         brokerServiceCompactionMonitorIntervalInSeconds
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
-        topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
+        topicFencingTimeoutSeconds
         enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
         brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds

@@ -54,6 +54,9 @@ class Dispatcher(ABC):
         self.position = Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
         self.reader.reset()
 
+    def admit(self, consumer: Consumer) -> None:  # noqa: B027 - most let everybody in
+        """A consumer is about to join; an error refuses it, and nothing has happened (KS-7)."""
+
     @abstractmethod
     def attach(self, consumer: Consumer) -> None:
         """A consumer joined."""
@@ -153,25 +156,28 @@ class Dispatcher(ABC):
                 run.buffer,
                 starts,
                 ends,
-                _values(redelivered, entry_ids, 0),
-                _values(batch_sets, entry_ids, None),
+                values_of(redelivered, entry_ids, 0),
+                values_of(batch_sets, entry_ids, None),
                 epoch if not with_counts else None,
             )
         )
+        self.count_sent(consumer, high - low, messages, ends[-1] - starts[0])
+        return messages
+
+    def count_sent(self, consumer: Consumer, entries: int, messages: int, size_bytes: int) -> None:
+        """A consumer was sent so much: it costs permits, and statistics want to know."""
         consumer.permits -= messages
-        consumer.entries_out += high - low
+        consumer.entries_out += entries
         consumer.messages_out += messages
-        size_bytes = ends[-1] - starts[0]
         consumer.bytes_out += size_bytes
         self.subscription.messages_out += messages
         self.subscription.bytes_out += size_bytes
         self.core.dispatched_bytes += size_bytes
         consumer.last_sent_ms = self.core.now_ms
-        return messages
 
 
-def _values(table: dict[int, int] | None, entry_ids: range, default: Default) -> list[int | Default] | None:
-    """What a per-entry table says of consecutive entries, None when it says nothing about any of them."""
+def values_of(table: dict[int, int] | None, entry_ids: Sequence[int], default: Default) -> list[int | Default] | None:
+    """What a per-entry table says of some entries, None when it says nothing about any of them."""
     if not table:
         return None
     values = [table.get(entry_id, default) for entry_id in entry_ids]

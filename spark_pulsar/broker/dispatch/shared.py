@@ -211,14 +211,18 @@ class SharedDispatcher(Dispatcher):
     def delayed_count(self) -> int:
         return delayed.count(self.subscription)
 
+    def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
+        """A consumer holds entries no more, as far as it did; returns how many it held."""
+        return consumer.let_go(ledger_id, first, end)
+
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
         consumers = self.subscription.consumers
         for ledger_id, first, end in ranges:
-            gone = consumer.let_go(ledger_id, first, end)
+            gone = self._let_go(consumer, ledger_id, first, end)
             if gone < end - first and len(consumers) > 1:  # anybody may ack what another holds (ACK-1)
                 for other in consumers:
                     if other is not consumer:
-                        other.let_go(ledger_id, first, end)
+                        self._let_go(other, ledger_id, first, end)
                         self._unblock(other)
             if self.replay:
                 self.replay.remove(ledger_id, first, end)
@@ -237,7 +241,7 @@ class SharedDispatcher(Dispatcher):
         for ledger_id, first, end in ranges:
             self.replay.remove(ledger_id, first, end)
             for consumer in self.subscription.consumers:
-                if consumer.let_go(ledger_id, first, end):
+                if self._let_go(consumer, ledger_id, first, end):
                     self._unblock(consumer)
 
     def limits_changed(self) -> None:
@@ -272,7 +276,7 @@ class SharedDispatcher(Dispatcher):
             return
         unacked = consumer.unacked
         for ledger_id, first, end in held:
-            consumer.let_go(ledger_id, first, end)
+            self._let_go(consumer, ledger_id, first, end)
             self.replay.add(ledger_id, first, end)
         consumer.messages_redelivered += unacked - consumer.unacked
         cursor = self.subscription.cursor
