@@ -27,7 +27,7 @@ def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicNam
 
 
 def check_namespace(core: Core, name: TopicName) -> None:
-    """404 unless the namespace exists, 405 for domains that are not built."""
+    """404 unless the namespace exists."""
     try:
         topic_rules.check_namespace(core, name)
     except TopicNotFound as error:

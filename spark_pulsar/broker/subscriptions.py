@@ -15,7 +15,7 @@ from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.failover import FailoverDispatcher
 from .dispatch.key_shared import sharing_keys
-from .dispatch.live import live_kind
+from .dispatch.live import live_dispatcher
 from .dispatch.shared import SharedDispatcher
 from .rates import Meter
 
@@ -125,7 +125,7 @@ class Subscription:
 
     def _new_dispatcher(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None) -> Dispatcher:
         if self.topic.live is not None:
-            return live_kind(wanted_type)(self.core, self)
+            return live_dispatcher(self.core, self, wanted_type, key_shared or KeySharedMeta())
         if wanted_type == CommandSubscribe.Key_Shared:
             return sharing_keys(self.core, self, key_shared or KeySharedMeta())
         if wanted_type == CommandSubscribe.Shared:

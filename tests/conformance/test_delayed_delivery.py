@@ -37,11 +37,12 @@ def _delayed(broker: Broker, topic: str, subscription: str = "s") -> dict[str, i
     return {name: found[name] for name in ("msgBacklog", "msgDelayed", "unackedMessages")}
 
 
-def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Broker) -> None:
-    # covers DEL-1, DEL-2, DEL-3, DEL-4
+@pytest.mark.parametrize("kind", [SHARED, pulsar.ConsumerType.KeyShared])
+def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
+    # covers DEL-1, DEL-2, DEL-3, DEL-4, DEL-13
     topic = broker.topic()
     client = broker.client()
-    consumer = client.subscribe(topic, "s", SHARED)
+    consumer = client.subscribe(topic, "s", kind)
     producer = client.create_producer(topic)
     deliver_at_ms = _now_ms() + 2_500
     producer.send(b"later", deliver_at=deliver_at_ms)

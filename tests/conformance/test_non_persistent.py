@@ -33,7 +33,7 @@ def test_what_nobody_is_there_for_is_lost(broker: Broker) -> None:
     expect_nothing(client.subscribe(topic, "s"))
 
 
-@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER])
+@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, pulsar.ConsumerType.KeyShared])
 def test_every_subscription_gets_everything(broker: Broker, kind: pulsar.ConsumerType) -> None:
     # covers NP-6
     topic = _topic(broker)

@@ -41,14 +41,17 @@ _MAX_ENTRIES_A_TURN = 4_096
 
 def sharing_keys(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
     """The dispatcher for the mode that the first consumer wants, and the configuration."""
-    selector: Selector
+    keeps_order = not wanted.allowOutOfOrderDelivery
+    return KeySharedDispatcher(core, subscription, selector_for(core, wanted), keeps_order=keeps_order)
+
+
+def selector_for(core: Core, wanted: KeySharedMeta) -> Selector:
+    """How slots are shared out in that mode."""
     if wanted.keySharedMode == STICKY:
-        selector = FixedRanges()
-    elif core.config.key_shared_ring:
-        selector = HashRing(core.config.key_shared_ring_points)
-    else:
-        selector = HalvedRanges()
-    return KeySharedDispatcher(core, subscription, selector, keeps_order=not wanted.allowOutOfOrderDelivery)
+        return FixedRanges()
+    if core.config.key_shared_ring:
+        return HashRing(core.config.key_shared_ring_points)
+    return HalvedRanges()
 
 
 class KeySharedDispatcher(SharedDispatcher):

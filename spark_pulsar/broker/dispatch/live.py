@@ -5,19 +5,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from spark_pulsar.wire.sticky_keys import sticky_hashes
 
 from .base import Dispatcher, fit
 from .exclusive import ExclusiveDispatcher
 from .failover import FailoverDispatcher
+from .key_shared import KeySharedDispatcher, selector_for
 from .shared import SharedDispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
     from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.wire.pulsar_api_pb2 import KeySharedMeta
 
     from .base import EntryRange
 
@@ -82,6 +86,36 @@ class LiveSharedDispatcher(SharedDispatcher):
         """There is nothing to send again (NP-5)."""
 
 
+class LiveKeySharedDispatcher(KeySharedDispatcher):
+    """Each entry to the owner of its slot; nothing drains, as nobody holds anything."""
+
+    def dispatch(self) -> bool:
+        return False
+
+    def deliver(self, run: EntryRun) -> None:
+        """Send each owner what it has permits for."""
+        counts = run.message_counts or [1] * len(run.starts)
+        left = {consumer: consumer.permits for consumer in self.rooms.of if consumer.can_receive}
+        picks: dict[Consumer, list[int]] = {}
+        for index, key_hash in enumerate(sticky_hashes(run.buffer, run.starts, run.ends)):
+            owner = self.selector.owner(self.selector.slot_of(key_hash))
+            if owner is not None and left.get(owner, 0) > 0:
+                picks.setdefault(owner, []).append(index)
+                left[owner] -= counts[index]
+            else:
+                self.subscription.messages_dropped += counts[index]
+        for consumer, indexes in picks.items():
+            self._deliver(consumer, run, indexes)
+
+    def _hand_over(
+        self, consumer: Consumer, ledger_id: int, first: int, entries: int, counts: object, low: int
+    ) -> None:
+        """Nobody holds what is not stored."""
+
+    def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
+        """There is nothing to send again (NP-5)."""
+
+
 def _give(dispatcher: Dispatcher, consumer: Consumer | None, run: EntryRun) -> None:
     entries = high = len(run.starts)
     if consumer is None:
@@ -97,17 +131,15 @@ def _drop(dispatcher: Dispatcher, run: EntryRun, low: int) -> None:
     dispatcher.subscription.messages_dropped += len(run.starts) - low if counts is None else sum(counts[low:])
 
 
-_KINDS: Final[Mapping[int, type[Dispatcher]]] = {
-    CommandSubscribe.Exclusive: LiveExclusiveDispatcher,
-    CommandSubscribe.Failover: LiveFailoverDispatcher,
-    CommandSubscribe.Shared: LiveSharedDispatcher,
-}
-
-
-def live_kind(subscription_type: int) -> type[Dispatcher]:
-    """The dispatcher of a subscription type. NotAllowed for one that is not built."""
-    kind = _KINDS.get(subscription_type)
-    if kind is None:
-        name = CommandSubscribe.SubType.Name(CommandSubscribe.SubType.ValueType(subscription_type))
-        raise NotAllowed(f"Subscription type {name} is not built yet for non-persistent topics")
-    return kind
+def live_dispatcher(
+    core: Core, subscription: Subscription, subscription_type: int, key_shared: KeySharedMeta
+) -> Dispatcher:
+    """The dispatcher of a subscription type; `key_shared` says how a Key_Shared one shares out its keys."""
+    if subscription_type == CommandSubscribe.Key_Shared:
+        keeps_order = not key_shared.allowOutOfOrderDelivery
+        return LiveKeySharedDispatcher(core, subscription, selector_for(core, key_shared), keeps_order=keeps_order)
+    if subscription_type == CommandSubscribe.Shared:
+        return LiveSharedDispatcher(core, subscription)
+    if subscription_type == CommandSubscribe.Failover:
+        return LiveFailoverDispatcher(core, subscription)
+    return LiveExclusiveDispatcher(core, subscription)

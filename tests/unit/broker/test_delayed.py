@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from spark_pulsar.broker import cursor_moves, delayed, policies
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
@@ -36,16 +38,17 @@ def send(client: Client, *delays_ms: int | None) -> None:
     assert len(client.receipts()) == len(delays_ms)
 
 
-def shared(world: World, permits: int = 1_000, **more: Any) -> Client:
+def shared(world: World, permits: int = 1_000, kind: int = SHARED, **more: Any) -> Client:
     client = world.connect()
-    client.open_consumer(subscription_type=SHARED, permits=permits, **more)
+    client.open_consumer(subscription_type=kind, permits=permits, **more)
     return client
 
 
-def test_an_entry_goes_out_at_its_time_and_the_others_at_once() -> None:
-    # covers DEL-2, DEL-3, DEL-4, section 21 row 7
+@pytest.mark.parametrize("kind", [SHARED, CommandSubscribe.Key_Shared])
+def test_an_entry_goes_out_at_its_time_and_the_others_at_once(kind: int) -> None:
+    # covers DEL-2, DEL-3, DEL-4, DEL-13, section 21 row 7
     world = World(**QUIET)
-    eater = shared(world)
+    eater = shared(world, kind=kind)
     published(world, None, 500, None, 20, None)
     assert eater.messages() == ["0", "2", "4"]
     world.advance(19)

@@ -10,12 +10,20 @@ from spark_pulsar.broker.events import WritingPaused
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import payload_frame
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
-from tests.unit.broker.world import QUIET, Client, World, entry, positions_of
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
+from tests.unit.broker.world import QUIET, START_MS, Client, World, entry, positions_of
 
 TOPIC = "non-persistent://public/default/t"
 EXCLUSIVE, SHARED, FAILOVER = CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Failover
+KEY_SHARED = CommandSubscribe.Key_Shared
+
+
+def keyed(key: str) -> bytes:
+    """An entry that says its key."""
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=START_MS, partition_key=key)
+    return build_entry(metadata, key.encode())
 
 
 def feeding(world: World) -> Client:
@@ -69,7 +77,7 @@ def test_what_comes_before_a_consumer_is_gone() -> None:
     assert eating(world).messages() == []
 
 
-@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER])
+@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED])
 def test_without_permits_messages_are_dropped_and_counted(kind: int) -> None:
     # covers NP-3, NP-6
     world = World(**QUIET)
@@ -119,6 +127,38 @@ def test_shared_consumers_take_turns() -> None:
     feeder.publish(1, *(entry(str(number)) for number in range(6)))
     assert sorted(first.messages() + second.messages()) == [str(number) for number in range(6)]
     assert dropped(world) == 0
+
+
+def test_a_key_goes_to_one_consumer() -> None:
+    # covers NP-6, KS-1
+    world = World(**QUIET)
+    feeder = feeding(world)
+    eaters = [eating(world, 1_000, kind=KEY_SHARED, consumer_name=name) for name in ("a", "b", "c")]
+    keys = [f"key-{number % 20}" for number in range(200)]
+    feeder.publish(1, *(keyed(key) for key in keys))
+    received = [eater.messages() for eater in eaters]
+    assert sum(map(len, received)) == 200
+    assert all(received)
+    owners = {key: index for index, texts in enumerate(received) for key in texts}
+    assert len(owners) == 20
+    assert [len(set(texts)) for texts in received] == [
+        sum(owner == index for owner in owners.values()) for index in range(3)
+    ]
+    eaters[0].close()
+    feeder.publish(1, *(keyed(key) for key in keys))
+    assert len(eaters[1].messages()) + len(eaters[2].messages()) == 200
+    assert dropped(world) == 0
+
+
+def test_what_the_owner_of_a_key_cannot_take_is_dropped() -> None:
+    # covers NP-3, KS-1
+    world = World(**QUIET)
+    feeder = feeding(world)
+    eater = eating(world, 3, kind=KEY_SHARED)
+    feeder.publish(1, *(keyed(f"key-{number}") for number in range(5)))
+    assert len(eater.messages()) == 3
+    assert dropped(world) == 2
+    assert world.core.topics[TOPIC].subscriptions["s"].consumers[0].unacked == 0
 
 
 def test_exclusive_is_for_one_and_failover_for_the_first() -> None:
