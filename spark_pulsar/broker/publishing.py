@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.managed import fitting
 from spark_pulsar.ledger.records import EntriesAppended
+from spark_pulsar.ledger.topic_records import TopicChunked
 from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
+from spark_pulsar.wire.send_runs import CHUNK
 
 from . import access, backlog_quota, damage, deduplication, delayed, sessions, shortage, termination, topics
 from .deduplication import NOTHING_SENT, Verdict
@@ -311,6 +313,8 @@ def _take(core: Core, producer: Producer, sends: SendRun) -> None:
 def _store(core: Core, producer: Producer, sends: SendRun) -> None:
     """Store a run: what the open ledger takes, and the rest in those after it (ML-2)."""
     topic = producer.topic
+    if sends.flags & CHUNK and not topic.state.has_chunks:
+        core.append(TopicChunked(topic.state.topic_id))
     while True:
         info = topic.ledger.open_ledger
         if info is None or topic.must_roll(core):

@@ -30,6 +30,7 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         records.TopicPropertiesSet,
         topic_records.TopicEpochSet,
         topic_records.TopicTerminated,
+        topic_records.TopicChunked,
         records.PartitionedTopicSet,
         records.PartitionedTopicDeleted,
         records.NamespaceSet,

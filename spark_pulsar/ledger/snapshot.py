@@ -98,7 +98,7 @@ TABLES: Final = (
     Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
     Table("schemas", 2, SCHEMA_COLUMNS),
     Table("delays", 2, DELAY_COLUMNS),
-    Table("topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER")),
+    Table("topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER", "chunked INTEGER")),
 )
 """All tables, in the order in which `load_rows` needs them."""
 
@@ -151,9 +151,9 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             topic.damages = [Damage(*each) for each in json.loads(damages)]
             note_lost(topic)
         load_delays(state, tables.get("delays", ()))
-        for topic_id, epoch, terminated in tables.get("topic_marks", ()):
+        for topic_id, epoch, terminated, chunked in tables.get("topic_marks", ()):
             topic = state.topics[topic_id]
-            topic.epoch, topic.is_terminated = epoch, bool(terminated)
+            topic.epoch, topic.is_terminated, topic.has_chunks = epoch, bool(terminated), bool(chunked)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
         raise RecordDamaged(f"a row of the checkpoint does not fit: {error!r}") from error
     for keys in state.dirty.values():

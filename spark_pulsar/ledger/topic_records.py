@@ -1,4 +1,5 @@
-"""Records of what a topic is to its producers: the epoch of exclusive access (PR-7), and its end (TN-13)."""
+"""Records of what a topic is to its producers: the epoch of exclusive access (PR-7), its end (TN-13), whether it
+takes chunks (CHK-6)."""
 
 from __future__ import annotations
 
@@ -36,6 +37,15 @@ class TopicTerminated(DeclaredRecord):
     LAYOUT: ClassVar = (("topic_id", I64),)
 
 
+@dataclass(frozen=True, slots=True)
+class TopicChunked(DeclaredRecord):
+    """The topic takes its first chunk of a large message."""
+
+    topic_id: int
+    TYPE: ClassVar[int] = 19
+    LAYOUT: ClassVar = (("topic_id", I64),)
+
+
 def _epoch_set(state: DurableState, record: TopicEpochSet) -> None:
     topic = _topic(state, record.topic_id)
     topic.epoch = record.epoch
@@ -45,6 +55,12 @@ def _epoch_set(state: DurableState, record: TopicEpochSet) -> None:
 def _terminated(state: DurableState, record: TopicTerminated) -> None:
     topic = _topic(state, record.topic_id)
     topic.is_terminated = True
+    state.dirty["topic_marks"].add(record.topic_id)
+
+
+def _chunked(state: DurableState, record: TopicChunked) -> None:
+    topic = _topic(state, record.topic_id)
+    topic.has_chunks = True
     state.dirty["topic_marks"].add(record.topic_id)
 
 
@@ -58,13 +74,14 @@ def _topic(state: DurableState, topic_id: int) -> TopicState:
 TRANSITIONS: Final[Mapping[type[Record], Callable[[DurableState, Any], None]]] = {
     TopicEpochSet: _epoch_set,
     TopicTerminated: _terminated,
+    TopicChunked: _chunked,
 }
 """Their effects."""
 
 
 def mark_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | None:
-    """The row of a topic that has an epoch or an end; None for all others."""
+    """The row of a topic that has an epoch, an end or chunks; None for all others."""
     topic = state.topics.get(topic_id)
-    if topic is None or (topic.epoch == UNSET and not topic.is_terminated):
+    if topic is None or (topic.epoch == UNSET and not topic.is_terminated and not topic.has_chunks):
         return None
-    return topic.epoch, int(topic.is_terminated)
+    return topic.epoch, int(topic.is_terminated), int(topic.has_chunks)

@@ -33,6 +33,8 @@ class TopicState:
     """Of the last exclusive access; -1 = nobody ever had the topic alone (PR-7)."""
     is_terminated: bool = False
     """Whether it takes no more entries, for good (TN-13)."""
+    has_chunks: bool = False
+    """Whether it ever took a chunk of a large message (CHK-6)."""
 
     compaction: Compaction | None = None
     """What was compacted of it; None until it is to be."""

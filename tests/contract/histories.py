@@ -57,6 +57,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                 "held": list(topic.delays.held) if topic.delays else [],
                 "epoch": topic.epoch,
                 "terminated": topic.is_terminated,
+                "chunked": topic.has_chunks,
                 "cursors": {
                     cursor.name: {
                         "id": cursor.cursor_id,
@@ -266,8 +267,8 @@ class History:
             found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
             return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
         if choice == 8:
-            ended = self.random.random() < 0.2
-            return [tr.TopicTerminated(topic_id) if ended else tr.TopicEpochSet(topic_id, self.random.randrange(9))]
+            epoch = tr.TopicEpochSet(topic_id, self.random.randrange(9))
+            return [self.random.choice((epoch, epoch, tr.TopicTerminated(topic_id), tr.TopicChunked(topic_id)))]
         return [r.CounterSet("names", self._names)]
 
     def _compaction(self, topic_id: int) -> r.Record:

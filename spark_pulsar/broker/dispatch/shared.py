@@ -11,6 +11,7 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.model.ranges import RangeSet
 
 from .base import Dispatcher, fit
+from .chunks import ChunkBook, uuid_of
 from .reading import EntryReader
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.ledger.entries import EntryRun
 
     from .base import EntryRange
 
@@ -32,6 +34,8 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self.replay = RangeSet()
         """Entries sent before that must be sent again: negatively acked, or left behind by a consumer."""
+        self.chunks = ChunkBook()
+        """Who gets the chunks of which large message (CHK-6)."""
         self.replay_reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self._turn = 0
         super().__init__(core, subscription)
@@ -39,6 +43,7 @@ class SharedDispatcher(Dispatcher):
     def rewind(self) -> None:
         super().rewind()
         self.replay.clear()
+        self.chunks.clear()
         self.replay_reader.reset()
 
     def attach(self, consumer: Consumer) -> None:
@@ -49,7 +54,7 @@ class SharedDispatcher(Dispatcher):
 
     def detach(self, consumer: Consumer) -> None:
         if self.subscription.consumers:
-            for ledger_id, first, end in consumer.pending:
+            for ledger_id, first, end in [*consumer.pending, *self.chunks.left(consumer)]:
                 self.replay.add(ledger_id, first, end)
             consumer.let_go_of_all()
         else:
@@ -62,6 +67,9 @@ class SharedDispatcher(Dispatcher):
         if self.subscription.fenced:
             return False
         self._budget = self.core.config.max_dispatch_bytes
+        if self.chunks:
+            for ledger_id, first, end in self.chunks.ready():
+                self.replay.add(ledger_id, first, end)
         while self.replay:
             ledger_id, first = self.replay.first() or (0, 0)
             following = self.replay.next_range(ledger_id, first)
@@ -118,9 +126,20 @@ class SharedDispatcher(Dispatcher):
                 first = run.first_entry_id + low
                 if low == high:
                     continue
+            uuid = None
+            if self.subscription.topic.state.has_chunks:
+                uuid, high = _alike(run, low, min(high, low + messages))
+                owner = consumer if uuid is None else self.chunks.owner(uuid) or consumer
+                if not owner.can_receive:
+                    self.chunks.wait(owner, ledger_id, first)
+                    first += 1
+                    continue
+                consumer = owner
             high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + self._budget)
             self._hand_over(consumer, run.ledger_id, first, high - low, run.message_counts, low)
             self.send_part(consumer, run, low, high, with_counts=True)
+            if uuid is not None:
+                self.chunks.sent(uuid, consumer, ledger_id, first)
             self._budget -= run.ends[high - 1] - run.starts[low]
             if limit and consumer.unacked >= limit:
                 consumer.blocked = True
@@ -217,6 +236,9 @@ class SharedDispatcher(Dispatcher):
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
         consumers = self.subscription.consumers
+        if self.chunks:
+            ranges = list(ranges)
+            self.chunks.done(ranges)
         for ledger_id, first, end in ranges:
             gone = self._let_go(consumer, ledger_id, first, end)
             if gone < end - first and len(consumers) > 1:  # anybody may ack what another holds (ACK-1)
@@ -233,11 +255,15 @@ class SharedDispatcher(Dispatcher):
     def passed(self) -> None:
         mark_delete = self.subscription.cursor.mark_delete
         self.replay.remove_through(*mark_delete)
+        self.chunks.done_through(*mark_delete)
         for consumer in self.subscription.consumers:
             consumer.let_go_through(*mark_delete)
             self._unblock(consumer)
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
+        if self.chunks:
+            ranges = list(ranges)
+            self.chunks.done(ranges)
         for ledger_id, first, end in ranges:
             self.replay.remove(ledger_id, first, end)
             for consumer in self.subscription.consumers:
@@ -257,7 +283,7 @@ class SharedDispatcher(Dispatcher):
 
     @property
     def replay_count(self) -> int:
-        return self.replay.count()
+        return self.replay.count() + self.chunks.count()
 
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         for holder in self.subscription.consumers:
@@ -274,6 +300,11 @@ class SharedDispatcher(Dispatcher):
                 held += [(ledger_id, low, high) for low, high in consumer.pending.pieces_in(ledger_id, first, end)]
         if not held:
             return
+        if self.chunks:
+            whole = self.chunks.whole(held)
+            held = [
+                (each, *piece) for each, first, end in whole for piece in consumer.pending.pieces_in(each, first, end)
+            ]
         unacked = consumer.unacked
         for ledger_id, first, end in held:
             self._let_go(consumer, ledger_id, first, end)
@@ -300,3 +331,12 @@ class SharedDispatcher(Dispatcher):
             for ledger_id, first, end in consumer.pending:
                 assert not self.replay.intersects(ledger_id, first, end), "pending and to be replayed at once"
                 assert Position(ledger_id, end) <= self.position, "sent, yet ahead of the read position"
+
+
+def _alike(run: EntryRun, low: int, high: int) -> tuple[str | None, int]:
+    """Which large message entry `low` is a chunk of, None for none; and where the entries that go with it end: chunks
+    go one by one."""
+    uuid = uuid_of(run, low)
+    if uuid is not None:
+        return uuid, low + 1
+    return None, next((index for index in range(low + 1, high) if uuid_of(run, index) is not None), high)

@@ -66,6 +66,7 @@ EXAMPLES: list[r.Record] = [
     EntriesDelayed(7, (1, 2, 2**40), (-1, 0, 2**62)),
     DelaysElapsed(7, 2, 2**62),
     tr.TopicTerminated(1),
+    tr.TopicChunked(1),
 ]
 
 
