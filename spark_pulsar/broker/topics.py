@@ -246,21 +246,21 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
 
 
 def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-    """Make a partitioned topic with all its partitions, or more partitions of one; subscriptions of partition 0 are
-    created on new partitions at their beginning (PT-7). PersistenceError as for `create`."""
+    """Make a partitioned topic with all its partitions, or more partitions of one; every subscription of the
+    old ones is created on new partitions at their beginning (PT-7). PersistenceError as for `create`."""
     check_copies(core, name)
     core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
     if not name.is_persistent:
         return  # its partitions come into being when they are used (NP-7)
-    first = find(core, name.at_partition(0))
-    core.watchers.changed(core, name, exists=True)
-    durable = [] if first is None else list(first.state.cursors.values())
-    for index in range(partitions):
-        if exists(core, name.at_partition(index)):
-            continue
-        topic = create(core, name.at_partition(index))
-        for cursor in durable:
-            create_subscription(core, topic, cursor.name, before_first(topic), cursor.properties)
+    states = [core.state.topics_by_name.get(name.at_partition(index).full) for index in range(partitions)]
+    properties_of = {
+        cursor.name: cursor.properties for state in states if state is not None for cursor in state.cursors.values()
+    }
+    for index, state in enumerate(states):
+        if state is None:
+            topic = create(core, name.at_partition(index))
+            for subscription, its_properties in properties_of.items():
+                create_subscription(core, topic, subscription, before_first(topic), its_properties)
 
 
 def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
