@@ -241,6 +241,7 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
         return live
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
     topic = _take_into_use(core, name, core.state.topics_by_name[name.full])
+    core.watchers.changed(core, name, exists=True)
     open_ledger(core, topic)
     return topic
 
@@ -295,6 +296,7 @@ def delete(core: Core, topic: Topic) -> None:
         core.cache.drop_ledger(ledger_id)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
+    core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
     topic.subscriptions.clear()  # who waits to join one finds that it is gone
     compaction.forget(core, topic)
@@ -312,7 +314,6 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
     policies.forget_topic(core, name)
-    core.watchers.changed(core, topic.name, exists=False)
     registry.forget(core, name)
 
 
