@@ -34,15 +34,14 @@ def consumer_members(consumer: Consumer) -> dict[str, Any]:
     rooms = dispatcher.rooms
     draining = {slot: drain for slot, drain in rooms.draining.items() if drain.holder is consumer}
     members = _draining(len(draining), rooms.drained[consumer], sum(drain.left for drain in draining.values()))
-    if draining:
-        members["drainingHashes"] = [
-            {
-                "hash": slot,
-                "unackMsgs": drain.left,
-                "blockedAttempts": rooms.parked[slot].count() if slot in rooms.parked else 0,
-            }
-            for slot, drain in sorted(draining.items())
-        ]
+    members["drainingHashes"] = [
+        {
+            "hash": slot,
+            "unackMsgs": drain.left,
+            "blockedAttempts": rooms.parked[slot].count() if slot in rooms.parked else 0,
+        }
+        for slot, drain in sorted(draining.items())
+    ]
     members["keyHashRangeArrays"] = [list(each) for each in dispatcher.selector.ranges_of(consumer)]
     return members
 

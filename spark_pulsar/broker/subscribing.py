@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.cursor import Cursor
-from spark_pulsar.model.errors import ConsumerBusy, MetadataError, NotAllowed, PulsarError, SubscriptionNotFound
+from spark_pulsar.model.errors import (
+    ConsumerAssignFailed,
+    ConsumerBusy,
+    MetadataError,
+    NotAllowed,
+    PulsarError,
+    SubscriptionNotFound,
+)
 from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import (
@@ -131,8 +138,9 @@ def _join(
                 f"different than the connecting consumer's type '{type_name(command.subType)}'."
             )
         _check_mode(subscription, command)
-        if command.subType == CommandSubscribe.Exclusive:
-            _when_owner_is_checked(core, session, command, subscription, look_again=look_again)
+        rival = _rival(subscription, command)
+        if rival is not None:
+            _when_rival_is_checked(core, session, command, subscription, *rival, look_again=look_again)
             return
     if limits.max_consumers and topic.consumer_count >= limits.max_consumers:
         raise ConsumerBusy("Topic reached max consumers limit")
@@ -149,7 +157,7 @@ def _join(
         {pair.key: pair.value for pair in command.metadata},
         core.now_ms,
         read_compacted=command.read_compacted,
-        hash_ranges=tuple((each.start, each.end) for each in command.keySharedMeta.hashRanges),
+        hash_ranges=_ranges(command),
     )
     consumer.auto_consume = registry.is_auto_consume(command)
     subscription.add(consumer, command.subType, command.keySharedMeta)
@@ -191,21 +199,40 @@ def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:
         )
 
 
-def _when_owner_is_checked(
-    core: Core, session: Session, command: CommandSubscribe, subscription: Subscription, *, look_again: bool
+def _ranges(command: CommandSubscribe) -> tuple[tuple[int, int], ...]:
+    return tuple((each.start, each.end) for each in command.keySharedMeta.hashRanges)
+
+
+def _rival(subscription: Subscription, command: CommandSubscribe) -> tuple[Consumer, PulsarError] | None:
+    """Who has what the newcomer wants for itself, and how that is said: an Exclusive subscription, or slots in mode
+    STICKY."""
+    if command.subType == CommandSubscribe.Exclusive:
+        return subscription.consumers[0], ConsumerBusy("Exclusive consumer is already connected")
+    dispatcher = subscription.dispatcher
+    rival = dispatcher.selector.rival(_ranges(command)) if isinstance(dispatcher, KeySharedDispatcher) else None
+    return None if rival is None else (rival, ConsumerAssignFailed(f"Range conflict with consumer {rival.name}"))
+
+
+def _when_rival_is_checked(
+    core: Core,
+    session: Session,
+    command: CommandSubscribe,
+    subscription: Subscription,
+    rival: Consumer,
+    refusal: PulsarError,
+    *,
+    look_again: bool,
 ) -> None:
-    """An Exclusive subscription is taken: the newcomer gets it if the owner's connection is dead (EX-1)."""
-    owner = subscription.consumers[0]
-    busy = ConsumerBusy("Exclusive consumer is already connected")
-    if owner.session is session or not look_again:
-        raise busy
+    """What the newcomer wants is taken: it gets it if the other's connection is dead (EX-1, KS-7)."""
+    if rival.session is session or not look_again:
+        raise refusal
 
     def go_on(alive: bool) -> None:
         if session.session_id not in core.sessions:
             return
         try:
-            if alive and owner in subscription.consumers:
-                raise busy
+            if alive and rival in subscription.consumers:
+                raise refusal
             if not subscription.is_durable and not subscription.consumers:
                 on_subscribe(core, session, command)  # the reader's subscription went with its owner
             else:
@@ -213,7 +240,7 @@ def _when_owner_is_checked(
         except PulsarError as error:
             sessions.refuse(core, session, error, command.request_id)
 
-    sessions.check_alive(core, owner.session, go_on)
+    sessions.check_alive(core, rival.session, go_on)
 
 
 # ---- being there ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from spark_pulsar.model.errors import ConsumerAssignFailed
 from spark_pulsar.wire.hashes import SLOTS, murmur3_32, range_slot, ring_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spark_pulsar.broker.consumers import Consumer
 
@@ -40,19 +40,20 @@ class Selector(ABC):
     def leave(self, consumer: Consumer) -> None:
         """Take the slots of a consumer back."""
 
+    def rival(self, ranges: Sequence[tuple[int, int]]) -> Consumer | None:
+        """A consumer that has some of these slots, if newcomers cannot just take them."""
+        return None
+
     def owner(self, slot: int) -> Consumer | None:
         """Who gets the entries of a slot."""
         return self.owners[bisect_left(self.bounds, slot)]
 
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
-        """The slots of a consumer, from … to, both inclusive."""
-        ranges: list[tuple[int, int]] = []
-        low = 0
-        for bound, owner in zip(self.bounds, self.owners, strict=True):
-            if owner is consumer:
-                ranges.append((low, bound))
-            low = bound + 1
-        return ranges
+        """The slots of a consumer, from … to, both inclusive, in the words of Apache Pulsar's statistics."""
+        lows = [0, *(bound + 1 for bound in self.bounds)]
+        return [
+            (low, bound) for low, bound, owner in zip(lows, self.bounds, self.owners, strict=False) if owner is consumer
+        ]
 
 
 class HalvedRanges(Selector):
@@ -114,6 +115,16 @@ class HashRing(Selector):
             del self._numbers[consumer.name]
         self._arrange()
 
+    def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
+        ranges: list[tuple[int, int]] = []
+        for low, high in super().ranges_of(consumer):
+            low, high = max(low, 1), min(high, SLOTS - 1)
+            if ranges and ranges[-1][1] + 1 == low:
+                ranges[-1] = (ranges[-1][0], high)
+            elif low <= high:
+                ranges.append((low, high))
+        return ranges
+
     def _points_of(self, consumer: Consumer) -> list[int]:
         front = f"{consumer.name}\0{self._numbers[consumer.name][consumer]}\0"
         return [ring_slot(murmur3_32(f"{front}{index}".encode())) for index in range(self._points)]
@@ -142,15 +153,19 @@ class FixedRanges(Selector):
         for start, end in ranges:
             if start > end:
                 raise ConsumerAssignFailed(f"Fixed hash range start > end for range: [{start},{end}]")
-        for other in self._consumers:
-            if any(_overlap(mine, theirs) for mine in ranges for theirs in other.hash_ranges):
-                raise ConsumerAssignFailed(f"Range conflict with consumer {other.name}")
+        assert self.rival(ranges) is None, "rivals were asked before"
         for index, mine in enumerate(ranges):
             for another in ranges[:index]:
                 if _overlap(mine, another):
                     raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {list(another)} and {list(mine)}")
         self._consumers.append(consumer)
         self._arrange()
+
+    def rival(self, ranges: Sequence[tuple[int, int]]) -> Consumer | None:
+        for other in self._consumers:
+            if any(_overlap(mine, theirs) for mine in ranges for theirs in other.hash_ranges):
+                return other
+        return None
 
     def leave(self, consumer: Consumer) -> None:
         self._consumers.remove(consumer)

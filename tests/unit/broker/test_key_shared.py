@@ -6,7 +6,7 @@ import pytest
 
 from spark_pulsar.broker import cursor_moves
 from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
+from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
 from tests.unit.broker.world import START_MS, TOPIC, Client, World
@@ -185,7 +185,7 @@ def test_a_consumer_whose_ranges_cannot_be_never_was_there(first: list[tuple[int
     client, other = world.connect(), world.connect()
     if first:
         join(client, "c1", ranges=first)
-    other.send(subscribe("c3", ranges=[(5, 6), (9, 8)]))
+    other.send(subscribe("c3", ranges=[(15, 16), (9, 8)]))
     refused = other.expect(BaseCommand.ERROR)
     assert (refused.error, refused.message) == (
         ServerError.ConsumerAssignError,
@@ -196,6 +196,26 @@ def test_a_consumer_whose_ranges_cannot_be_never_was_there(first: list[tuple[int
     assert (subscription.type is None) == (first is None)
     other.send(requests.flow(1, 10))
     join(other, "c4", consumer_id=4, ranges=[(500, 600)])
+
+
+def test_ranges_that_are_taken_are_free_when_the_other_connection_is_dead() -> None:
+    # covers KS-7, EX-1
+    world = World()
+    client, other = world.connect(), world.connect()
+    join(client, "c1", ranges=[(0, 250)])
+    other.send(subscribe("c2", ranges=[(100, 300)]))
+    client.expect(BaseCommand.PING)
+    client.send(commands.pong())
+    refused = other.expect(BaseCommand.ERROR)
+    assert (refused.error, refused.message) == (
+        ServerError.ConsumerAssignError,
+        "Range conflict with consumer c1",
+    )
+    other.send(subscribe("c2", ranges=[(100, 300)]))
+    world.advance(5_000)
+    assert other.expect(BaseCommand.SUCCESS).request_id == 1
+    assert client.closed
+    assert [each.name for each in world.core.topics[TOPIC].subscriptions["s"].consumers] == ["c2"]
 
 
 @pytest.mark.parametrize(

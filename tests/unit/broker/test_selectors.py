@@ -98,7 +98,8 @@ def test_the_ring_as_seen_on_apache_pulsar() -> None:
     assert names_of(selector, keys) == "c2 c3 c3 c1 c1 c3 c1"
     selector.leave(third)
     assert names_of(selector, keys) == "c2 c1 c1 c1 c1 c2 c1"
-    assert selector.owner(65535) is selector.owner(1) or selector.bounds[0] == 1
+    assert selector.owner(65535) is selector.owner(1)
+    assert [selector.ranges_of(first)[index] for index in (0, 1, -1)] == [(1, 1031), (1425, 1870), (64400, 65535)]
     selector.leave(first)
     assert set(table(selector).values()) == {"c2"}
 
@@ -151,12 +152,20 @@ def test_fixed_ranges_and_what_nobody_covers() -> None:
     ]  # fmt: skip
 
 
+def test_who_has_some_of_the_slots_already() -> None:
+    # covers KS-7
+    selector = FixedRanges()
+    taken = join(selector, Named("taken", ((50, 250), (300, 400))))
+    rivals = {ranges: selector.rival((ranges,)) for ranges in ((0, 49), (0, 50), (100, 200), (250, 300), (251, 299))}
+    assert [rival is taken for rival in rivals.values()] == [False, True, True, True, False]
+    assert HashRing(100).rival(((0, 50),)) is None
+
+
 @pytest.mark.parametrize(
     ("ranges", "text"),
     [
         ((), "Ranges for KeyShared policy must not be empty."),
         (((10, 5),), r"Fixed hash range start > end for range: \[10,5\]"),
-        (((100, 200),), "Range conflict with consumer taken"),
         (((300, 400), (350, 500)), "Consumer's own ranges conflict"),
     ],
 )
