@@ -192,4 +192,4 @@ class FixedRanges(Selector):
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+    return max(one[0], other[0]) <= min(one[1], other[1])
