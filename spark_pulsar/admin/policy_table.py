@@ -20,6 +20,7 @@ from spark_pulsar.model.policies import (
     InactiveTopicPolicy,
     MalformedPolicy,
     PersistencePolicy,
+    PublishRate,
     RetentionPolicy,
     at_least_zero,
     members,
@@ -105,6 +106,10 @@ def quotas_applied(effective: EffectivePolicies) -> dict[str, Any]:
 
 def _inactive(body: Any) -> Any:
     return InactiveTopicPolicy.from_json(body).to_json()
+
+
+def _publish_rate(body: Any) -> Any:
+    return PublishRate.from_json(body).to_json()
 
 
 def _delayed(body: Any) -> Any:
@@ -249,6 +254,12 @@ POLICIES: Final = (
         Level("inactiveTopicPolicies", _inactive),
         Level("inactiveTopicPolicies", _inactive),
         lambda effective: effective.inactive_topic.to_json(),
+    ),
+    Policy(
+        kept.PUBLISH_RATE,
+        Level("publishRate", _publish_rate),
+        Level("publishRate", _publish_rate, unset_status=204),
+        lambda effective: None,
     ),
     Policy(
         kept.DELAYED_DELIVERY,

@@ -42,6 +42,10 @@ class BrokerConfig:
     """maxNumPartitionsPerPartitionedTopic (TN-8); 0 = no limit."""
     max_topics_per_namespace: int = 0
     """maxTopicsPerNamespace (TN-10); 0 = no limit."""
+    max_publish_rate_messages: int = 0
+    """maxPublishRatePerTopicInMessages, a second (PR-14); 0 = no limit."""
+    max_publish_rate_bytes: int = 0
+    """maxPublishRatePerTopicInBytes, a second (PR-14); 0 = no limit."""
     max_producers_per_topic: int = 0
     """maxProducersPerTopic (PR-13); 0 = no limit."""
     max_consumers_per_topic: int = 0

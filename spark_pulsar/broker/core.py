@@ -92,6 +92,8 @@ class Core:
         self.effects: list[Effect] = []
         self.producer_names_given = 0
         self.pending_publish_bytes = 0
+        self.publish_limits = 0
+        """Topics in use that have a rate of publishing (PR-14)."""
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0

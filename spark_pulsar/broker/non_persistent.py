@@ -65,6 +65,7 @@ class LiveTopics:
 
     def forget(self, topic: Topic) -> None:
         """A topic is deleted, or nobody uses it; who is connected was closed before."""
+        self._core.upkeep.let_go(topic)
         self.by_name.pop(topic.full_name, None)
         self._core.topics.pop(topic.full_name, None)
         topic.subscriptions.clear()

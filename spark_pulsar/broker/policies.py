@@ -32,6 +32,7 @@ from spark_pulsar.model.policies import (
     EffectivePolicies,
     InactiveTopicPolicy,
     PersistencePolicy,
+    PublishRate,
     RetentionPolicy,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
@@ -48,6 +49,7 @@ RETENTION: Final = "retention_policies"
 MESSAGE_TTL: Final = "message_ttl_in_seconds"
 BACKLOG_QUOTAS: Final = "backlog_quota_map"
 PERSISTENCE: Final = "persistence"
+PUBLISH_RATE: Final = "publish_rate"
 DEDUPLICATION: Final = "deduplicationEnabled"
 DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
 COMPACTION_THRESHOLD: Final = "compaction_threshold"
@@ -145,6 +147,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         return default if found is None else read(found)
 
     default_retention = RetentionPolicy(config.default_retention_size_mb, config.default_retention_time_minutes)
+    default_rate = PublishRate(config.max_publish_rate_messages, config.max_publish_rate_bytes)
     default_inactive = InactiveTopicPolicy(
         config.delete_inactive_topics,
         config.inactive_max_s or config.inactive_check_interval_ms // 1000,
@@ -164,6 +167,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         size_quota=quota(DESTINATION_STORAGE),
         age_quota=quota(MESSAGE_AGE),
         persistence=value(PERSISTENCE, PersistencePolicy.from_json, PersistencePolicy()),
+        publish_rate=value(PUBLISH_RATE, PublishRate.from_json, default_rate),
         deduplication=value(DEDUPLICATION, bool, config.deduplication),
         deduplication_snapshot_interval_s=value(
             DEDUPLICATION_SNAPSHOT_INTERVAL, int, config.deduplication_snapshot_interval_s

@@ -14,9 +14,20 @@ from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 from spark_pulsar.wire.send_runs import CHUNK
 
-from . import access, backlog_quota, damage, deduplication, delayed, sessions, shortage, termination, topics
+from . import (
+    access,
+    back_pressure,
+    backlog_quota,
+    damage,
+    deduplication,
+    delayed,
+    sessions,
+    shortage,
+    termination,
+    topics,
+)
 from .deduplication import NOTHING_SENT, Verdict
-from .effects import PauseReading, SendReceipts
+from .effects import SendReceipts
 from .non_persistent import publish
 from .producers import Producer
 from .schemas import registry
@@ -39,9 +50,6 @@ FLAWS: Final[Mapping[Flaw, PulsarError]] = {
     "marker": NotAllowed("Markers and shadow messages are the broker's own"),
 }
 """What a SEND with a flaw is answered with (PR-12)."""
-
-_RESUME_SHARE: Final = 2
-"""A paused session is read again when its pending publishes have sunk to limit / this."""
 
 
 # ---- opening and closing ----------------------------------------------------------------------------------------
@@ -188,6 +196,8 @@ def on_close_producer(core: Core, session: Session, command: CommandCloseProduce
     if producer is None:
         core.succeed(session, command.request_id)
         return
+    if producer.topic.publish_limit is not None:
+        producer.topic.publish_limit.let_through(producer)
     producer.leave()
     if producer.entries_pending:
         core.when_durable(lambda: core.succeed(session, command.request_id))
@@ -227,7 +237,7 @@ class _Stored:
                     sends.highest_sequence_ids,
                 )
             )
-        settle_pending(core, session, entries, self.size_bytes)
+        back_pressure.settle_pending(core, session, entries, self.size_bytes)
 
 
 class _Repeated:
@@ -273,6 +283,15 @@ def on_sends(core: Core, event: SendsReceived) -> None:
 
 
 def take(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Store a good run of SENDs, or hold back what the topic's rate does not allow yet (PR-14)."""
+    limit = producer.topic.publish_limit
+    if limit is None:
+        take_now(core, producer, sends)
+    else:
+        limit.take(producer, sends)
+
+
+def take_now(core: Core, producer: Producer, sends: SendRun) -> None:
     """Store a good run of SENDs but for what is delayed for too long (DEL-9). A non-persistent topic passes it on."""
     if producer.topic.live is not None:
         publish(core, producer, sends)
@@ -346,7 +365,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     topic.bytes_in += size_bytes
     topic.last_published_ms = core.now_ms
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
-    note_pending(core, session, entries, size_bytes)
+    back_pressure.note_pending(core, session, entries, size_bytes)
     if topic.bytes_in >= topic.look_at_bytes:
         core.upkeep.appended(topic, run)
 
@@ -362,36 +381,3 @@ def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarE
         core.when_durable(tell)
     else:
         tell()
-
-
-# ---- back-pressure (PR-15) --------------------------------------------------------------------------------------
-
-
-def note_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """So much more waits for the disk; at the limits the session is not read any more."""
-    session.pending_publishes += entries
-    session.pending_publish_bytes += size_bytes
-    core.pending_publish_bytes += size_bytes
-    if (
-        session.pending_publishes >= core.config.max_pending_publishes_per_session
-        or core.pending_publish_bytes >= core.config.max_pending_publish_bytes
-    ) and not session.reading_paused:
-        session.reading_paused = True
-        core.paused_sessions.add(session.session_id)
-        core.effects.append(PauseReading(session.session_id))
-
-
-def settle_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """So much is on disk: the session, and others that waited for memory, may be read again."""
-    session.pending_publishes -= entries
-    session.pending_publish_bytes -= size_bytes
-    core.pending_publish_bytes -= size_bytes
-    if not core.paused_sessions:
-        return
-    if core.pending_publish_bytes > core.config.max_pending_publish_bytes // _RESUME_SHARE:
-        return
-    limit = core.config.max_pending_publishes_per_session // _RESUME_SHARE
-    for session_id in list(core.paused_sessions):
-        paused = core.sessions[session_id]
-        if paused.pending_publishes <= limit:
-            sessions.resume_reading(core, paused)

@@ -43,6 +43,7 @@ class Session:
         "protocol_version",
         "reading_paused",
         "session_id",
+        "throttles",
         "waiting_producers",
         "watchers",
         "writable",
@@ -74,6 +75,8 @@ class Session:
         self.pending_publishes = 0
         """Entries received whose receipt was not sent yet (PR-15)."""
         self.pending_publish_bytes = 0
+        self.throttles = 0
+        """Topics whose rate holds back something of it (PR-14)."""
         self.alive_waiters: list[Callable[[bool], None]] = []
         """Who waits to hear whether the peer still answers."""
 

@@ -15,7 +15,7 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.delays import delays_in
 from spark_pulsar.wire.send_runs import SendRun
 
-from . import deduplication, publishing, sessions, topics
+from . import back_pressure, deduplication, publishing, sessions, topics
 from .effects import SendScatteredReceipts
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
     producers = [producer for producer in found if producer is not None]
     if producers:
         passes_on = core.live.by_name and any(producer.topic.live is not None for producer in producers)
-        if passes_on or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3])):
+        is_limited = core.publish_limits and any(producer.topic.publish_limit is not None for producer in producers)
+        if passes_on or is_limited or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3])):
             _take_each(core, producers, sweep.buffer, *columns)
         elif core.silent_producers.is_watching:
             _take(core, session, producers, sweep.buffer, *columns)
@@ -144,7 +145,7 @@ def _store(
         core.cache.insert_scattered(record)
     size_bytes = sum(ends) - sum(starts)
     core.when_durable(_SweepStored(core, session, producers, record, sequence_ids, size_bytes))
-    publishing.note_pending(core, session, len(starts), size_bytes)
+    back_pressure.note_pending(core, session, len(starts), size_bytes)
     for index in to_look:
         core.upkeep.appended(producers[index].topic, record.run(index))
 
@@ -187,4 +188,4 @@ class _SweepStored:
                     session.session_id, producer_ids, record.ledger_ids, record.entry_ids, self.sequence_ids
                 )
             )
-        publishing.settle_pending(core, session, len(producer_ids), self.size_bytes)
+        back_pressure.settle_pending(core, session, len(producer_ids), self.size_bytes)

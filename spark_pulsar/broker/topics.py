@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .expiry import Expiry
     from .non_persistent import Live
     from .producers import Producer
+    from .publish_rates import PublishLimit
     from .usage import OldestEntry
 
 SYSTEM_NAMESPACE = "pulsar/system"
@@ -69,6 +70,7 @@ class Topic:
         "oldest",
         "partition",
         "producers",
+        "publish_limit",
         "quota",
         "roll_limits",
         "state",
@@ -93,6 +95,8 @@ class Topic:
         """By name."""
         self.access: Access | None = None
         """Who has the topic alone and who waits for it; None until somebody wants it alone (PR-4)."""
+        self.publish_limit: PublishLimit | None = None
+        """How fast it may be published to, when that is limited (PR-14)."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
         self.delays: DelayWatch | None = None
@@ -238,6 +242,7 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
     if not name.is_persistent:
         live = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
         core.live.add(live)
+        core.upkeep.adopt_live(live)
         return live
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
     topic = _take_into_use(core, name, core.state.topics_by_name[name.full])

@@ -213,6 +213,33 @@ class PersistencePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishRate:
+    """How fast a topic may be published to, a second (PR-14); 0 is no limit."""
+
+    messages: int = 0
+    bytes: int = 0
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The two members; absent, negative and zero are no limit."""
+        body = {} if value is None else members(value, "publishRate")
+        messages, size = (
+            number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}")
+            for what in ("Msg", "Byte")
+        )
+        return cls(max(0, messages), max(0, size))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.messages > 0 or self.bytes > 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered."""
+        return {"publishThrottlingRateInMsg": self.messages or -1, "publishThrottlingRateInByte": self.bytes or -1}
+
+
+@dataclass(frozen=True, slots=True)
 class InactiveTopicPolicy:
     """When a topic that nobody uses is deleted (TN-11)."""
 
@@ -329,6 +356,8 @@ class EffectivePolicies:
     age_quota: BacklogQuota = BacklogQuota()
     """`message_age` (BQ-2)."""
     persistence: PersistencePolicy = PersistencePolicy()
+    publish_rate: PublishRate = PublishRate()
+    """PR-14."""
     deduplication: bool = False
     """DED-1."""
     deduplication_snapshot_interval_s: int = 120

@@ -137,6 +137,16 @@ KEYS: Final[Mapping[str, Key]] = {
         natural,
         help="Most topics and partitions of a namespace; 0: no limit.",
     ),
+    "maxPublishRatePerTopicInMessages": Key(
+        "max_publish_rate_messages",
+        natural,
+        help="Messages a second that a topic takes, where no policy says otherwise; 0: no limit.",
+    ),
+    "maxPublishRatePerTopicInBytes": Key(
+        "max_publish_rate_bytes",
+        natural,
+        help="Bytes a second that a topic takes, where no policy says otherwise; 0: no limit.",
+    ),
     "maxProducersPerTopic": Key(
         "max_producers_per_topic",
         natural,

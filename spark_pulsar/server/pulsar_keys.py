@@ -26,8 +26,8 @@ PULSAR_KEYS: Final = frozenset(
         managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
         managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
         managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
-        maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic maxPublishRatePerTopicInMessages
-        maxPublishRatePerTopicInBytes dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
+        maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic
+        dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
         dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte
         dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
         dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer

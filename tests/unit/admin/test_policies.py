@@ -43,7 +43,8 @@ def body(value: object) -> bytes:
         ("PUT", f"{NAMESPACES}/public/n", {"message_ttl_in_seconds": -1}, 412, "message TTL must >= 0"),
         ("PUT", f"{NAMESPACES}/public/n", {"backlog_quota_map": {"nonsense": {}}}, 400, "is no type of quota"),
         ("POST", f"{OWN}/dispatchRate", {}, 501, "is not built"),
-        ("POST", f"{TOPIC}/publishRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/dispatchRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/publishRate", {"publishThrottlingRateInMsg": "x"}, 400, "want a whole number"),
         # Kinder.
         ("POST", f"{OWN}/clearBacklog/none", None, 404, "Subscription none not found in namespace public/default"),
         ("DELETE", "/admin/v2/clusters/standalone", None, 412, "is the one that this broker serves"),
