@@ -296,6 +296,7 @@ def delete(core: Core, topic: Topic) -> None:
         core.live.forget(topic)
         if topic.partition < 0:
             policies.forget_topic(core, topic.name)
+            registry.topic_gone(core, topic.name)
         return
     for ledger_id in topic.ledger.ledger_ids():
         core.cache.drop_ledger(ledger_id)
@@ -308,7 +309,7 @@ def delete(core: Core, topic: Topic) -> None:
     core.upkeep.let_go(topic)
     if topic.partition < 0:
         policies.forget_topic(core, topic.name)
-        registry.forget(core, topic.name)
+        registry.topic_gone(core, topic.name)
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
@@ -319,7 +320,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
     policies.forget_topic(core, name)
-    registry.forget(core, name)
+    registry.topic_gone(core, name)
 
 
 # ---- subscriptions of a topic -----------------------------------------------------------------------------------

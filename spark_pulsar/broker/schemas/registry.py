@@ -6,11 +6,13 @@ its number.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
 from spark_pulsar.ledger.schema_records import SchemaAdded, SchemasDeleted, SchemasForgotten, next_version
 from spark_pulsar.model.errors import IncompatibleSchema
+from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT
 from spark_pulsar.model.schemas import Compatibility, Schema, SchemaType, StoredSchema
 from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
 
@@ -125,11 +127,20 @@ def delete(core: Core, topic: TopicName) -> int:
 
 
 def forget(core: Core, topic: TopicName) -> None:
-    """Delete all schemas of a topic with their versions: the topic is gone, or somebody wants it so."""
+    """Delete all schemas of a topic with their versions."""
     name = name_of(topic)
     if name in core.state.schemas:
         core.append(SchemasForgotten(name))
         _changed(core, name)
+
+
+def topic_gone(core: Core, topic: TopicName) -> None:
+    """A topic (not: one of several partitions) is deleted: its schemas go with it, unless the one of the other domain,
+    which has the same, is still there."""
+    other = replace(topic, domain=NON_PERSISTENT if topic.is_persistent else PERSISTENT).full
+    state = core.state
+    if other not in core.topics and other not in state.topics_by_name and other not in state.partitioned:
+        forget(core, topic)
 
 
 def forget_namespace(core: Core, namespace: str) -> None:

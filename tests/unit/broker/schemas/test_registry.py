@@ -209,6 +209,23 @@ def test_a_deleted_topic_and_a_deleted_namespace_take_their_schemas_along(world:
     assert not world.core.state.schemas
 
 
+def test_both_domains_have_the_same_schemas(world: World, client: Client) -> None:
+    # covers SC-1, SC-10
+    passing = TOPIC.replace("persistent", "non-persistent")
+    assert produce(client, record(A)) == 0
+    assert produce(client, record(A), producer_id=2, topic=passing) == 0
+    assert get(client, topic=passing).schema.name == "public/default/t"
+    world.ask(lambda core: topics.delete(core, core.topics[passing]))
+    client.take_all()
+    assert get(client).schema.schema_data == record(A)
+    assert produce(client, record(A), producer_id=2, topic=passing) == 0
+    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    client.take_all()
+    assert get(client).schema.schema_data == record(A)
+    world.ask(lambda core: topics.delete(core, core.topics[passing]))
+    assert not world.core.state.schemas
+
+
 # ---- consumers --------------------------------------------------------------------------------------------------
 
 
