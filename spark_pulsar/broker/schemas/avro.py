@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -19,6 +21,7 @@ _OF_TYPES: Final = frozenset(
 )
 _OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "aliases", "order"})
 _MAX_DEPTH: Final = 100
+_REMEMBERED_BYTES: Final = 1 << 16
 NO_DEFAULT: Final = object()
 
 
@@ -75,9 +78,18 @@ def parse(data: bytes) -> AvroType:
     return _Parser().type_of(value, "", 0)
 
 
-def same(one: AvroType, other: AvroType) -> bool:
-    """Whether two schemas say the same: documentation and aliases aside, everything is equal and in the same order."""
-    return _canonical(one, set()) == _canonical(other, set())
+def meaning(data: bytes) -> bytes:
+    """A digest that is equal for definitions that say the same: documentation and aliases aside, everything is equal
+    and in the same order. InvalidAvro when it is no definition.
+
+    Clients that come back ask again and again with the same text, so that what is not large is remembered.
+    """
+    return _meaning(data) if len(data) <= _REMEMBERED_BYTES else _meaning.__wrapped__(data)
+
+
+@lru_cache(maxsize=128)
+def _meaning(data: bytes) -> bytes:
+    return sha256(_canonical(parse(data), set()).encode()).digest()
 
 
 class _Parser:

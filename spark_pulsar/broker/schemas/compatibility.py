@@ -26,7 +26,7 @@ def are_equal(one: Schema, other: Schema) -> bool:
     if one.type not in AVRO_BASED:
         return False
     try:
-        return avro.same(avro.parse(one.data), avro.parse(other.data))
+        return avro.meaning(one.data) == avro.meaning(other.data)
     except avro.InvalidAvro:
         return False
 
