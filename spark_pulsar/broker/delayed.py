@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 PAUSE_MS: Final = 10
 """Between two releases of a topic, so that many times that are close together cost little."""
 _BLOCKS_A_TURN: Final = 8
-"""Blocks of 4,096 entries that are looked at in one turn."""
+"""Blocks of 4,096 entries that are looked at in one turn, ..."""
+_RANGES_A_TURN: Final = 1_000
+"""... fewer when they hold so many ranges."""
 
 
 class DelayWatch:
@@ -70,15 +72,19 @@ class DelayWatch:
         if core.topics.get(topic.full_name) is not topic:
             return
         due: list[tuple[int, int, int]] = []
+        pause_ms = 1
         for _ in range(_BLOCKS_A_TURN):
             following = delays.next_block()
             if following is None or following[0] > core.now_ms:
+                pause_ms = PAUSE_MS
                 break
             key = following[1]
             due += delays.due(key, core.now_ms)
             core.append_lazily(DelaysElapsed(*key, core.now_ms))
+            if len(due) >= _RANGES_A_TURN:
+                break
         self.free(due)
-        self.arm(core.now_ms + PAUSE_MS)
+        self.arm(core.now_ms + pause_ms)
 
     def free(self, ranges: Sequence[tuple[int, int, int]]) -> None:
         """These entries are held back no more."""
@@ -121,7 +127,7 @@ def note(core: Core, topic: Topic, run: EntryRun) -> None:
     later = [delay for delay in found if delay.deliver_at_ms > core.now_ms]
     if not later:
         return
-    entry_ids = [run.first_entry_id + delay.index for delay in later]
+    entry_ids = [run.first_entry_id + delay.number for delay in later]
     core.append(EntriesDelayed(run.ledger_id, entry_ids, [delay.deliver_at_ms for delay in later]))
     if topic.delays is None:
         adopt(core, topic)
@@ -135,11 +141,11 @@ def within_limit(sends: SendRun, max_delay_ms: int) -> Iterator[tuple[SendRun, P
     done = 0
     for delay in delays_in(sends.buffer, sends.starts, sends.ends):
         if delay.deliver_at_ms - delay.publish_time_ms > max_delay_ms:
-            if delay.index > done:
-                yield sends.slice(done, delay.index), None
-            done = delay.index + 1
+            if delay.number > done:
+                yield sends.slice(done, delay.number), None
+            done = delay.number + 1
             text = f"Exceeds max allowed delivery delay of {max_delay_ms} milliseconds"
-            yield sends.slice(delay.index, done), NotAllowed(text)
+            yield sends.slice(delay.number, done), NotAllowed(text)
     if done < len(sends.ends):
         yield (sends.slice(done, len(sends.ends)) if done else sends), None
 

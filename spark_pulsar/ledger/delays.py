@@ -142,14 +142,15 @@ class Delays:
         due = self.due(key, time_ms)
         if not due:
             return
+        block, over = self.blocks[key], sum(end - first for _, first, end in due)
+        if over == len(block):  # nothing else of the block is held: one range, however many there are
+            self.held.remove(key[0], key[1] << BLOCK_SHIFT, (key[1] + 1) << BLOCK_SHIFT)
+            del self.blocks[key]
+            return
         for each in due:
             self.held.remove(*each)
-        block = self.blocks[key]
-        block.drop(sum(end - first for _, first, end in due))
-        if not len(block):
-            del self.blocks[key]
-        else:
-            self._note_first(key, block)
+        block.drop(over)
+        self._note_first(key, block)
 
     def forget_ledger(self, ledger_id: int) -> list[BlockKey]:
         """The ledger is gone; returns the blocks that went with it."""

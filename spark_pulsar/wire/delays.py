@@ -22,9 +22,9 @@ _SMALL_BYTES: Final = 512
 
 
 class Delay(NamedTuple):
-    """An entry of a run that has a time."""
+    """The entry of this number of a run has a time."""
 
-    index: int
+    number: int
     deliver_at_ms: int
     publish_time_ms: int
 
