@@ -278,8 +278,10 @@ def on_sends(core: Core, event: SendsReceived) -> None:
         return
     if event.flaw is not None:
         _refuse_sends(core, producer, sends, FLAWS[event.flaw])
+    elif producer.topic.publish_limit is None:
+        take_now(core, producer, sends)
     else:
-        take(core, producer, sends)
+        producer.topic.publish_limit.take(producer, sends)
 
 
 def take(core: Core, producer: Producer, sends: SendRun) -> None:

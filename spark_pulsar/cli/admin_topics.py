@@ -97,6 +97,24 @@ def terminate_partitions(ctx: typer.Context, topic: Topic) -> None:
     show(ctx.obj.post(f"{topic_path(topic)}/terminate/partitions"))
 
 
+@app.command("truncate")
+def truncate(ctx: typer.Context, topic: Topic) -> None:
+    """Let every subscription skip to the end, and give back the space of what is stored."""
+    ctx.obj.delete(f"{topic_path(topic)}/truncate")
+
+
+@app.command("trim-topic")
+def trim(ctx: typer.Context, topic: Topic) -> None:
+    """Give back the space of what no subscription needs and retention does not keep."""
+    ctx.obj.post(f"{topic_path(topic)}/trim")
+
+
+@app.command("create-missed-partitions")
+def create_missed(ctx: typer.Context, topic: Topic) -> None:
+    """Create the partitions of a partitioned topic that are missing."""
+    ctx.obj.post(f"{topic_path(topic)}/createMissedPartitions")
+
+
 @app.command("stats")
 def stats(
     ctx: typer.Context,
