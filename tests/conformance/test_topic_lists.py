@@ -130,6 +130,17 @@ def test_system_topics_are_hidden_from_watchers(broker: Broker) -> None:
     assert found.fields.get("topic", []) == []
 
 
+@pytest.mark.ours_only("section 1, system topics: refused, their names are the broker's own")
+@pytest.mark.parametrize("name", ["__change_events", "__transaction_buffer_snapshot", "t-s__transaction_pending_ack"])
+def test_system_topics_are_not_for_clients(broker: Broker, name: str) -> None:
+    client = broker.client()
+    for use in (client.create_producer, lambda topic: client.subscribe(topic, "s")):
+        with pytest.raises(pulsar.PulsarException):
+            use(f"persistent://public/default/{name}")
+    _, listed = broker.rest("GET", "/admin/v2/persistent/public/default?includeSystemTopic=true")
+    assert f"persistent://public/default/{name}" not in listed
+
+
 def test_what_the_official_client_finds_out_once_a_minute(broker: Broker) -> None:
     # covers MT-2, MT-4, PT-7: topics that match later and partitions that are added lose nothing
     stem, grown = broker.topic("poll"), broker.topic("grown", partitions=1)
