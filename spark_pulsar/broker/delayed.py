@@ -86,6 +86,12 @@ class DelayWatch:
         self.free(due)
         self.arm(core.now_ms + pause_ms)
 
+    def check(self) -> None:
+        """Assert what must hold between turns; see `invariants`."""
+        delays = self.delays
+        assert len(delays) == sum(map(len, delays.blocks.values())), "what is held has a time"
+        assert not delays or (self._timer is not None and self._timer.call is not None), "the next time is waited for"
+
     def free(self, ranges: Sequence[tuple[int, int, int]]) -> None:
         """These entries are held back no more."""
         for subscription in self._topic.subscriptions.values():

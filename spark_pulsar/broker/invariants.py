@@ -45,6 +45,8 @@ def _check_topic(core: Core, topic: Topic) -> None:
         assert producer.name == name
         assert producer.session.session_id in core.sessions, f"producer {name} of a closed session (A6)"
     _check_access(topic)
+    if topic.delays is not None:
+        topic.delays.check()
     assert topic.confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
     ledger_ids = topic.ledger.ledger_ids()
     assert topic.held_ledger == NOTHING_HELD or topic.held_ledger in ledger_ids, "retention holds what exists (RET-1)"
