@@ -85,7 +85,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "bytesOutCounter": topic.bytes_out_before + sum(each["bytesOutCounter"] for each in subscriptions.values()),
         "msgOutCounter": topic.messages_out_before + sum(each["msgOutCounter"] for each in subscriptions.values()),
         "averageMsgSize": rate.average_message_bytes,
-        "msgChunkPublished": False,
+        "msgChunkPublished": topic.state.has_chunks,
         "storageSize": usage.storage_bytes(topic),
         "backlogSize": usage.backlog_bytes(topic),
         "backlogQuotaLimitSize": policies.size_quota.limit_bytes,
@@ -287,7 +287,7 @@ def partitioned_stats(
     return {
         **total,
         "averageMsgSize": total["msgThroughputIn"] / total["msgRateIn"] if total["msgRateIn"] else 0.0,
-        "msgChunkPublished": False,
+        "msgChunkPublished": any(one["msgChunkPublished"] for one in stats),
         "backlogQuotaLimitSize": limits["backlogQuotaLimitSize"],
         "backlogQuotaLimitTime": limits["backlogQuotaLimitTime"],
         "oldestBacklogMessageAgeSeconds": max(ages, default=-1),

@@ -165,3 +165,14 @@ def test_the_oldest_of_too_many_unfinished_messages_is_given_up(broker: Broker) 
     feeder.chunk("a", 2)
     expect_nothing(consumer)
     assert consumer.is_connected()
+
+
+def test_statistics_tell_that_a_topic_takes_chunks(broker: Broker) -> None:
+    # covers CHK-7
+    topic = broker.topic()
+    feeder = Feeder(broker, topic)
+    feeder.plain("x")
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    assert stats["msgChunkPublished"] is False
+    feeder.chunk("a", 0)
+    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["msgChunkPublished"])
