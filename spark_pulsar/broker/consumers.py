@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ranges import RangeSet
 
 from .rates import Meter
@@ -90,8 +91,8 @@ class Consumer:
         """Messages it may still get; below zero after a batch that was larger than what was left (SUB-4)."""
         self.permits_granted = 0
         """All permits ever granted: `permits` plus all messages ever sent."""
-        self.pending = RangeSet()
-        """Entries sent and not acked; kept by Shared subscriptions only."""
+        self.pending: RangeSet | EntrySet = RangeSet()
+        """Entries sent and not acked; kept by Shared and Key_Shared subscriptions only."""
         self.batch_messages: dict[int, dict[int, int]] = {}
         """Ledger id → entry id → messages not acked, of pending entries with more than one."""
         self.unacked = 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker import delayed
 from spark_pulsar.broker.effects import SendMessages
 from spark_pulsar.broker.expiry import fresh_part
+from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.pulsar_api_pb2 import STICKY, KeySharedMeta
 from spark_pulsar.wire.sticky_keys import sticky_hashes
@@ -26,7 +27,7 @@ from .selectors import FixedRanges, HalvedRanges, HashRing
 from .shared import SharedDispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.core import Core
@@ -77,6 +78,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self.selector.join(consumer)
 
     def attach(self, consumer: Consumer) -> None:
+        consumer.pending = EntrySet()
         self.rooms.open(consumer)
         if len(self.subscription.consumers) == 1:
             self.rewind()
@@ -86,11 +88,12 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def detach(self, consumer: Consumer) -> None:
         self.selector.leave(consumer)
-        left = [*self.rooms.close(consumer), *consumer.pending]
-        consumer.let_go_of_all()
+        left = self.rooms.close(consumer), _pending(consumer)
         if self.subscription.consumers:
             self.rooms.share_out(left)
+            consumer.let_go_of_all()
         else:
+            consumer.let_go_of_all()
             self.rewind()  # the next first consumer begins at mark-delete + 1 (SH-4)
 
     # Sending
@@ -154,28 +157,30 @@ class KeySharedDispatcher(SharedDispatcher):
         room, counts = self.rooms.of[consumer], run.message_counts
         allowance = self._allowance(consumer)
         picks: list[int] = []
-        for piece_first, piece_end in room.pieces_in(run.ledger_id, first, run.end_entry_id):
-            for low, high in self._fresh(run, piece_first - run.first_entry_id, piece_end - run.first_entry_id):
-                for index in range(low, high):
-                    if allowance <= 0 or self._budget <= 0:
-                        break
-                    picks.append(index)
-                    allowance -= 1 if counts is None else counts[index]
-                    self._budget -= run.ends[index] - run.starts[index]
+        entry_ids = room.between(run.ledger_id, first, run.end_entry_id)[: max(1, allowance)]
+        if self.subscription.topic.expiry is not None:
+            entry_ids = self._fresh(run, entry_ids)
+        budget, starts, ends = self._budget, run.starts, run.ends
+        for entry_id in entry_ids:
+            if allowance <= 0 or budget <= 0:
+                break
+            index = entry_id - run.first_entry_id
+            picks.append(index)
+            allowance -= 1 if counts is None else counts[index]
+            budget -= ends[index] - starts[index]
+        self._budget = budget
         if picks:
             room.remove(run.ledger_id, first, run.first_entry_id + picks[-1] + 1)
             self._deliver(consumer, run, picks)
 
-    def _fresh(self, run: EntryRun, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """The stretches of some entries that are not expired."""
-        if self.subscription.topic.expiry is None:
-            yield low, high
-            return
-        while low < high:
-            low, end = fresh_part(self.core, self.subscription, run, low, high)
-            if low < end:
-                yield low, end
-            low = end
+    def _fresh(self, run: EntryRun, entry_ids: list[int]) -> list[int]:
+        """Those entries that are not expired."""
+        fresh: list[int] = []
+        for entry_id in entry_ids:
+            low = entry_id - run.first_entry_id
+            if fresh_part(self.core, self.subscription, run, low, low + 1) == (low, low + 1):
+                fresh.append(entry_id)
+        return fresh
 
     def _allowance(self, consumer: Consumer) -> int:
         """Messages that a consumer may be sent now."""
@@ -247,6 +252,7 @@ class KeySharedDispatcher(SharedDispatcher):
         )
         first = run.first_entry_id
         index = low
+        waiting: list[tuple[int, int]] = []
         for slot in slots:
             owner = owners[bisect_left(bounds, slot)]
             if owner in able and slot not in draining:
@@ -256,10 +262,12 @@ class KeySharedDispatcher(SharedDispatcher):
                 if able[owner] <= 0:
                     del able[owner]
             else:
-                self.rooms.wait(run.ledger_id, first + index, (slot,))
+                waiting.append((first + index, slot))
             index += 1
             if not able:
                 break
+        if waiting:
+            self.rooms.wait_each(run.ledger_id, waiting)
         self._budget -= run.ends[index - 1] - run.starts[low]
         for consumer, indexes in picks.items():
             if indexes:
@@ -291,16 +299,25 @@ class KeySharedDispatcher(SharedDispatcher):
                 entry_ids,
             )
         )
-        low = 0
-        for high in range(1, len(indexes) + 1):
-            if high == len(indexes) or indexes[high] != indexes[high - 1] + 1:
-                part = None if counts is None else counts[low:high]
-                self._hand_over(consumer, ledger_id, entry_ids[low], high - low, part, 0)
-                low = high
+        self._hold(consumer, ledger_id, entry_ids, counts)
         self.count_sent(consumer, len(indexes), messages, sum(ends) - sum(starts))
         limit = self._consumer_limit()
         if limit and consumer.unacked >= limit:
             consumer.blocked = True
+
+    def _hold(self, consumer: Consumer, ledger_id: int, entry_ids: list[int], counts: list[int] | None) -> None:
+        """The consumer holds these entries from now on; of batches what is left of them."""
+        _pending(consumer).add_all(ledger_id, entry_ids)
+        if counts is None:
+            consumer.unacked += len(entry_ids)
+            return
+        sets = self.subscription.cursor.batch_sets.get(ledger_id, {})
+        batches = consumer.batch_messages.setdefault(ledger_id, {})
+        for entry_id, count in zip(entry_ids, counts, strict=True):
+            bits = sets.get(entry_id)
+            left = count if bits is None else max(1, min(count, bits.bit_count()))
+            batches[entry_id] = left
+            consumer.unacked += left
 
     # Coming back
 
@@ -310,9 +327,17 @@ class KeySharedDispatcher(SharedDispatcher):
         return super()._let_go(consumer, ledger_id, first, end)
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
-        ranges = list(ranges)
-        super().acked(consumer, ranges)
-        if self.rooms.withdraw(ranges):
+        for ledger_id, first, end in ranges:
+            held = self._let_go(consumer, ledger_id, first, end)
+            if held < end - first:  # anybody may ack what another holds, or what waits (ACK-1)
+                for other in self.subscription.consumers:
+                    if other is not consumer and self._let_go(other, ledger_id, first, end):
+                        self._unblock(other)
+                self.replay.remove(ledger_id, first, end)
+                if self.rooms.withdraw([(ledger_id, first, end)]):
+                    self._wake()
+        self._unblock(consumer)
+        if self._is_blocked:
             self._wake()
         mark_delete = self.subscription.cursor.mark_delete
         self.rooms.slots.forget_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
@@ -335,3 +360,9 @@ class KeySharedDispatcher(SharedDispatcher):
     def check(self) -> None:
         super().check()
         self.rooms.check(self.subscription.consumers)
+
+
+def _pending(consumer: Consumer) -> EntrySet:
+    pending = consumer.pending
+    assert isinstance(pending, EntrySet), "entries of one key are seldom next to each other"
+    return pending

@@ -7,9 +7,10 @@ kept, at most one consumer holds entries of a slot.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.entry_sets import EntrySet
 
 from .slots import SlotBook
 
@@ -38,9 +39,9 @@ class Rooms:
     """What waits, of one subscription."""
 
     def __init__(self, selector: Selector, *, keeps_order: bool) -> None:
-        self.of: dict[Consumer, RangeSet] = {}
+        self.of: dict[Consumer, EntrySet] = {}
         """The room of each consumer; what is in it goes out before anything newer."""
-        self.parked: dict[int, RangeSet] = {}
+        self.parked: dict[int, EntrySet] = {}
         """Slot → what waits until it has an owner, or is drained."""
         self.draining: dict[int, Drain] = {}
         self.drained: dict[Consumer, int] = {}
@@ -63,27 +64,31 @@ class Rooms:
 
     def open(self, consumer: Consumer) -> None:
         """A room for a newcomer."""
-        self.of[consumer] = RangeSet()
+        self.of[consumer] = EntrySet()
         self.drained[consumer] = 0
 
-    def close(self, consumer: Consumer) -> RangeSet:
+    def close(self, consumer: Consumer) -> EntrySet:
         """Its consumer left; returns what was in the room."""
         del self.drained[consumer]
         return self.of.pop(consumer)
 
-    def share_out(self, left: Iterable[EntryRange] = ()) -> None:
+    def share_out(self, left: Iterable[EntrySet] = ()) -> None:
         """Slots moved: find out which of them drain, and where everything that waits belongs now, `left` too."""
         self.draining = {}
         if self._keeps_order:
             for consumer in self.of:
                 self._note_draining(consumer)
-        waiting = [*left]
-        for room in (*self.of.values(), *self.parked.values()):
-            waiting += room
+        waiting: dict[int, list[int]] = {}
+        for room in (*self.of.values(), *self.parked.values(), *left):
+            for ledger_id, entry_ids in room.by_ledger():
+                waiting.setdefault(ledger_id, []).extend(entry_ids)
+        for room in self.of.values():
             room.clear()
         self.parked = {}
-        for ledger_id, first, end in waiting:
-            self.wait(ledger_id, first, self.slots.of(ledger_id, first, end))
+        for ledger_id, entry_ids in waiting.items():
+            entry_ids.sort()
+            slots = self.slots.of(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+            self.wait_each(ledger_id, [(entry_id, slots[entry_id - entry_ids[0]]) for entry_id in entry_ids])
 
     def _note_draining(self, consumer: Consumer) -> None:
         owner = self._selector.owner
@@ -97,15 +102,25 @@ class Rooms:
 
     def wait(self, ledger_id: int, first: int, slots: Sequence[int]) -> None:
         """Entries from `first` on, with these slots, wait where they belong."""
-        for entry_id, slot in enumerate(slots, first):
-            owner = self._selector.owner(slot)
-            if owner is None or slot in self.draining:
+        self.wait_each(ledger_id, zip(range(first, first + len(slots)), slots, strict=True))
+
+    def wait_each(self, ledger_id: int, entries: Iterable[tuple[int, int]]) -> None:
+        """Entries, rising and with their slots, that wait nowhere yet, wait where they belong."""
+        bounds, owners, draining = self._selector.bounds, self._selector.owners, self.draining
+        lists: dict[Consumer, list[int]] = {}
+        for entry_id, slot in entries:
+            owner = owners[bisect_left(bounds, slot)]
+            if owner is None or slot in draining:
                 room = self.parked.get(slot)
                 if room is None:
-                    room = self.parked[slot] = RangeSet()
+                    room = self.parked[slot] = EntrySet()
+                room.add_all(ledger_id, (entry_id,))
+            elif owner in lists:
+                lists[owner].append(entry_id)
             else:
-                room = self.of[owner]
-            room.add(ledger_id, entry_id, entry_id + 1)
+                lists[owner] = [entry_id]
+        for owner, entry_ids in lists.items():
+            self.of[owner].add_all(ledger_id, entry_ids)
 
     def let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> bool:
         """A consumer is about to hold entries no more. Whether something may go out that waited for that (KS-10)."""
@@ -125,8 +140,8 @@ class Rooms:
         owner = self._selector.owner(slot)
         if owner is None or slot not in self.parked:
             return False
-        for ledger_id, first, end in self.parked.pop(slot):
-            self.of[owner].add(ledger_id, first, end)
+        for ledger_id, entry_ids in self.parked.pop(slot).by_ledger():
+            self.of[owner].add_all(ledger_id, entry_ids)
         return True
 
     def withdraw(self, ranges: list[EntryRange]) -> bool:
