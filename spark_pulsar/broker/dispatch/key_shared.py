@@ -127,9 +127,15 @@ class KeySharedDispatcher(SharedDispatcher):
                 first += len(slots)
 
     def _look_at(self, run: EntryRun, low: int, high: int) -> list[int]:
-        """The slots of entries of a run, noted for later."""
-        slots = [*map(self.selector.slot_of, sticky_hashes(run.buffer, run.starts[low:high], run.ends[low:high]))]
-        self.rooms.slots.note(run.ledger_id, run.first_entry_id + low, slots)
+        """The slots of entries of a run; each key is hashed once."""
+        book, first = self.rooms.slots, run.first_entry_id
+        slots = book.of(run.ledger_id, first + low, first + high)
+        if 0 in slots:
+            low += slots.index(0)
+            hashes = sticky_hashes(run.buffer, run.starts[low:high], run.ends[low:high])
+            fresh = [*map(self.selector.slot_of, hashes)]
+            book.note(run.ledger_id, first + low, fresh)
+            slots[-len(fresh) :] = fresh
         return slots
 
     def _send_waiting(self) -> None:

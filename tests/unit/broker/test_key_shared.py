@@ -6,7 +6,7 @@ import pytest
 
 from spark_pulsar.broker import cursor_moves
 from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire import commands, requests, sticky_keys
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
 from tests.unit.broker.world import START_MS, TOPIC, Client, World
@@ -329,6 +329,29 @@ def test_the_backlog_is_dealt_out_from_disk_and_in_pieces() -> None:
     assert theirs == [str(number) for number in range(200) if owner(world, f"key-{number % 7}") == "c2"]
     first.send(requests.flow(1, 1_000))
     assert sorted(map(int, [*got(first), *theirs])) == list(range(200))
+
+
+def test_each_key_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers KS-14, row 3
+    hashed = []
+
+    def count(buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:
+        hashed.append(len(starts))
+        return sticky_keys.sticky_hashes(buffer, starts, ends)
+
+    monkeypatch.setattr("spark_pulsar.broker.dispatch.key_shared.sticky_hashes", count)
+    world, client, first, second = two()
+    join(client, "c3", 3, permits=1)
+    publish(client, *(keyed(f"key-{number % 9}", str(number)) for number in range(200)))
+    for each in (first, second):
+        for _ in range(50):
+            each.send(requests.flow(1, 1))
+    client.send(requests.close_consumer(8, 3))
+    first.send(requests.flow(1, 1_000))
+    second.send(requests.flow(1, 1_000))
+    assert dispatcher(world).replay_count == 0
+    assert len(places(first)) + len(places(second)) >= 199
+    assert sum(hashed) == 200
 
 
 def test_seeking_forgets_what_waits_and_drains() -> None:
