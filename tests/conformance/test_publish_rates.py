@@ -72,3 +72,18 @@ def test_a_topic_has_a_rate_of_its_own(broker: Broker, namespace: str) -> None:
     assert broker.rest("DELETE", path)[0] == 204
     eventually(lambda: broker.rest("GET", path)[0] == 204, timeout_s=20)
     eventually(lambda: seconds_of(producer, 40) < 0.5, timeout_s=20)
+
+
+def test_a_client_that_is_held_back_fills_its_queue_and_loses_nothing_of_it(broker: Broker, namespace: str) -> None:
+    # covers PR-14, PR-16
+    topic = f"persistent://public/{namespace.rpartition('/')[2]}/t"
+    assert broker.rest("POST", f"{namespace}/publishRate", RATE)[0] == 204
+    producer = broker.client().create_producer(topic, max_pending_messages=10)
+    eventually(lambda: seconds_of(producer, 10) > 0.2, timeout_s=20)
+    results: list[pulsar.Result] = []
+    for number in range(60):
+        producer.send_async(str(number).encode(), lambda result, _: results.append(result))
+    producer.flush()
+    eventually(lambda: len(results) == 60)
+    assert set(results) == {pulsar.Result.Ok, pulsar.Result.ProducerQueueIsFull}
+    assert results.count(pulsar.Result.Ok) >= 10
