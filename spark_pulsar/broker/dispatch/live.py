@@ -107,9 +107,7 @@ class LiveKeySharedDispatcher(KeySharedDispatcher):
         for consumer, indexes in picks.items():
             self._deliver(consumer, run, indexes)
 
-    def _hand_over(
-        self, consumer: Consumer, ledger_id: int, first: int, entries: int, counts: object, low: int
-    ) -> None:
+    def _hold(self, consumer: Consumer, ledger_id: int, entry_ids: list[int], counts: list[int] | None) -> None:
         """Nobody holds what is not stored."""
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
