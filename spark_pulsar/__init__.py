@@ -2,7 +2,8 @@
 
 Names of this package are loaded when they are first used, so that importing it costs nothing in Spark's workers:
 `register(spark)` makes `format("pulsar")` known to a session where Spark could not discover it by itself, and
-`broker_process()` runs a broker as a child process.
+`broker_process()` runs a broker as a child process. `RetryLetters` gives programs with the official Python client a
+retry letter topic.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 _LAZY = {
     "BrokerProcess": "spark_pulsar.cli.process",
+    "RetryLetters": "spark_pulsar.client.retry_letters",
     "broker_process": "spark_pulsar.cli.process",
     "register": "spark_pulsar.connector.source",
 }

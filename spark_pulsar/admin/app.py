@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from spark_pulsar.broker.sessions import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
 
-from . import clusters, compaction, messages, namespaces, policies, subscriptions, topic_routes
+from . import clusters, compaction, messages, namespaces, policies, schemas, subscriptions, topic_actions, topic_routes
 from .answers import MAX_BODY_BYTES, Refused, refusal
 from .calls import Call
 
@@ -33,7 +33,6 @@ _NOT_BUILT: Final = frozenset(
         "namespaces",
         "brokers",
         "broker-stats",
-        "schemas",
         "resource-quotas",
         "resourcegroups",
         "transactions",
@@ -81,9 +80,11 @@ ROUTES: Final[Routes] = (
     *namespaces.ROUTES,
     *policies.ROUTES,
     *topic_routes.ROUTES,
+    *topic_actions.ROUTES,
     *subscriptions.ROUTES,
     *messages.ROUTES,
     *compaction.ROUTES,
+    *schemas.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""
 

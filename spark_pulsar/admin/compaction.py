@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 
 from spark_pulsar.broker import compaction
 
-from . import topics
+from . import cursors, topics
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 async def _begin(call: Call) -> Response:
     """204, and the work goes on behind it; on a partitioned topic for all its partitions. 409 while one runs."""
     name = call.topic
+    cursors.check_stored(name, "Compaction")
 
     def begin(core: Core) -> None:
         for topic in topics.existing_partitions(core, name):
@@ -32,6 +33,7 @@ async def _begin(call: Call) -> Response:
 async def _status(call: Call) -> Response:
     """How the last one since the start of the broker went."""
     core = call.core
+    cursors.check_stored(call.topic, "Compaction")
     status, error = compaction.status(core, topics.existing(core, call.topic))
     return JSONResponse({"status": status, "lastError": error})
 

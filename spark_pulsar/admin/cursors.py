@@ -75,6 +75,10 @@ def names_of(core: Core, name: TopicName) -> list[str]:
 def is_known(core: Core, name: TopicName, subscription: str) -> bool:
     """Whether the topic, or a partition of it, has a subscription of this name."""
     full = name.full
+    if not name.is_persistent:
+        return any(
+            subscription in each.subscriptions for each in core.live.by_name.values() if each.name.base == name.base
+        )
     states = (state for known, state in core.state.topics_by_name.items() if known.startswith(full))
     return any(subscription in state.cursors for state in states)
 
@@ -194,17 +198,25 @@ def set_properties(core: Core, name: TopicName, subscription: str, properties: M
             each.cursor.properties = dict(properties)
 
 
+def check_stored(name: TopicName, what: str) -> None:
+    """405 for what a topic that stores nothing has not."""
+    if not name.is_persistent:
+        raise Refused(405, f"{what} on a non-persistent topic is not allowed")
+
+
 # ---- moving -----------------------------------------------------------------------------------------------------
 
 
 def clear_backlog(core: Core, name: TopicName, subscription: str) -> None:
     """Consume everything (CUR-14)."""
+    check_stored(name, "Clear backlog")
     for each in every(core, name, subscription):
         cursor_moves.clear_backlog(core, each)
 
 
 def skip(core: Core, name: TopicName, subscription: str, entries: int) -> None:
     """Consume the next entries (CUR-14)."""
+    check_stored(name, "Skip messages")
     found = one(core, name, subscription, refusal="Skip messages on a partitioned topic is not allowed")
     cursor_moves.skip(core, found, entries)
 
@@ -212,6 +224,9 @@ def skip(core: Core, name: TopicName, subscription: str, entries: int) -> None:
 def reset_to_time(core: Core, name: TopicName, subscription: str, time_ms: int, answer: Answer) -> None:
     """Make the first entry published at or after the time the next one (CUR-12)."""
     found = every(core, name, subscription)
+    if not name.is_persistent:  # there is nowhere to go (NP-5)
+        answer(None)
+        return
     done = _after(len(found), answer)
     for each in found:
         cursor_moves.reset_to_time(core, each, time_ms, done)
@@ -219,6 +234,7 @@ def reset_to_time(core: Core, name: TopicName, subscription: str, time_ms: int, 
 
 def reset_to_place(core: Core, name: TopicName, subscription: str, place: Place, answer: Answer) -> None:
     """Make a place the next to deliver (CUR-11)."""
+    check_stored(name, "Reset-cursor at position")
     refusal = "Reset-cursor at position is not allowed for partitioned-topic"
     _reset(core, one(core, name, subscription, refusal=refusal), place, lambda: answer(None))
 

@@ -18,7 +18,10 @@ MAX_RANGES: Final = 10_000
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
-    """The ledgers of a topic, the last one, which takes entries, by the `currentLedger…` members; and its cursors."""
+    """The ledgers of a topic, the last one, which takes entries, by the `currentLedger…` members; and its cursors. Of a
+    non-persistent topic only what there is."""
+    if topic.live is not None:
+        return _nothing_stored(topic)
     ledger = topic.ledger
     infos = list(ledger.ledgers.values())
     current = ledger.current
@@ -32,7 +35,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers and not each.backlog),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": _text(topic.confirmed),
-        "state": "LedgerOpened" if ledger.appendable else "ClosedLedger",
+        "state": _state(topic),
         "ledgers": [_ledger(info, is_open=info is current) for info in infos],
         "cursors": {
             **{
@@ -45,6 +48,25 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "schemaLedgers": [],
         "compactedLedger": _compacted(topic),
     }
+
+
+def _nothing_stored(topic: Topic) -> dict[str, Any]:
+    return {
+        "entriesAddedCounter": 0,
+        "numberOfEntries": 0,
+        "totalSize": 0,
+        "currentLedgerEntries": 0,
+        "currentLedgerSize": 0,
+        "waitingCursorsCount": 0,
+        "pendingAddEntriesCount": 0,
+        "cursors": {name: {} for name in topic.subscriptions},
+    }
+
+
+def _state(topic: Topic) -> str:
+    if topic.state.is_terminated:
+        return "Terminated"
+    return "LedgerOpened" if topic.ledger.appendable else "ClosedLedger"
 
 
 def _compacted(topic: Topic) -> dict[str, Any]:

@@ -125,7 +125,7 @@ async def _id_at_time(call: Call) -> Response:
         time_search.first_at_or_after(core, _topic(core, call, "Get message ID by timestamp", hint), time_ms, answer)
 
     position: Position = await ask_later(call.gate, begin)
-    return JSONResponse(_id_json(position, call.topic.partition))
+    return JSONResponse(id_json(position, call.topic.partition))
 
 
 async def _last_id(call: Call) -> Response:
@@ -139,21 +139,22 @@ async def _last_id(call: Call) -> Response:
         def fetched(entry: bytes | None) -> None:
             size = 0 if entry is None else single_entries.declared_batch_size(entry)
             answer(
-                _id_json(last, name.partition, size - 1)
+                id_json(last, name.partition, size - 1)
                 | {"batchSize": 0, "outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
                 if size
-                else _id_json(last, name.partition)
+                else id_json(last, name.partition)
             )
 
         if topic.ledger.contains(last):
             single_entries.fetch(core, last, fetched)
         else:
-            answer(_id_json(Position(-1 if current is None else current.ledger_id, -1), name.partition))
+            answer(id_json(Position(-1 if current is None else current.ledger_id, -1), name.partition))
 
     return JSONResponse(await ask_later(call.gate, begin))
 
 
-def _id_json(position: Position, partition: int, batch_index: int = -1) -> dict[str, Any]:
+def id_json(position: Position, partition: int, batch_index: int = -1) -> dict[str, Any]:
+    """A message id as the admin API answers it."""
     return {
         "ledgerId": position.ledger_id,
         "entryId": position.entry_id,

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from spark_pulsar.broker import cursor_moves, policies, subscriptions
 from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker.schemas import registry
 from spark_pulsar.ledger.document_records import TENANTS
 from spark_pulsar.ledger.records import NamespaceDeleted, NamespaceSet
 from spark_pulsar.model.errors import InvalidTopicName
@@ -60,6 +61,16 @@ _FRESH: Final[dict[str, Any]] = {
     "migrated": False,
 }
 """What Apache Pulsar shows of a namespace for which nothing was set."""
+_BUILT: Final = frozenset(
+    {
+        policies.BACKLOG_QUOTAS,
+        policies.SUBSCRIPTION_TYPES,
+        policies.SCHEMA_COMPATIBILITY,
+        policies.ALLOW_SCHEMA_UPDATES,
+        policies.ENFORCE_SCHEMAS,
+    }
+)
+"""Those of them that have an effect here."""
 
 
 def existing(core: Core, namespace: str, reason: str = "Namespace does not exist") -> dict[str, Any]:
@@ -118,7 +129,7 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
                     )
         elif member in _KEPT_AS_THEY_ARE:
             wanted[member] = value
-        elif member in _FRESH and member not in ("backlog_quota_map", "subscription_types_enabled"):
+        elif member in _FRESH and member not in _BUILT:
             raise Refused(501, f"The policy {member} is not built in this broker yet")
         else:
             found = read_member(member, value, namespace)
@@ -166,6 +177,7 @@ async def _delete(call: Call) -> Response:
         existing(core, call.namespace, f"Namespace {call.namespace} does not exist.")
         if topic_rules.names_in(core, tenant, name) or topic_rules.partitioned_names_in(core, tenant, name):
             raise Refused(409, "Cannot delete non empty namespace")
+        registry.forget_namespace(core, call.namespace)
         core.append(NamespaceDeleted(call.namespace))
         core.policies.changed(call.namespace)
 

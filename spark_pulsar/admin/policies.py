@@ -95,7 +95,10 @@ def _namespace_methods(policy: Policy, level: Level) -> dict[str, Handler]:
     member = policy.member
 
     async def get(call: Call) -> Response:
-        return _answer(level, existing(call.core, call.namespace).get(member))
+        value = existing(call.core, call.namespace).get(member)
+        if value is None and level.unset_as is not None:
+            value = level.unset_as(call.core.config)
+        return _answer(level, value)
 
     async def set_(call: Call) -> Response:
         body = call.json()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import policies as kept
 from spark_pulsar.model.policies import (
@@ -15,17 +15,23 @@ from spark_pulsar.model.policies import (
     SUBSCRIPTION_TYPES,
     AutoTopicCreation,
     BacklogQuota,
+    DelayedDeliveryPolicy,
     EffectivePolicies,
     InactiveTopicPolicy,
     MalformedPolicy,
     PersistencePolicy,
+    PublishRate,
     RetentionPolicy,
     at_least_zero,
     members,
     truth,
 )
+from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 
 from .answers import Refused
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.config import BrokerConfig
 
 Reader = Callable[[Any], Any]
 """From a body to what is stored and answered; raises what is refused."""
@@ -42,6 +48,8 @@ class Level:
     unset: Any = None
     """Answered when it is not set; None is nothing at all."""
     unset_status: int = 200
+    unset_as: Callable[[BrokerConfig], Any] | None = None
+    """What the configuration says instead of `unset`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,27 @@ def quotas_applied(effective: EffectivePolicies) -> dict[str, Any]:
 
 def _inactive(body: Any) -> Any:
     return InactiveTopicPolicy.from_json(body).to_json()
+
+
+def _publish_rate(body: Any) -> Any:
+    return PublishRate.from_json(body).to_json()
+
+
+def _delayed(body: Any) -> Any:
+    return DelayedDeliveryPolicy.from_json(body).to_json()
+
+
+def _schema_strategy(body: Any) -> Any:
+    if body not in Compatibility.__members__:
+        raise MalformedPolicy(f"schemaCompatibilityStrategy: want one of {', '.join(Compatibility)}, got {body!r}")
+    return None if body == Compatibility.UNDEFINED else body
+
+
+def _schema_auto_update(body: Any) -> Any:
+    if body not in AUTO_UPDATE_STRATEGIES:
+        wanted = ", ".join(AUTO_UPDATE_STRATEGIES)
+        raise MalformedPolicy(f"schemaAutoUpdateCompatibilityStrategy: want one of {wanted}, got {body!r}")
+    return body
 
 
 def _auto_topics(body: Any) -> Any:
@@ -226,6 +255,46 @@ POLICIES: Final = (
         Level("inactiveTopicPolicies", _inactive),
         lambda effective: effective.inactive_topic.to_json(),
     ),
+    Policy(
+        kept.PUBLISH_RATE,
+        Level("publishRate", _publish_rate),
+        Level("publishRate", _publish_rate, unset_status=204),
+        lambda effective: None,
+    ),
+    Policy(
+        kept.DELAYED_DELIVERY,
+        Level("delayedDelivery", _delayed),
+        Level("delayedDelivery", _delayed),
+        lambda effective: effective.delayed_delivery.to_json(),
+    ),
+    Policy(
+        kept.SCHEMA_COMPATIBILITY,
+        Level("schemaCompatibilityStrategy", _schema_strategy, verb="PUT", unset=Compatibility.UNDEFINED),
+        Level("schemaCompatibilityStrategy", _schema_strategy, verb="PUT"),
+        lambda effective: effective.schema_compatibility,
+    ),
+    Policy(
+        kept.SCHEMA_AUTO_UPDATE,
+        Level("schemaAutoUpdateCompatibilityStrategy", _schema_auto_update, verb="PUT", unset_status=204),
+        None,
+        lambda effective: None,
+    ),
+    Policy(
+        kept.ALLOW_SCHEMA_UPDATES,
+        Level(
+            "isAllowAutoUpdateSchema",
+            lambda body: truth(body, "isAllowAutoUpdateSchema"),
+            unset_as=lambda config: config.allow_schema_updates,
+        ),
+        None,
+        lambda effective: None,
+    ),
+    Policy(
+        kept.ENFORCE_SCHEMAS,
+        Level("schemaValidationEnforced", lambda body: truth(body, "schemaValidationEnforced"), unset=False),
+        Level("schemaValidationEnforced", lambda body: truth(body, "schemaValidationEnforced"), unset=False),
+        lambda effective: effective.enforce_schemas,
+    ),
     Policy(kept.AUTO_TOPIC_CREATION, Level("autoTopicCreation", _auto_topics), None, lambda effective: None),
     Policy(
         kept.AUTO_SUBSCRIPTION_CREATION,
@@ -254,10 +323,8 @@ def read_member(member: str, value: Any, namespace: str) -> Any:
 
 _NOT_BUILT: Final = frozenset(
     {
-        "delayed_delivery_policies",
         "offload_deletion_lag_ms",
         "offload_policies",
-        "schema_auto_update_compatibility_strategy",
         "resource_group_name",
         "entryFilters",
     }

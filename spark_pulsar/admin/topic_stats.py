@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker import rates, usage
+from spark_pulsar.broker import access, delayed, rates, usage
 from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.compaction_records import Compaction
+
+from . import key_shared_stats
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
@@ -22,11 +24,6 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.topics import Topic
 
 _NEVER: Final = "1970-01-01T00:00:00Z"
-_DRAINING: Final = {
-    "drainingHashesCount": 0,
-    "drainingHashesClearedTotal": 0,
-    "drainingHashesUnackedMessages": 0,
-}
 _NOT_HERE: Final[dict[str, Any]] = {
     "systemTopicBytesInCounter": 0,
     "bytesOutInternalCounter": 0,
@@ -42,6 +39,14 @@ _NOT_HERE: Final[dict[str, Any]] = {
     "delayedMessageIndexSizeInBytes": 0,
 }
 """Of features that this broker has not."""
+_STORED: Final = frozenset({"deduplicationStatus"})
+_NOTHING_STORED: Final = {
+    "msgDropRate": 0.0,
+    "backlogQuotaLimitSize": 0,
+    "backlogQuotaLimitTime": 0,
+    "oldestBacklogMessageAgeSeconds": 0,
+}
+"""What the statistics of a non-persistent topic have instead."""
 _FILTERS: Final = dict.fromkeys(
     ("filterProcessedMsgCount", "filterAcceptedMsgCount", "filterRejectedMsgCount", "filterRescheduledMsgCount"), 0
 )
@@ -81,7 +86,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "bytesOutCounter": topic.bytes_out_before + sum(each["bytesOutCounter"] for each in subscriptions.values()),
         "msgOutCounter": topic.messages_out_before + sum(each["msgOutCounter"] for each in subscriptions.values()),
         "averageMsgSize": rate.average_message_bytes,
-        "msgChunkPublished": False,
+        "msgChunkPublished": topic.state.has_chunks,
         "storageSize": usage.storage_bytes(topic),
         "backlogSize": usage.backlog_bytes(topic),
         "backlogQuotaLimitSize": policies.size_quota.limit_bytes,
@@ -91,7 +96,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "topicCreationTimeStamp": topic.state.created_ms,
         "lastPublishTimestamp": topic.last_published_ms,
         "publishers": [publisher_stats(each) for each in topic.producers.values()] if wanted.publishers else [],
-        "waitingPublishers": 0,
+        "waitingPublishers": len(topic.access.waiters) if topic.access is not None else 0,
         "subscriptions": subscriptions,
         "deduplicationStatus": "Enabled" if topic.deduplicates else "Disabled",
         "compaction": _compaction(core, topic),
@@ -101,6 +106,9 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
+    stats["delayedMessageIndexSizeInBytes"] = delayed.index_bytes(topic)
+    if topic.live is not None:
+        return {**{name: value for name, value in stats.items() if name not in _STORED}, **_NOTHING_STORED}
     damage = topic.state.damage
     return stats if damage is None else {**stats, "readOnlyReason": str(damage)}
 
@@ -137,6 +145,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
     """One subscription; `msgBacklog` counts entries."""
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
+    delayed_entries = subscription.dispatcher.delayed_count
     rate, consumed = rates.delivered(subscription), [rates.consumed(each) for each in consumers]
     stats = {
         "msgRateOut": rate.messages,
@@ -149,9 +158,9 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "msgBacklog": backlog,
         "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
         "earliestMsgPublishTimeInBacklog": _earliest(subscription, wanted),
-        "msgBacklogNoDelayed": backlog,
+        "msgBacklogNoDelayed": backlog - delayed_entries,
         "blockedSubscriptionOnUnackedMsgs": subscription.dispatcher.is_blocked,
-        "msgDelayed": 0,
+        "msgDelayed": delayed_entries,
         "msgInReplay": subscription.dispatcher.replay_count,
         "unackedMessages": sum(each.unacked for each in consumers),
         "type": subscription.type_name,
@@ -165,9 +174,8 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "consumers": [consumer_stats(each) for each in consumers] if wanted.consumers else [],
         "isDurable": subscription.is_durable,
         "isReplicated": False,
-        "allowOutOfOrderDelivery": False,
         "consumersAfterMarkDeletePosition": {},
-        **_DRAINING,
+        **key_shared_stats.subscription_members(subscription),
         "nonContiguousDeletedMessagesRanges": subscription.cursor.acked.range_count(),
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "delayedMessageIndexSizeInBytes": 0,
@@ -177,8 +185,11 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "durable": subscription.is_durable,
         "replicated": False,
     }
-    if stats["type"] in ("Exclusive", "Failover") and consumers:
-        stats["activeConsumerName"] = consumers[0].name
+    if subscription.topic.live is not None:
+        stats["msgDropRate"] = rate.dropped
+    active = subscription.dispatcher.active_consumer
+    if active is not None:
+        stats["activeConsumerName"] = active.name
     return stats
 
 
@@ -198,7 +209,7 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
         "unackedMessages": consumer.unacked,
         "avgMessagesPerEntry": round(consumer.messages_out / consumer.entries_out) if consumer.entries_out else 0,
         "blockedConsumerOnUnackedMsgs": consumer.blocked,
-        **_DRAINING,
+        **key_shared_stats.consumer_members(consumer),
         "address": consumer.session.peer,
         "connectedSince": timestamp(consumer.connected_ms),
         "clientVersion": consumer.session.client_version,
@@ -215,7 +226,8 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
     """One producer."""
     rate = rates.published(producer)
     return {
-        "accessMode": "Shared",
+        **({} if producer.topic.live is None else {"msgDropRate": 0.0}),
+        "accessMode": access.mode_name(producer.access_mode),
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
         "averageMsgSize": rate.average_message_bytes,
@@ -257,6 +269,7 @@ _SUBSCRIPTION_SUMMED: Final = (
     "msgBacklog",
     "backlogSize",
     "msgBacklogNoDelayed",
+    "msgDelayed",
     "unackedMessages",
     "totalMsgExpired",
     "nonContiguousDeletedMessagesRanges",
@@ -282,7 +295,7 @@ def partitioned_stats(
     return {
         **total,
         "averageMsgSize": total["msgThroughputIn"] / total["msgRateIn"] if total["msgRateIn"] else 0.0,
-        "msgChunkPublished": False,
+        "msgChunkPublished": any(one["msgChunkPublished"] for one in stats),
         "backlogQuotaLimitSize": limits["backlogQuotaLimitSize"],
         "backlogQuotaLimitTime": limits["backlogQuotaLimitTime"],
         "oldestBacklogMessageAgeSeconds": max(ages, default=-1),
@@ -291,7 +304,7 @@ def partitioned_stats(
         "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
         "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
         "publishers": [publisher for one in stats for publisher in one["publishers"]],
-        "waitingPublishers": 0,
+        "waitingPublishers": sum(one["waitingPublishers"] for one in stats),
         "subscriptions": _sum_subscriptions(stats),
         "metadata": {"partitions": partitions, "deleted": False},
         "partitions": found if each else {},

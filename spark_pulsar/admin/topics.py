@@ -27,7 +27,7 @@ def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicNam
 
 
 def check_namespace(core: Core, name: TopicName) -> None:
-    """404 unless the namespace exists, 405 for domains that are not built."""
+    """404 unless the namespace exists."""
     try:
         topic_rules.check_namespace(core, name)
     except TopicNotFound as error:
@@ -148,6 +148,8 @@ def delete(core: Core, name: TopicName, *, force: bool) -> None:
             409,
             f"{name} is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic.",
         )
+    if not name.is_persistent and topic_rules.find(core, name) is None:
+        return  # forgotten already, or never used
     topic = existing(core, name)
     connected = _connected(topic)
     if connected and not force:

@@ -14,7 +14,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandSubscribe,
 )
 
-from . import retention, sessions
+from . import retention, sessions, termination
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +121,7 @@ def _ack_each(
     consumer.messages_acked += (held - consumer.unacked) or entries
     if cursor.mark_delete != moved_from:
         subscription.last_moved_ms = core.now_ms
+        termination.moved(core, subscription)
     if cursor.is_durable:
         retention.consumed(core, subscription.topic, cursor.mark_delete)
 
@@ -128,12 +129,13 @@ def _ack_each(
 def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int | None, *, wants_receipt: bool) -> None:
     """A cumulative ack: up to and including the position, or up to it and part of its batch (ACK-2, ACK-3)."""
     subscription = consumer.subscription
-    if subscription.type == CommandSubscribe.Shared:
+    if subscription.type in (CommandSubscribe.Shared, CommandSubscribe.Key_Shared):
         return
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     info = ledger.ledgers.get(position.ledger_id)
     if info is None or not -1 <= position.entry_id < info.entries:  # L:-1 = everything before ledger L
         return
+    moved_from = cursor.mark_delete
     sets: list[BatchSet] = []
     if bits is not None:
         sets = _usable_sets(core, ledger, [(*position, bits)])
@@ -149,6 +151,8 @@ def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int |
         cursor.advance_mark_delete(position)
         for batch_set in sets:
             cursor.acknowledge_batch(*batch_set)
+    if cursor.mark_delete != moved_from:
+        termination.moved(core, subscription)
     consumer.last_acked_ms = core.now_ms
     consumer.messages_acked += 1
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.cache import EntryCache
 from spark_pulsar.ledger.records import CounterSet
-from spark_pulsar.model.errors import NotAllowed, PulsarError, TopicNotFound
+from spark_pulsar.model.errors import NotAllowed, PulsarError
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
@@ -26,6 +26,7 @@ from . import (
     compaction,
     damage,
     deduplication,
+    delayed,
     events,
     last_id,
     lookup,
@@ -37,11 +38,13 @@ from . import (
     stats,
     subscribing,
     sweeps,
+    watching,
 )
 from .core import Core
 from .idle_subscriptions import IdleSubscriptions
 from .inactive_topics import InactiveTopics
 from .rates import Rates
+from .schemas import requests as schema_requests
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -75,15 +78,16 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.SEEK: seek.on_seek,
     BaseCommand.GET_LAST_MESSAGE_ID: last_id.on_last_message_id,
     BaseCommand.CONSUMER_STATS: stats.on_consumer_stats,
+    BaseCommand.WATCH_TOPIC_LIST: watching.on_watch,
+    BaseCommand.WATCH_TOPIC_LIST_CLOSE: watching.on_close,
+    BaseCommand.GET_SCHEMA: schema_requests.on_get_schema,
+    BaseCommand.GET_OR_CREATE_SCHEMA: schema_requests.on_get_or_create_schema,
 }
 """What is built. SENDs and plain ACKs come as events of their own."""
 
 _NO_TRANSACTIONS: Final = NotAllowed("Transactions are not enabled.")
-_NO_WATCHING: Final = NotAllowed("Watching topic lists is not built yet: ask for the topics of the namespace")
 
 REFUSALS: Final[Mapping[int, PulsarError]] = {
-    BaseCommand.GET_SCHEMA: TopicNotFound("Topic not found or no-schema: schemas are not built yet"),
-    BaseCommand.GET_OR_CREATE_SCHEMA: NotAllowed("Schemas are not built yet"),
     BaseCommand.TC_CLIENT_CONNECT_REQUEST: _NO_TRANSACTIONS,
     BaseCommand.NEW_TXN: _NO_TRANSACTIONS,
     BaseCommand.ADD_PARTITION_TO_TXN: _NO_TRANSACTIONS,
@@ -91,8 +95,6 @@ REFUSALS: Final[Mapping[int, PulsarError]] = {
     BaseCommand.END_TXN: _NO_TRANSACTIONS,
     BaseCommand.END_TXN_ON_PARTITION: _NO_TRANSACTIONS,
     BaseCommand.END_TXN_ON_SUBSCRIPTION: _NO_TRANSACTIONS,
-    BaseCommand.WATCH_TOPIC_LIST: _NO_WATCHING,
-    BaseCommand.WATCH_TOPIC_LIST_CLOSE: _NO_WATCHING,
 }
 """What is not built: the answer to its request id. Any other command is a broker's, and ends the connection."""
 
@@ -107,11 +109,13 @@ class Broker:
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
         self.core.now_ms = self.core.started_ms = now_ms
         self.core.upkeep = Upkeep(self.core)
+        self.core.watchers = watching.TopicWatchers()
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in policies.records_of_a_new_broker(state, config):
             self.core.append(record)
         deduplication.begin(self.core)
+        delayed.begin(self.core)
         compaction.begin(self.core)
         self.core.upkeep.start()
         Rates(self.core).start()

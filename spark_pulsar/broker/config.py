@@ -28,14 +28,24 @@ class BrokerConfig:
     """allowAutoTopicCreation (TN-7)."""
     auto_topic_creation_partitioned: bool = False
     """allowAutoTopicCreationType=partitioned (TN-7)."""
+    non_persistent_topics: bool = True
+    """enableNonPersistentTopics (NP-1)."""
     default_num_partitions: int = 1
     """defaultNumPartitions (TN-7)."""
+    topic_patterns: bool = True
+    """enableBrokerSideSubscriptionPatternEvaluation: whether lists of topics are filtered and watched here (MT-2)."""
+    topic_pattern_max_length: int = 50
+    """subscriptionPatternMaxLength, in characters (MT-2)."""
     allow_auto_subscription_creation: bool = True
     """allowAutoSubscriptionCreation (TN-9)."""
     max_partitions_per_topic: int = 0
     """maxNumPartitionsPerPartitionedTopic (TN-8); 0 = no limit."""
     max_topics_per_namespace: int = 0
     """maxTopicsPerNamespace (TN-10); 0 = no limit."""
+    max_publish_rate_messages: int = 0
+    """maxPublishRatePerTopicInMessages, a second (PR-14); 0 = no limit."""
+    max_publish_rate_bytes: int = 0
+    """maxPublishRatePerTopicInBytes, a second (PR-14); 0 = no limit."""
     max_producers_per_topic: int = 0
     """maxProducersPerTopic (PR-13); 0 = no limit."""
     max_consumers_per_topic: int = 0
@@ -69,6 +79,12 @@ class BrokerConfig:
     """brokerDeduplicationMaxNumberOfProducers: names of one topic whose sequence ids are kept (DED-6)."""
     deduplication_producer_timeout_ms: int = 360 * 60_000
     """brokerDeduplicationProducerInactivityTimeoutMinutes (DED-9)."""
+    schema_compatibility: str = "FULL"
+    """schemaCompatibilityStrategy (SC-4)."""
+    allow_schema_updates: bool = True
+    """isAllowAutoUpdateSchemaEnabled (SC-6)."""
+    enforce_schemas: bool = False
+    """isSchemaValidationEnforced (SC-7)."""
     compaction_interval_ms: int = 60_000
     """brokerServiceCompactionMonitorIntervalInSeconds: how often thresholds are looked at (CMP-C1)."""
     compaction_keeps_null_keys: bool = False
@@ -92,6 +108,26 @@ class BrokerConfig:
     """maxUnackedMessagesPerConsumer, in messages (SH-6); 0 = no limit."""
     max_unacked_per_subscription: int = 200_000
     """maxUnackedMessagesPerSubscription, in messages (SH-7); 0 = no limit."""
+    failover_delay_ms: int = 1_000
+    """activeConsumerFailoverDelayTimeMillis (FO-6)."""
+    failover_ring_for_partitions: bool = False
+    """activeConsumerFailoverConsistentHashing: choose by the ring for partitions too (FO-4)."""
+    delayed_delivery: bool = True
+    """delayedDeliveryEnabled (DEL-2)."""
+    delayed_tick_ms: int = 1_000
+    """delayedDeliveryTickTimeMillis (DEL-3): answered as the default of the policy."""
+    max_delay_ms: int = 0
+    """delayedDeliveryMaxDelayInMillis (DEL-9); 0 = no limit."""
+    key_shared: bool = True
+    """subscriptionKeySharedEnable (KS-16)."""
+    key_shared_ring: bool = True
+    """subscriptionKeySharedUseConsistentHashing (KS-6); else ranges are split (KS-4)."""
+    key_shared_ring_points: int = 100
+    """subscriptionKeySharedConsistentHashingReplicaPoints: points of one consumer (KS-6)."""
+    look_ahead_per_consumer: int = 2_000
+    """keySharedLookAheadMsgInReplayThresholdPerConsumer, in entries (KS-10); 0 = no limit."""
+    look_ahead_per_subscription: int = 20_000
+    """keySharedLookAheadMsgInReplayThresholdPerSubscription, in entries (KS-10); 0 = no limit."""
     round_robin_batch: int = 20
     """dispatcherMaxRoundRobinBatchSize: messages of one turn (SH-1)."""
     max_read_entries: int = 1_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ranges import RangeSet
 
 from .rates import Meter
@@ -26,6 +27,7 @@ class Consumer:
     """One consumer of a subscription, held by a session."""
 
     __slots__ = (
+        "auto_consume",
         "batch_messages",
         "blocked",
         "bytes_out",
@@ -33,6 +35,7 @@ class Consumer:
         "consumer_id",
         "entries_out",
         "epoch",
+        "hash_ranges",
         "last_acked_ms",
         "last_flow_ms",
         "last_sent_ms",
@@ -65,6 +68,7 @@ class Consumer:
         connected_ms: int,
         *,
         read_compacted: bool = False,
+        hash_ranges: tuple[tuple[int, int], ...] = (),
     ) -> None:
         self.session = session
         self.subscription = subscription
@@ -77,14 +81,18 @@ class Consumer:
         self.connected_ms = connected_ms
         self.read_compacted = read_compacted
         """Whether it wants the compacted view (CMP-C4)."""
+        self.auto_consume = False
+        """Whether it takes whatever schema a message has (SC-8)."""
+        self.hash_ranges = hash_ranges
+        """Slots that it wants, from … to, both inclusive; Key_Shared in mode STICKY only (KS-7)."""
         self.ready = False
         """Whether SUCCESS went out; nothing may be sent before."""
         self.permits = 0
         """Messages it may still get; below zero after a batch that was larger than what was left (SUB-4)."""
         self.permits_granted = 0
         """All permits ever granted: `permits` plus all messages ever sent."""
-        self.pending = RangeSet()
-        """Entries sent and not acked; kept by Shared subscriptions only."""
+        self.pending: RangeSet | EntrySet = RangeSet()
+        """Entries sent and not acked; kept by Shared and Key_Shared subscriptions only."""
         self.batch_messages: dict[int, dict[int, int]] = {}
         """Ledger id → entry id → messages not acked, of pending entries with more than one."""
         self.unacked = 0
@@ -105,6 +113,11 @@ class Consumer:
     def can_receive(self) -> bool:
         """Whether something may be sent to it now."""
         return self.permits > 0 and self.ready and not self.blocked and self.session.writable and self.session.open
+
+    def raise_epoch(self, epoch: int | None) -> None:
+        """The client has a new epoch, if it is one, and drops what it gets with an older one (wire-protocol 5.8)."""
+        if epoch is not None:
+            self.epoch = epoch if self.epoch is None else max(self.epoch, epoch)
 
     def hold(self, ledger_id: int, first: int, counts: Sequence[int] | None, entries: int, messages: int) -> None:
         """Entries were sent: hold them until they are acked. `counts` are messages per entry, None = one each."""

@@ -20,6 +20,7 @@ from spark_pulsar.wire import commands
 from .compaction import Compactions
 from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, ReadSizes, SendCommand
+from .non_persistent import LiveTopics
 from .policies import PolicyBook
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .subscriptions import Subscription
     from .topics import Topic
     from .upkeep import Upkeep
+    from .watching import TopicWatchers
 
 Due = Callable[[], None]
 ReadDone = Callable[["list[EntryRun] | None"], None]
@@ -71,6 +73,8 @@ class Core:
         """Effective policies; `policies_of` asks it."""
         self.silent_producers = SilentProducers()
         self.compactions = Compactions()
+        self.schema_groups: dict[str, int] = {}
+        """The group of records that the schemas of a name are on disk with, where they changed since the start."""
         self.instance = instance
         """A number that no earlier start of this broker had; part of generated producer names."""
         self.now_ms = 0
@@ -79,11 +83,17 @@ class Core:
         self.upkeep: Upkeep
         self.idle: IdleSubscriptions
         """Timers of topics; `Broker` sets it."""
+        self.watchers: TopicWatchers
+        """Who hears of topics that come and go; `Broker` sets it."""
+        self.live = LiveTopics(self)
+        """The topics that are non-persistent, which are among `topics` too."""
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
         self.effects: list[Effect] = []
         self.producer_names_given = 0
         self.pending_publish_bytes = 0
+        self.publish_limits = 0
+        """Topics in use that have a rate of publishing (PR-14)."""
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0

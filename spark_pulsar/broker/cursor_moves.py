@@ -8,20 +8,26 @@ them is taken from them, and dispatch is woken, so that nothing waits for an ack
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.cursor_records import CursorMarkDeleted
+from spark_pulsar.ledger.records import LedgersTrimmed
+from spark_pulsar.ledger.trimming import plan_trimming
 from spark_pulsar.model.errors import UnknownError
 from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.wire import ack_sets
 
-from . import retention, seek, single_entries, subscriptions
+from . import retention, seek, single_entries, subscriptions, termination, topics
 
 if TYPE_CHECKING:
     from .core import Core
     from .subscriptions import Subscription
+    from .topics import Topic
 
 Done = Callable[[], None]
+
+_KEEPS_NOTHING: Final = RetentionPolicy()
 
 
 def mark_deleted(core: Core, subscription: Subscription, position: Position, *, lazily: bool = False) -> int:
@@ -42,6 +48,7 @@ def mark_deleted(core: Core, subscription: Subscription, position: Position, *, 
     consumed = backlog - cursor.backlog()
     if cursor.is_durable:
         retention.consumed(core, subscription.topic, cursor.mark_delete)
+    termination.moved(core, subscription)
     return consumed
 
 
@@ -56,6 +63,22 @@ def skip(core: Core, subscription: Subscription, entries: int) -> int:
 def clear_backlog(core: Core, subscription: Subscription) -> int:
     """Consume everything that is on disk; returns how many unacked entries that was (CUR-14)."""
     return mark_deleted(core, subscription, subscription.topic.confirmed)
+
+
+def truncate(core: Core, topic: Topic) -> None:
+    """Everything is consumed by everybody, and what storage can give back goes whatever retention says. What was not
+    compacted yet of a compacted topic stays (CMP-C4)."""
+    for subscription in list(topic.subscriptions.values()):
+        clear_backlog(core, subscription)
+    current = topic.ledger.current
+    if current is not None and current.entries and not topic.state.is_terminated:
+        topics.open_ledger(core, topic)
+    gone = plan_trimming(topic.ledger, topic.state.slowest_mark_delete(), _KEEPS_NOTHING, core.now_ms).gone
+    if gone:
+        core.append(LedgersTrimmed(topic.state.topic_id, gone))
+        for ledger_id in gone:
+            core.cache.drop_ledger(ledger_id)
+        retention.trim(core, topic)  # what it waited for is gone
 
 
 def nth_unacked(subscription: Subscription, number: int) -> Position | None:

@@ -48,7 +48,8 @@ class SendScatteredReceipts:
 
 @dataclass(slots=True)
 class SendMessages:
-    """Send one MESSAGE per entry, for consecutive entries; entry i is `buffer[starts[i]:ends[i]]`.
+    """Send one MESSAGE per entry, for consecutive entries, or for those of `entry_ids`; entry i is
+    `buffer[starts[i]:ends[i]]`.
 
     `redelivery_counts` and `ack_sets` (bit sets, 1 = deliver; None = whole entry) are None when no entry has one.
     """
@@ -64,6 +65,7 @@ class SendMessages:
     redelivery_counts: Sequence[int] | None
     ack_sets: Sequence[int | None] | None
     consumer_epoch: int | None
+    entry_ids: Sequence[int] | None = None
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.entries import publish_time_of
 
-from . import retention
+from . import retention, termination
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.cursor_records import EntryRange
@@ -316,6 +316,8 @@ def ack_expired(core: Core, subscription: Subscription, expired: list[EntryRange
     subscription.dispatcher.expired(ranges)
     core.wake(subscription)
     retention.consumed(core, subscription.topic, cursor.mark_delete)
+    if cursor.mark_delete != mark:
+        termination.moved(core, subscription)
 
 
 def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, high: int) -> tuple[int, int]:

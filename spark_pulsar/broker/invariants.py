@@ -44,6 +44,9 @@ def _check_topic(core: Core, topic: Topic) -> None:
     for name, producer in topic.producers.items():
         assert producer.name == name
         assert producer.session.session_id in core.sessions, f"producer {name} of a closed session (A6)"
+    _check_access(topic)
+    if topic.delays is not None:
+        topic.delays.check()
     assert topic.confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
     ledger_ids = topic.ledger.ledger_ids()
     assert topic.held_ledger == NOTHING_HELD or topic.held_ledger in ledger_ids, "retention holds what exists (RET-1)"
@@ -62,6 +65,17 @@ def _check_topic(core: Core, topic: Topic) -> None:
             _check_consumer(consumer)
         if subscription.consumers:
             subscription.dispatcher.check()
+
+
+def _check_access(topic: Topic) -> None:
+    access = topic.access
+    if access is None:
+        return
+    producers = list(topic.producers.values())
+    assert access.holder is None or producers == [access.holder], "one producer has the topic alone (PR-4)"
+    assert producers or not access.waiters, "nobody waits for a topic that is free (PR-6)"
+    for waiter in access.waiters:
+        assert waiter.session.waiting_producers.get(waiter.producer_id) is waiter, "who waits is there (PR-6)"
 
 
 def _check_consumer(consumer: Consumer) -> None:

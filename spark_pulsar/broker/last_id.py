@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.model.errors import MetadataError
+from spark_pulsar.model.errors import MetadataError, UnknownError
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageId
@@ -22,6 +22,8 @@ def on_last_message_id(core: Core, session: Session, command: CommandGetLastMess
     if consumer is None:
         raise MetadataError("Consumer not found")
     topic, cursor = consumer.subscription.topic, consumer.subscription.cursor
+    if topic.live is not None:
+        raise UnknownError("Failed to recover Transaction Buffer.")  # Apache Pulsar's words (NP-5)
 
     def answer(last: MessageId) -> None:
         core.send(session, commands.last_message_id(command.request_id, last, cursor.mark_delete))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.model.errors import ServiceNotReady, TopicNotFound
+from spark_pulsar.model.errors import MetadataError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.names import TopicName, split_namespace
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.wire.checksum import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,
@@ -15,10 +15,9 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 )
 
 from . import topics
+from .patterns import InvalidPattern, TopicPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .core import Core
     from .sessions import Session
 
@@ -85,22 +84,29 @@ def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:
 
 
 def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopicsOfNamespace) -> None:
-    """GET_TOPICS_OF_NAMESPACE: full names, each partition by itself, system topics hidden; clients filter."""
+    """GET_TOPICS_OF_NAMESPACE: full names, each partition by itself, system topics hidden. Clients filter, but for a
+    pattern that is not too long."""
     tenant, namespace = split_namespace(command.namespace)
     names = topics.names_in(core, tenant, namespace)
     if command.mode == CommandGetTopicsOfNamespace.PERSISTENT:
         names = [name for name in names if name.is_persistent]
     elif command.mode == CommandGetTopicsOfNamespace.NON_PERSISTENT:
         names = [name for name in names if not name.is_persistent]
-    listed = [name.full for name in names if not name.is_hidden]
+    names = [name for name in names if not name.is_hidden]
+    longest = core.config.topic_pattern_max_length if core.config.topic_patterns else -1
+    filtered = command.HasField("topics_pattern") and len(command.topics_pattern) <= longest
+    if filtered:
+        try:
+            listed = TopicPattern(command.topics_pattern).select(names)
+        except InvalidPattern as error:
+            raise MetadataError(f"Invalid topics pattern: {error}") from error
+    else:
+        listed = [name.full for name in names]
     fingerprint = topics_hash(listed)
     changed = command.topics_hash != fingerprint
     core.send(
         session,
-        commands.topics_of_namespace(command.request_id, listed if changed else (), fingerprint, changed=changed),
+        commands.topics_of_namespace(
+            command.request_id, listed if changed else (), fingerprint, filtered=filtered, changed=changed
+        ),
     )
-
-
-def topics_hash(names: Iterable[str]) -> str:
-    """Fingerprint of a list of topics: CRC32C of the sorted names, as little-endian hex (wire-protocol 5.13)."""
-    return crc32c(",".join(sorted(names)).encode()).to_bytes(4, "little").hex()

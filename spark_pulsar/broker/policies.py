@@ -28,11 +28,14 @@ from spark_pulsar.model.policies import (
     MESSAGE_AGE,
     AutoTopicCreation,
     BacklogQuota,
+    DelayedDeliveryPolicy,
     EffectivePolicies,
     InactiveTopicPolicy,
     PersistencePolicy,
+    PublishRate,
     RetentionPolicy,
 )
+from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records import Record
@@ -46,11 +49,13 @@ RETENTION: Final = "retention_policies"
 MESSAGE_TTL: Final = "message_ttl_in_seconds"
 BACKLOG_QUOTAS: Final = "backlog_quota_map"
 PERSISTENCE: Final = "persistence"
+PUBLISH_RATE: Final = "publish_rate"
 DEDUPLICATION: Final = "deduplicationEnabled"
 DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
 COMPACTION_THRESHOLD: Final = "compaction_threshold"
 SUBSCRIPTION_EXPIRATION: Final = "subscription_expiration_time_minutes"
 INACTIVE_TOPIC: Final = "inactive_topic_policies"
+DELAYED_DELIVERY: Final = "delayed_delivery_policies"
 MAX_PRODUCERS: Final = "max_producers_per_topic"
 MAX_CONSUMERS: Final = "max_consumers_per_topic"
 MAX_CONSUMERS_PER_SUBSCRIPTION: Final = "max_consumers_per_subscription"
@@ -60,6 +65,10 @@ MAX_UNACKED_PER_SUBSCRIPTION: Final = "max_unacked_messages_per_subscription"
 SUBSCRIPTION_TYPES: Final = "subscription_types_enabled"
 MAX_TOPICS: Final = "max_topics_per_namespace"
 AUTO_TOPIC_CREATION: Final = "autoTopicCreationOverride"
+SCHEMA_COMPATIBILITY: Final = "schema_compatibility_strategy"
+SCHEMA_AUTO_UPDATE: Final = "schema_auto_update_compatibility_strategy"
+ALLOW_SCHEMA_UPDATES: Final = "is_allow_auto_update_schema"
+ENFORCE_SCHEMAS: Final = "schema_validation_enforced"
 AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
 
 MAX_REMEMBERED: Final = 1 << 18
@@ -138,11 +147,13 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         return default if found is None else read(found)
 
     default_retention = RetentionPolicy(config.default_retention_size_mb, config.default_retention_time_minutes)
+    default_rate = PublishRate(config.max_publish_rate_messages, config.max_publish_rate_bytes)
     default_inactive = InactiveTopicPolicy(
         config.delete_inactive_topics,
         config.inactive_max_s or config.inactive_check_interval_ms // 1000,
         config.inactive_mode,
     )
+    default_delayed = DelayedDeliveryPolicy(config.delayed_delivery, config.delayed_tick_ms, config.max_delay_ms)
     types = policies.get(SUBSCRIPTION_TYPES)
     default_partitions = config.default_num_partitions if config.auto_topic_creation_partitioned else 0
     creation = value(
@@ -156,6 +167,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         size_quota=quota(DESTINATION_STORAGE),
         age_quota=quota(MESSAGE_AGE),
         persistence=value(PERSISTENCE, PersistencePolicy.from_json, PersistencePolicy()),
+        publish_rate=value(PUBLISH_RATE, PublishRate.from_json, default_rate),
         deduplication=value(DEDUPLICATION, bool, config.deduplication),
         deduplication_snapshot_interval_s=value(
             DEDUPLICATION_SNAPSHOT_INTERVAL, int, config.deduplication_snapshot_interval_s
@@ -163,6 +175,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         compaction_threshold_bytes=value(COMPACTION_THRESHOLD, int, config.compaction_threshold_bytes),
         subscription_expiration_minutes=value(SUBSCRIPTION_EXPIRATION, int, config.subscription_expiration_minutes),
         inactive_topic=value(INACTIVE_TOPIC, InactiveTopicPolicy.from_json, default_inactive),
+        delayed_delivery=value(DELAYED_DELIVERY, DelayedDeliveryPolicy.from_json, default_delayed),
         max_producers=value(MAX_PRODUCERS, int, config.max_producers_per_topic),
         max_consumers=value(MAX_CONSUMERS, int, config.max_consumers_per_topic),
         max_consumers_per_subscription=value(
@@ -175,6 +188,13 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         max_topics=value(MAX_TOPICS, int, config.max_topics_per_namespace),
         allow_auto_topic_creation=creation.allowed,
         auto_topic_partitions=creation.partitions,
+        schema_compatibility=value(
+            SCHEMA_COMPATIBILITY,
+            Compatibility,
+            value(SCHEMA_AUTO_UPDATE, AUTO_UPDATE_STRATEGIES.__getitem__, Compatibility(config.schema_compatibility)),
+        ),
+        allow_schema_updates=value(ALLOW_SCHEMA_UPDATES, bool, config.allow_schema_updates),
+        enforce_schemas=config.enforce_schemas or value(ENFORCE_SCHEMAS, bool, False),
         allow_auto_subscription_creation=value(
             AUTO_SUBSCRIPTION_CREATION,
             lambda override: bool(override["allowAutoSubscriptionCreation"]),

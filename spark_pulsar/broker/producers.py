@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_pulsar.wire import commands
+from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
 
 from .rates import Meter
 
@@ -18,6 +19,7 @@ class Producer:
     """One open producer: a name on a topic, held by a session."""
 
     __slots__ = (
+        "access_mode",
         "bytes_in",
         "connected_ms",
         "entries_pending",
@@ -27,6 +29,7 @@ class Producer:
         "name",
         "producer_id",
         "properties",
+        "schema_version",
         "session",
         "topic",
     )
@@ -40,6 +43,7 @@ class Producer:
         epoch: int,
         properties: dict[str, str],
         connected_ms: int,
+        access_mode: int = ProducerAccessMode.Shared,
     ) -> None:
         self.session = session
         self.topic = topic
@@ -48,6 +52,10 @@ class Producer:
         self.epoch = epoch
         self.properties = properties
         self.connected_ms = connected_ms
+        self.access_mode = access_mode
+        """PR-3 ... PR-6."""
+        self.schema_version = b""
+        """The version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
         self.meter = Meter(connected_ms)
         self.entries_pending = 0
         self.messages_in = 0
@@ -60,11 +68,13 @@ class Producer:
         self.topic.producers[self.name] = self
 
     def leave(self) -> None:
-        """Give both free."""
+        """Give both free; who waits for the topic may get it by that (PR-6)."""
         if self.session.producers.get(self.producer_id) is self:
             del self.session.producers[self.producer_id]
         if self.topic.producers.get(self.name) is self:
             del self.topic.producers[self.name]
+            if self.topic.access is not None:
+                self.topic.access.left(self)
 
 
 def disconnect_after_receipts(core: Core, producer: Producer) -> None:

@@ -7,15 +7,30 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.managed import fitting
 from spark_pulsar.ledger.records import EntriesAppended
+from spark_pulsar.ledger.topic_records import TopicChunked
 from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
+from spark_pulsar.wire.send_runs import CHUNK
 
-from . import backlog_quota, damage, deduplication, sessions, shortage, topics
+from . import (
+    access,
+    back_pressure,
+    backlog_quota,
+    damage,
+    deduplication,
+    delayed,
+    sessions,
+    shortage,
+    termination,
+    topics,
+)
 from .deduplication import NOTHING_SENT, Verdict
-from .effects import PauseReading, SendReceipts
+from .effects import SendReceipts
+from .non_persistent import publish
 from .producers import Producer
+from .schemas import registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,9 +51,6 @@ FLAWS: Final[Mapping[Flaw, PulsarError]] = {
 }
 """What a SEND with a flaw is answered with (PR-12)."""
 
-_RESUME_SHARE: Final = 2
-"""A paused session is read again when its pending publishes have sunk to limit / this."""
-
 
 # ---- opening and closing ----------------------------------------------------------------------------------------
 
@@ -49,11 +61,8 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
         _tell_when_ready(core, session, command.request_id, present)
         return
-    if command.HasField("schema"):
-        raise NotAllowed("Schemas are not built yet: create the producer without a schema (bytes)")
-    mode = command.producer_access_mode
-    if mode != ProducerAccessMode.Shared:
-        raise NotAllowed(f"Producer access mode {ProducerAccessMode.Name(mode)} is not built yet")
+    if command.producer_id in session.waiting_producers:
+        raise ServiceNotReady("Producer is already present on the connection")
     if command.txn_enabled:
         raise NotAllowed("Transactions are not enabled.")
     shortage.admit_producer(core)
@@ -73,40 +82,77 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
+    _check_open(core, topic)
+    mode, epoch = command.producer_access_mode, access.epoch_of(command)
+    fences = mode == ProducerAccessMode.ExclusiveWithFencing
+    name = command.producer_name or _fresh_name(core, topic)
+    holder = topic.producers.get(name)
+    if holder is not None and holder.session is not session and look_again and not fences:
+        _when_holder_is_checked(core, session, command, topic, holder)
+        return
+    if access.must_wait(topic, mode, epoch):
+        _wait(core, session, command, topic, name)
+        return
+    if holder is not None and not fences:
+        raise ProducerBusy(f"Producer with name '{name}' is already connected to topic '{topic.name}'")
+    _join(core, session, command, topic, name)
+
+
+def _check_open(core: Core, topic: Topic) -> None:
+    """Raises why nobody may produce to the topic now."""
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
         raise ServiceNotReady(f"{topic.name} is being deleted")
     damage.admit_producer(topic)
-    name = command.producer_name or _fresh_name(core, topic)
-    holder = topic.producers.get(name)
-    if holder is not None:
-        busy = ProducerBusy(f"Producer with name '{name}' is already connected to topic '{topic.name}'")
-        if holder.session is session or not look_again:
-            raise busy
-        _when_holder_is_checked(core, session, command, topic, holder, busy)
-        return
+    termination.admit_producer(topic)
+
+
+def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
+    mode = command.producer_access_mode
+    fences = mode == ProducerAccessMode.ExclusiveWithFencing
     limit = core.policies_of(topic.name).max_producers
-    if limit and len(topic.producers) >= limit:
+    if limit and len(topic.producers) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
+    schema_version = registry.admit_producer(core, topic, command)
     initial = command.initial_subscription_name
     if initial:
         topics.create_initial_subscription(core, topic, initial)
+    if fences:
+        access.fence(topic)
     properties = {pair.key: pair.value for pair in command.metadata}
-    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms)
+    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms, mode)
+    producer.schema_version = schema_version
     producer.join()
+    if mode != ProducerAccessMode.Shared:
+        access.take(core, topic, producer, access.epoch_of(command))
     deduplication.on_joined(core, producer)
     _tell_when_ready(core, session, command.request_id, producer)
 
 
+def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
+    """PRODUCER_SUCCESS that says "not ready", and another one when the topic is free (PR-6)."""
+    request_id = command.request_id
+
+    def grant() -> None:
+        shortage.admit_producer(core)
+        _check_open(core, topic)
+        access.check_epoch(topic, access.epoch_of(command))
+        _join(core, session, command, topic, name)
+
+    def refuse(error: PulsarError) -> None:
+        sessions.refuse(core, session, error, request_id)
+
+    access.wait(topic, session, command.producer_id, grant, refuse)
+    queued = commands.producer_success(request_id, name, ready=False)
+    core.when_durable(lambda: core.send(session, queued))
+
+
 def _when_holder_is_checked(
-    core: Core, session: Session, command: CommandProducer, topic: Topic, holder: Producer, busy: ProducerBusy
+    core: Core, session: Session, command: CommandProducer, topic: Topic, holder: Producer
 ) -> None:
     """The name is held over another connection: it stays there if that one still answers (PR-2)."""
 
-    def go_on(alive: bool) -> None:
+    def go_on(_alive: bool) -> None:
         if session.session_id not in core.sessions:
-            return
-        if alive and topic.producers.get(holder.name) is holder:
-            core.fail(session, command.request_id, busy)
             return
         try:
             _open(core, session, command, topic, look_again=False)
@@ -135,7 +181,8 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
             producer.leave()
         core.fail(session, request_id, error)
 
-    success = commands.producer_success(request_id, name, last)
+    version, epoch = producer.schema_version, access.told_epoch(topic)
+    success = commands.producer_success(request_id, name, last, version, epoch)
     shortage.answer_when_durable(core, lambda: core.send(session, success), refused)
 
 
@@ -143,9 +190,14 @@ def on_close_producer(core: Core, session: Session, command: CommandCloseProduce
     """CLOSE_PRODUCER: SUCCESS after the receipts of what was sent before, also for an unknown id."""
     producer = session.producers.get(command.producer_id)
     session.dropped_producers.discard(command.producer_id)
+    waiter = session.waiting_producers.get(command.producer_id)
+    if waiter is not None:
+        waiter.leave()
     if producer is None:
         core.succeed(session, command.request_id)
         return
+    if producer.topic.publish_limit is not None:
+        producer.topic.publish_limit.let_through(producer)
     producer.leave()
     if producer.entries_pending:
         core.when_durable(lambda: core.succeed(session, command.request_id))
@@ -185,7 +237,7 @@ class _Stored:
                     sends.highest_sequence_ids,
                 )
             )
-        settle_pending(core, session, entries, self.size_bytes)
+        back_pressure.settle_pending(core, session, entries, self.size_bytes)
 
 
 class _Repeated:
@@ -226,12 +278,39 @@ def on_sends(core: Core, event: SendsReceived) -> None:
         return
     if event.flaw is not None:
         _refuse_sends(core, producer, sends, FLAWS[event.flaw])
+    elif producer.topic.publish_limit is None:
+        take_now(core, producer, sends)
     else:
-        take(core, producer, sends)
+        producer.topic.publish_limit.take(producer, sends)
 
 
 def take(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store what is new of a good run of SENDs, which is all of it unless the topic de-duplicates (DED-2)."""
+    """Store a good run of SENDs, or hold back what the topic's rate does not allow yet (PR-14)."""
+    limit = producer.topic.publish_limit
+    if limit is None:
+        take_now(core, producer, sends)
+    else:
+        limit.take(producer, sends)
+
+
+def take_now(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Store a good run of SENDs but for what is delayed for too long (DEL-9). A non-persistent topic passes it on."""
+    if producer.topic.live is not None:
+        publish(core, producer, sends)
+        return
+    policy = core.policies_of(producer.topic.name).delayed_delivery
+    if policy.max_delay_ms <= 0 or not policy.active:
+        _take(core, producer, sends)
+        return
+    for part, refusal in delayed.within_limit(sends, policy.max_delay_ms):
+        if refusal is None:
+            _take(core, producer, part)
+        else:
+            _refuse_sends(core, producer, part, refusal)
+
+
+def _take(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Store what is new of a run, which is all of it unless the topic de-duplicates (DED-2)."""
     if not producer.topic.deduplicates:
         _store(core, producer, sends)
         return
@@ -255,6 +334,8 @@ def take(core: Core, producer: Producer, sends: SendRun) -> None:
 def _store(core: Core, producer: Producer, sends: SendRun) -> None:
     """Store a run: what the open ledger takes, and the rest in those after it (ML-2)."""
     topic = producer.topic
+    if sends.flags & CHUNK and not topic.state.has_chunks:
+        core.append(TopicChunked(topic.state.topic_id))
     while True:
         info = topic.ledger.open_ledger
         if info is None or topic.must_roll(core):
@@ -275,6 +356,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     counts = None if messages == entries else sends.message_counts
     run = EntryRun(info.ledger_id, info.entries, sends.buffer, sends.starts, sends.ends, counts)
     core.append(EntriesAppended(run))
+    delayed.note(core, topic, run)
     if topic.subscriptions:  # else nobody reads at its tail
         core.cache.insert(run)
     size_bytes = run.ends[-1] - run.starts[0]
@@ -285,7 +367,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     topic.bytes_in += size_bytes
     topic.last_published_ms = core.now_ms
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
-    note_pending(core, session, entries, size_bytes)
+    back_pressure.note_pending(core, session, entries, size_bytes)
     if topic.bytes_in >= topic.look_at_bytes:
         core.upkeep.appended(topic, run)
 
@@ -301,36 +383,3 @@ def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarE
         core.when_durable(tell)
     else:
         tell()
-
-
-# ---- back-pressure (PR-15) --------------------------------------------------------------------------------------
-
-
-def note_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """So much more waits for the disk; at the limits the session is not read any more."""
-    session.pending_publishes += entries
-    session.pending_publish_bytes += size_bytes
-    core.pending_publish_bytes += size_bytes
-    if (
-        session.pending_publishes >= core.config.max_pending_publishes_per_session
-        or core.pending_publish_bytes >= core.config.max_pending_publish_bytes
-    ) and not session.reading_paused:
-        session.reading_paused = True
-        core.paused_sessions.add(session.session_id)
-        core.effects.append(PauseReading(session.session_id))
-
-
-def settle_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """So much is on disk: the session, and others that waited for memory, may be read again."""
-    session.pending_publishes -= entries
-    session.pending_publish_bytes -= size_bytes
-    core.pending_publish_bytes -= size_bytes
-    if not core.paused_sessions:
-        return
-    if core.pending_publish_bytes > core.config.max_pending_publish_bytes // _RESUME_SHARE:
-        return
-    limit = core.config.max_pending_publishes_per_session // _RESUME_SHARE
-    for session_id in list(core.paused_sessions):
-        paused = core.sessions[session_id]
-        if paused.pending_publishes <= limit:
-            sessions.resume_reading(core, paused)

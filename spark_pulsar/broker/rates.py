@@ -41,6 +41,8 @@ class Delivered(NamedTuple):
     bytes: float = 0.0
     expired: float = 0.0
     """Entries."""
+    dropped: float = 0.0
+    """Messages that nobody could take (NP-3)."""
     read: float = 0.0
     """Entries that its messages and bytes were in."""
 
@@ -128,8 +130,14 @@ def look_at(topic: Topic, now_ms: int) -> None:
     for producer in topic.producers.values():
         producer.meter.look(now_ms, (producer.messages_in, producer.bytes_in))
     for subscription in topic.subscriptions.values():
-        counted = (subscription.messages_out, subscription.bytes_out)
-        subscription.meter.look(now_ms, (*counted, subscription.entries_expired, subscription.entries_out))
+        counted = (
+            subscription.messages_out,
+            subscription.bytes_out,
+            subscription.entries_expired,
+            subscription.messages_dropped,
+            subscription.entries_out,
+        )
+        subscription.meter.look(now_ms, counted)
         for consumer in subscription.consumers:
             consumer.meter.look(
                 now_ms,

@@ -103,6 +103,8 @@ class RollQueue:
 
 
 def _roll(core: Core, info: LedgerInfo) -> None:
+    if core.state.topics[info.topic_id].is_terminated:
+        return  # no other comes after it
     topic = topics.find(core, TopicName.parse(core.state.topics[info.topic_id].name))
     assert topic is not None, "its ledger exists"
     topics.open_ledger(core, topic)

@@ -28,6 +28,9 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
     if consumer is None:
         raise MetadataError("Consumer not found")
     subscription = consumer.subscription
+    if subscription.topic.live is not None:  # there is nowhere to go (NP-5)
+        core.succeed(session, command.request_id)
+        return
     if subscription.fenced:
         raise UnknownError("Error when resetting subscription: Failed to fence subscription")
     if not command.HasField("message_id") and not command.HasField("message_publish_time"):

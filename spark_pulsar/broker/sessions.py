@@ -12,16 +12,15 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect
 from .effects import ResumeReading
 
 if TYPE_CHECKING:
+    from .access import Waiter
     from .consumers import Consumer
     from .core import Core
     from .events import SessionClosed, SessionOpened, WritingPaused, WritingResumed
     from .producers import Producer
+    from .watching import Watcher
 
 SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
 """What CONNECTED says: the Pulsar version whose behaviour we keep, and who we are."""
-
-FEATURES = FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
-"""Only what works. supports_topic_watchers would make Java clients use WATCH_TOPIC_LIST (J2)."""
 
 
 class Session:
@@ -44,6 +43,9 @@ class Session:
         "protocol_version",
         "reading_paused",
         "session_id",
+        "throttles",
+        "waiting_producers",
+        "watchers",
         "writable",
     )
 
@@ -65,10 +67,16 @@ class Session:
         self.producers: dict[int, Producer] = {}
         self.dropped_producers: set[int] = set()
         """Ids that we closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
+        self.waiting_producers: dict[int, Waiter] = {}
+        """By the ids of producers that wait for exclusive access (PR-6)."""
+        self.watchers: dict[int, Watcher] = {}
+        """By the ids of lists of topics that it watches (MT-2)."""
         self.consumers: dict[int, Consumer] = {}
         self.pending_publishes = 0
         """Entries received whose receipt was not sent yet (PR-15)."""
         self.pending_publish_bytes = 0
+        self.throttles = 0
+        """Topics whose rate holds back something of it (PR-14)."""
         self.alive_waiters: list[Callable[[bool], None]] = []
         """Who waits to hear whether the peer still answers."""
 
@@ -99,6 +107,10 @@ def release(core: Core, session: Session) -> None:
     if core.sessions.pop(session.session_id, None) is None:
         return
     core.paused_sessions.discard(session.session_id)
+    for watcher in list(session.watchers.values()):
+        core.watchers.remove(watcher)
+    for waiter in list(session.waiting_producers.values()):
+        waiter.leave()
     for producer in list(session.producers.values()):
         producer.leave()
     for consumer in list(session.consumers.values()):
@@ -135,12 +147,12 @@ def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
     session.connected = True
     session.protocol_version = command.protocol_version
     session.client_version = command.client_version
-    core.send(
-        session,
-        commands.connected(
-            command.protocol_version, SERVER_VERSION, core.config.max_message_size_bytes, features=FEATURES
-        ),
+    features = FeatureFlags(  # only what works (J2)
+        supports_topic_watchers=core.config.topic_patterns,
+        supports_get_partitioned_metadata_without_auto_creation=True,
     )
+    limit = core.config.max_message_size_bytes
+    core.send(session, commands.connected(command.protocol_version, SERVER_VERSION, limit, features=features))
     core.at(core.now_ms + core.config.keep_alive_interval_ms, lambda: _keep_alive(core, session))
 
 

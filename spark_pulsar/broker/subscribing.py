@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.cursor import Cursor
-from spark_pulsar.model.errors import ConsumerBusy, MetadataError, NotAllowed, PulsarError, SubscriptionNotFound
+from spark_pulsar.model.errors import (
+    ConsumerAssignFailed,
+    ConsumerBusy,
+    MetadataError,
+    NotAllowed,
+    PulsarError,
+    SubscriptionNotFound,
+)
 from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseConsumer, CommandFlow, CommandSubscribe, CommandUnsubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import (
+    AUTO_SPLIT,
+    STICKY,
+    CommandCloseConsumer,
+    CommandFlow,
+    CommandSubscribe,
+    CommandUnsubscribe,
+    KeySharedMode,
+)
 
-from . import compaction, damage, seek, sessions, shortage, topics
+from . import compaction, damage, seek, sessions, shortage, termination, topics
 from .consumers import Consumer
+from .dispatch.key_shared import KeySharedDispatcher
+from .schemas import registry
 from .subscriptions import Subscription, check_subscription_name, delete, type_name
 
 if TYPE_CHECKING:
     from .core import Core
     from .sessions import Session
     from .topics import Topic
+
+_SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
@@ -30,10 +49,11 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
     name = TopicName.parse(command.topic)
     _check_built(core, name, command)
     topic = topics.obtain(core, name, may_create=command.force_topic_creation)
+    registry.admit_consumer(core, topic, command)
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:
         subscription = _create(core, topic, command)
-    elif subscription.is_durable != command.durable:
+    elif subscription.is_durable != command.durable and topic.live is None:
         kind = "Durable" if subscription.is_durable else "NonDurable"
         raise NotAllowed(f"{kind} subscription with the same name already exists.")
     join_when_free(core, session, command, subscription)
@@ -59,15 +79,13 @@ def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -
     name = type_name(command.subType)
     if name not in core.policies_of(topic_name).subscription_types:
         raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
+    if command.subType == CommandSubscribe.Key_Shared and not core.config.key_shared:
+        raise NotAllowed("Key_Shared subscription is disabled by broker.")
     if command.read_compacted:  # CMP-C5
         if not topic_name.is_persistent:
             raise NotAllowed("readCompacted only valid on persistent topics")
-        if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Failover):
+        if command.subType in _SHARED_TYPES:
             raise NotAllowed("readCompacted only allowed on failover or exclusive subscriptions")
-    if command.subType not in (CommandSubscribe.Exclusive, CommandSubscribe.Shared):
-        raise NotAllowed(f"Subscription type {name} is not built yet")
-    if command.HasField("schema"):
-        raise NotAllowed("Schemas are not built yet: subscribe without a schema (bytes)")
 
 
 def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription:
@@ -77,6 +95,8 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
     initial = topics.at_end(topic) if latest else topics.before_first(topic)
     if command.read_compacted and not latest and topic.state.compaction is not None:
         initial = EARLIEST  # what was trimmed may be left in the compacted ledger
+    if topic.live is not None:  # no position, and durable or not makes no difference (TN-9, NP-8)
+        return topics.create_subscription(core, topic, command.subscription, initial, properties)
     if command.durable:
         if not core.policies_of(topic.name).allow_auto_subscription_creation:
             raise SubscriptionNotFound("Subscription does not exist")
@@ -120,8 +140,10 @@ def _join(
                 f"Subscription is of different type. Active subscription type of '{subscription.type_name}' is "
                 f"different than the connecting consumer's type '{type_name(command.subType)}'."
             )
-        if command.subType == CommandSubscribe.Exclusive:
-            _when_owner_is_checked(core, session, command, subscription, look_again=look_again)
+        _check_mode(subscription, command)
+        rival = _rival(subscription, command)
+        if rival is not None:
+            _when_rival_is_checked(core, session, command, subscription, *rival, look_again=look_again)
             return
     if limits.max_consumers and topic.consumer_count >= limits.max_consumers:
         raise ConsumerBusy("Topic reached max consumers limit")
@@ -138,12 +160,15 @@ def _join(
         {pair.key: pair.value for pair in command.metadata},
         core.now_ms,
         read_compacted=command.read_compacted,
+        hash_ranges=_ranges(command),
     )
-    subscription.add(consumer, command.subType)
+    consumer.auto_consume = registry.is_auto_consume(command)
+    subscription.add(consumer, command.subType, command.keySharedMeta)
 
     def ready() -> None:
         core.succeed(session, command.request_id)
         consumer.ready = True
+        termination.joined(core, consumer)
         core.wake(subscription)
 
     def refused(error: PulsarError) -> None:
@@ -151,24 +176,66 @@ def _join(
             subscription.remove(consumer)
         sessions.refuse(core, session, error, command.request_id)
 
-    shortage.answer_when_durable(core, ready, refused, subscription.born_group)
+    group = max(subscription.born_group, registry.group_of(core, topic.name))
+    shortage.answer_when_durable(core, ready, refused, group)
 
 
-def _when_owner_is_checked(
-    core: Core, session: Session, command: CommandSubscribe, subscription: Subscription, *, look_again: bool
+def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:
+    """ConsumerBusy when a Key_Shared consumer wants keys shared out in another way than those who are there (SUB-2)."""
+    dispatcher = subscription.dispatcher
+    if not isinstance(dispatcher, KeySharedDispatcher):
+        return
+    wanted = command.keySharedMeta
+    if dispatcher.selector.is_fixed != (wanted.keySharedMode == STICKY):
+        present = KeySharedMode.Name(STICKY if dispatcher.selector.is_fixed else AUTO_SPLIT)
+        raise ConsumerBusy(
+            f"Subscription is of different type. Active subscription key_shared mode of '{present}' is different than "
+            f"the connecting consumer's key_shared mode '{KeySharedMode.Name(wanted.keySharedMode)}'."
+        )
+    if dispatcher.keeps_order == wanted.allowOutOfOrderDelivery:
+        raise ConsumerBusy(
+            "Subscription is of different type. Active subscription does not allow out of order delivery while the "
+            "connecting consumer allows it."
+            if dispatcher.keeps_order
+            else "Subscription is of different type. Active subscription allows out of order delivery while the "
+            "connecting consumer does not allow it."
+        )
+
+
+def _ranges(command: CommandSubscribe) -> tuple[tuple[int, int], ...]:
+    return tuple((each.start, each.end) for each in command.keySharedMeta.hashRanges)
+
+
+def _rival(subscription: Subscription, command: CommandSubscribe) -> tuple[Consumer, PulsarError] | None:
+    """Who has what the newcomer wants for itself, and how that is said: an Exclusive subscription, or slots in mode
+    STICKY."""
+    if command.subType == CommandSubscribe.Exclusive:
+        return subscription.consumers[0], ConsumerBusy("Exclusive consumer is already connected")
+    dispatcher = subscription.dispatcher
+    rival = dispatcher.selector.rival(_ranges(command)) if isinstance(dispatcher, KeySharedDispatcher) else None
+    return None if rival is None else (rival, ConsumerAssignFailed(f"Range conflict with consumer {rival.name}"))
+
+
+def _when_rival_is_checked(
+    core: Core,
+    session: Session,
+    command: CommandSubscribe,
+    subscription: Subscription,
+    rival: Consumer,
+    refusal: PulsarError,
+    *,
+    look_again: bool,
 ) -> None:
-    """An Exclusive subscription is taken: the newcomer gets it if the owner's connection is dead (EX-1)."""
-    owner = subscription.consumers[0]
-    busy = ConsumerBusy("Exclusive consumer is already connected")
-    if owner.session is session or not look_again:
-        raise busy
+    """What the newcomer wants is taken: it gets it if the other's connection is dead (EX-1, KS-7)."""
+    if rival.session is session or not look_again:
+        raise refusal
 
     def go_on(alive: bool) -> None:
         if session.session_id not in core.sessions:
             return
         try:
-            if alive and owner in subscription.consumers:
-                raise busy
+            if alive and rival in subscription.consumers:
+                raise refusal
             if not subscription.is_durable and not subscription.consumers:
                 on_subscribe(core, session, command)  # the reader's subscription went with its owner
             else:
@@ -176,7 +243,7 @@ def _when_owner_is_checked(
         except PulsarError as error:
             sessions.refuse(core, session, error, command.request_id)
 
-    sessions.check_alive(core, owner.session, go_on)
+    sessions.check_alive(core, rival.session, go_on)
 
 
 # ---- being there ------------------------------------------------------------------------------------------------

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.cursor_records import CursorDeleted
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
 
 from . import retention
 from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
+from .dispatch.failover import FailoverDispatcher
+from .dispatch.key_shared import sharing_keys
+from .dispatch.live import live_dispatcher
 from .dispatch.shared import SharedDispatcher
 from .rates import Meter
 
@@ -49,6 +52,7 @@ class Subscription:
         "last_flow_ms",
         "last_moved_ms",
         "last_sent_ms",
+        "messages_dropped",
         "messages_out",
         "meter",
         "name",
@@ -75,6 +79,8 @@ class Subscription:
         self.messages_out = 0
         self.bytes_out = 0
         self.entries_out = 0
+        self.messages_dropped = 0
+        """That nobody could take, of a non-persistent topic (NP-3)."""
         self.entries_expired = 0
         self.last_expired_ms = 0
         """When entries expired last; 0 = never."""
@@ -84,7 +90,7 @@ class Subscription:
         """When mark-delete last moved forward; 0 = never."""
         self.meter = Meter(core.now_ms)
         self.reads_compacted = False
-        """Whether its last consumer wanted the compacted view (CMP-C4)."""
+        """Whether a consumer wants the compacted view, or the last one did (CMP-C4)."""
         self.kept_for_seek = False
         """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 
@@ -103,22 +109,32 @@ class Subscription:
         """Entries on disk that are not acked."""
         return self.cursor.backlog(self.topic.confirmed)
 
-    def add(self, consumer: Consumer, wanted_type: int) -> None:
-        """Let a consumer in."""
+    def add(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None = None) -> None:
+        """Let a consumer in; `key_shared` says how a Key_Shared subscription shares out its keys. ConsumerAssignFailed
+        when it cannot have the slots that it wants."""
+        dispatcher = self.dispatcher if self.consumers else self._new_dispatcher(consumer, wanted_type, key_shared)
+        dispatcher.admit(consumer)
         if not self.consumers:
             self.type = wanted_type
-            self.reads_compacted = consumer.read_compacted
-            kind: type[Dispatcher] = ExclusiveDispatcher
-            if wanted_type == CommandSubscribe.Shared:
-                kind = SharedDispatcher
-            elif consumer.read_compacted:
-                kind = CompactedDispatcher
-            self.dispatcher = kind(self.core, self)
+            self.reads_compacted = False
+            self.dispatcher = dispatcher
             self.core.idle.joined(self)
+        self.reads_compacted |= consumer.read_compacted
         self.kept_for_seek = False
         self.consumers.append(consumer)
         consumer.session.consumers[consumer.consumer_id] = consumer
         self.dispatcher.attach(consumer)
+
+    def _new_dispatcher(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None) -> Dispatcher:
+        if self.topic.live is not None:
+            return live_dispatcher(self.core, self, wanted_type, key_shared or KeySharedMeta())
+        if wanted_type == CommandSubscribe.Key_Shared:
+            return sharing_keys(self.core, self, key_shared or KeySharedMeta())
+        if wanted_type == CommandSubscribe.Shared:
+            return SharedDispatcher(self.core, self)
+        if wanted_type == CommandSubscribe.Failover:
+            return FailoverDispatcher(self.core, self)
+        return (CompactedDispatcher if consumer.read_compacted else ExclusiveDispatcher)(self.core, self)
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer left; what it held goes to the others. A reader's subscription goes with its last one (RD-1)."""
@@ -136,7 +152,7 @@ class Subscription:
             return
         self.type = None
         self.core.idle.left(self)
-        if not self.is_durable and not self.kept_for_seek:
+        if not self.is_durable and not self.kept_for_seek and self.topic.live is None:
             self.drop()
 
     def drop(self) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.model.ids import Position
+from spark_pulsar.wire.delays import delays_in
 from spark_pulsar.wire.send_runs import SendRun
 
-from . import deduplication, publishing, sessions, topics
+from . import back_pressure, deduplication, publishing, sessions, topics
 from .effects import SendScatteredReceipts
 
 if TYPE_CHECKING:
@@ -46,7 +47,11 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         found = list(compress(found, keep))
     producers = [producer for producer in found if producer is not None]
     if producers:
-        if core.silent_producers.is_watching:
+        passes_on = core.live.by_name and any(producer.topic.live is not None for producer in producers)
+        is_limited = core.publish_limits and any(producer.topic.publish_limit is not None for producer in producers)
+        if passes_on or is_limited or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3])):
+            _take_each(core, producers, sweep.buffer, *columns)
+        elif core.silent_producers.is_watching:
             _take(core, session, producers, sweep.buffer, *columns)
         else:
             _store(core, session, producers, sweep.buffer, *columns)
@@ -84,6 +89,19 @@ def _take(
         if record is not None:
             core.append(record)
         return
+    _take_each(core, producers, buffer, sequence_ids, message_counts, starts, ends)
+
+
+def _take_each(
+    core: Core,
+    producers: list[Producer],
+    buffer: bytes,
+    sequence_ids: Sequence[int],
+    message_counts: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+) -> None:
+    """One by one, as runs of one entry are taken."""
     columns = zip(producers, sequence_ids, message_counts, starts, ends, strict=True)
     for producer, sequence_id, messages, start, end in columns:
         publishing.take(core, producer, SendRun(producer.producer_id, buffer, sequence_id, messages, start, end))
@@ -127,7 +145,7 @@ def _store(
         core.cache.insert_scattered(record)
     size_bytes = sum(ends) - sum(starts)
     core.when_durable(_SweepStored(core, session, producers, record, sequence_ids, size_bytes))
-    publishing.note_pending(core, session, len(starts), size_bytes)
+    back_pressure.note_pending(core, session, len(starts), size_bytes)
     for index in to_look:
         core.upkeep.appended(producers[index].topic, record.run(index))
 
@@ -169,4 +187,4 @@ class _SweepStored:
                     session.session_id, producer_ids, record.ledger_ids, record.entry_ids, self.sequence_ids
                 )
             )
-        publishing.settle_pending(core, session, len(record), self.size_bytes)
+        back_pressure.settle_pending(core, session, len(record), self.size_bytes)

@@ -11,24 +11,29 @@ from typing import TYPE_CHECKING
 from spark_pulsar.ledger.cursor_records import CursorCreated
 from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
-from spark_pulsar.model.errors import NotAllowed, TopicNotFound
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName
 
-from . import compaction, deduplication, policies, producers, retention
+from . import access, compaction, deduplication, delayed, non_persistent, policies, producers, retention
 from .persistence import check_copies
 from .rates import Meter
 from .retention import NOTHING_HELD
+from .schemas import registry
 from .subscriptions import Subscription, check_subscription_name, disconnect
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state import TopicState
 
+    from .access import Access
     from .backlog_quota import QuotaWatch
     from .core import Core, Timer
+    from .delayed import DelayWatch
     from .expiry import Expiry
+    from .non_persistent import Live
     from .producers import Producer
+    from .publish_rates import PublishLimit
     from .usage import OldestEntry
 
 SYSTEM_NAMESPACE = "pulsar/system"
@@ -43,10 +48,12 @@ class Topic:
     """A topic, or one partition of one, that somebody used since the start."""
 
     __slots__ = (
+        "access",
         "bytes_in",
         "bytes_out_before",
         "confirmed",
         "deduplicates",
+        "delays",
         "evictions_by_age",
         "evictions_by_size",
         "expiry",
@@ -54,6 +61,7 @@ class Topic:
         "held_ledger",
         "last_published_ms",
         "ledger",
+        "live",
         "look_at_bytes",
         "messages_in",
         "messages_out_before",
@@ -62,6 +70,7 @@ class Topic:
         "oldest",
         "partition",
         "producers",
+        "publish_limit",
         "quota",
         "roll_limits",
         "state",
@@ -84,8 +93,16 @@ class Topic:
         """The last entry that is on disk (LAC): what may be delivered ends here (ML-5)."""
         self.producers: dict[str, Producer] = {}
         """By name."""
+        self.access: Access | None = None
+        """Who has the topic alone and who waits for it; None until somebody wants it alone (PR-4)."""
+        self.publish_limit: PublishLimit | None = None
+        """How fast it may be published to, when that is limited (PR-14)."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
+        self.delays: DelayWatch | None = None
+        """What watches its delayed entries, once there was one (DEL-4)."""
+        self.live: Live | None = None
+        """What only a non-persistent topic has; None for others (NP-1)."""
         self.deduplicates = False
         """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0
@@ -139,13 +156,11 @@ def check_namespace(core: Core, name: TopicName) -> None:
     """TopicNotFound unless the topic's namespace exists (TN-7)."""
     if name.namespace_name not in core.state.namespaces and name.namespace_name != SYSTEM_NAMESPACE:
         raise TopicNotFound("Namespace not found")
-    if not name.is_persistent:
-        raise NotAllowed("Non-persistent topics are not built yet")
 
 
 def exists(core: Core, name: TopicName) -> bool:
     """Whether the topic (not: partitioned topic) exists."""
-    return name.full in core.state.topics_by_name
+    return name.full in core.state.topics_by_name or name.full in core.live.by_name
 
 
 def partition_count(core: Core, name: TopicName) -> int | None:
@@ -157,13 +172,16 @@ def partition_count(core: Core, name: TopicName) -> int | None:
 def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """All topics and partitions of a namespace, sorted by name."""
     prefix = f"persistent://{tenant}/{namespace}/"
-    return [TopicName.parse(full) for full in sorted(core.state.topics_by_name) if full.startswith(prefix)]
+    found = [full for full in core.state.topics_by_name if full.startswith(prefix)]
+    if core.live.by_name:
+        found += [full for full in core.live.by_name if full.startswith(f"non-{prefix}")]
+    return [TopicName.parse(full) for full in sorted(found)]
 
 
 def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """All partitioned topics of a namespace, sorted by name."""
-    prefix = f"persistent://{tenant}/{namespace}/"
-    return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefix)]
+    prefixes = tuple(f"{domain}://{tenant}/{namespace}/" for domain in (PERSISTENT, NON_PERSISTENT))
+    return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefixes)]
 
 
 def names_under(core: Core, namespace: str, topic: str | None) -> list[str]:
@@ -216,29 +234,39 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
     PersistenceError when its policy wants more copies than there can be."""
+    non_persistent.check_enabled(core, name)
     check_copies(core, name)
     limit = core.policies_of(name).max_topics
     if limit and len(names_in(core, name.tenant, name.namespace)) >= limit:
         raise NotAllowed("Exceed maximum number of topics in namespace.")
+    if not name.is_persistent:
+        live = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
+        core.live.add(live)
+        core.upkeep.adopt_live(live)
+        return live
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
     topic = _take_into_use(core, name, core.state.topics_by_name[name.full])
+    core.watchers.changed(core, name, exists=True)
     open_ledger(core, topic)
     return topic
 
 
 def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-    """Make a partitioned topic with all its partitions, or more partitions of one; subscriptions of partition 0 are
-    created on new partitions at their beginning (PT-7). PersistenceError as for `create`."""
+    """Make a partitioned topic with all its partitions, or more partitions of one; every subscription of the
+    old ones is created on new partitions at their beginning (PT-7). PersistenceError as for `create`."""
     check_copies(core, name)
     core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
-    first = find(core, name.at_partition(0))
-    durable = [] if first is None else list(first.state.cursors.values())
-    for index in range(partitions):
-        if exists(core, name.at_partition(index)):
-            continue
-        topic = create(core, name.at_partition(index))
-        for cursor in durable:
-            create_subscription(core, topic, cursor.name, before_first(topic), cursor.properties)
+    if not name.is_persistent:
+        return  # its partitions come into being when they are used (NP-7)
+    states = [core.state.topics_by_name.get(name.at_partition(index).full) for index in range(partitions)]
+    properties_of = {
+        cursor.name: cursor.properties for state in states if state is not None for cursor in state.cursors.values()
+    }
+    for index, state in enumerate(states):
+        if state is None:
+            topic = create(core, name.at_partition(index))
+            for subscription, its_properties in properties_of.items():
+                create_subscription(core, topic, subscription, before_first(topic), its_properties)
 
 
 def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
@@ -257,12 +285,13 @@ def unload(core: Core, topic: Topic) -> None:
     after every loading of a topic (ML-1); one that took nothing yet still serves."""
     disconnect_all(core, topic)
     info = topic.ledger.open_ledger
-    if info is not None and info.entries and topic.state.damage is None:
+    if info is not None and info.entries and topic.state.damage is None and not topic.state.is_terminated:
         open_ledger(core, topic)
 
 
 def disconnect_all(core: Core, topic: Topic) -> None:
     """Close all producers and consumers of a topic; their clients come back if the topic stays."""
+    access.refuse_waiters(topic, ServiceNotReady("Topic is temporarily unavailable"))  # PR-17
     for producer in list(topic.producers.values()):
         producers.disconnect(core, producer)
     for subscription in list(topic.subscriptions.values()):
@@ -272,16 +301,24 @@ def disconnect_all(core: Core, topic: Topic) -> None:
 def delete(core: Core, topic: Topic) -> None:
     """Delete a topic with its subscriptions; connected clients are closed first."""
     disconnect_all(core, topic)
+    if topic.live is not None:
+        core.live.forget(topic)
+        if topic.partition < 0:
+            policies.forget_topic(core, topic.name)
+            registry.topic_gone(core, topic.name)
+        return
     for ledger_id in topic.ledger.ledger_ids():
         core.cache.drop_ledger(ledger_id)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
+    core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
     topic.subscriptions.clear()  # who waits to join one finds that it is gone
     compaction.forget(core, topic)
     core.upkeep.let_go(topic)
     if topic.partition < 0:
         policies.forget_topic(core, topic.name)
+        registry.topic_gone(core, topic.name)
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
@@ -292,6 +329,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
     policies.forget_topic(core, name)
+    registry.topic_gone(core, name)
 
 
 # ---- subscriptions of a topic -----------------------------------------------------------------------------------
@@ -314,6 +352,8 @@ def create_subscription(
     limit = core.policies_of(topic.name).max_subscriptions
     if limit and len(topic.subscriptions) >= limit:
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
+    if topic.live is not None:
+        return non_persistent.create_subscription(core, topic, name, properties)
     core.append(
         CursorCreated(
             core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete, core.now_ms, dict(properties)
@@ -330,7 +370,7 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
     """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
     if name in topic.subscriptions:
         return
-    if not core.policies_of(topic.name).allow_auto_subscription_creation:
+    if topic.live is None and not core.policies_of(topic.name).allow_auto_subscription_creation:
         raise NotAllowed(
             "Could not create the initial subscription due to the auto subscription creation is not allowed."
         )
@@ -345,6 +385,7 @@ def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
         subscription.born_group = 0  # it was there when the broker started
     core.topics[topic.full_name] = topic
     core.upkeep.adopt(topic)
+    delayed.adopt(core, topic)
     deduplication.apply_policy(core, topic)
     compaction.prepare(core, topic)
     return topic

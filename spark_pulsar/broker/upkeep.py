@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.names import TopicName
 
-from . import backlog_quota, expiry, retention, topics
+from . import backlog_quota, expiry, publish_rates, retention, topics
 from .rollover import RollQueue
 
 if TYPE_CHECKING:
@@ -58,6 +58,11 @@ class Upkeep:
         """A topic came into use, or its policies are others: set up what they ask for."""
         expiry.adopt(self._core, topic)
         backlog_quota.adopt(self._core, topic)
+        publish_rates.adopt(self._core, topic)
+
+    def adopt_live(self, topic: Topic) -> None:
+        """The same for a non-persistent topic, of which nothing is kept."""
+        publish_rates.adopt(self._core, topic)
 
     def appended(self, topic: Topic, run: EntryRun) -> None:
         """A run of entries was appended to a topic whose `bytes_in` has reached its `look_at_bytes`. Called after its
@@ -76,6 +81,7 @@ class Upkeep:
 
     def let_go(self, topic: Topic) -> None:
         """A topic is gone."""
+        publish_rates.let_go(self._core, topic)
         if topic.expiry is not None:
             topic.expiry.end()
         if topic.quota is not None:
@@ -95,6 +101,9 @@ class Upkeep:
         for state in self._core.state.topics.values():
             if state.name.startswith(prefix):
                 self._to_visit[state.topic_id] = None
+        for live in self._core.live.by_name.values():
+            if live.name.namespace_name == namespace and topic in (None, live.name.base.full):
+                self.adopt_live(live)
         self._go_on_visiting()
 
     def _visit_all(self) -> None:

@@ -48,6 +48,7 @@ def add_limit_commands(app: typer.Typer, target: Target) -> None:
     for limit in OF_TOPICS if target.is_topic else OF_NAMESPACES:
         _add_limit(app, target, limit)
         add_get_and_remove(app, target, limit.word, limit.policy)
+    _add_publish_rate(app, target)
     _add_types(app, target)
     _add_auto_subscriptions(app, target)
     if not target.is_topic:
@@ -61,6 +62,26 @@ def _add_limit(app: typer.Typer, target: Target, limit: Limit) -> None:
     @app.command(f"set-{limit.word}", help=f"Set {limit.policy}; 0 is no limit.")
     def set_limit(ctx: typer.Context, name: str = argument, most: int = option, for_all: Global = False) -> None:
         ctx.obj.post(target.of(name, limit.policy), most, **target.query(for_all))
+
+
+def _add_publish_rate(app: typer.Typer, target: Target) -> None:
+    argument: Any = typer.Argument(metavar=target.metavar)
+
+    @app.command("set-publish-rate")
+    def set_rate(
+        ctx: typer.Context,
+        messages: Annotated[
+            int, typer.Option("--msg-publish-rate", "-m", help="Messages a second; -1 is no limit.")
+        ] = -1,
+        size: Annotated[int, typer.Option("--byte-publish-rate", "-b", help="Bytes a second; -1 is no limit.")] = -1,
+        name: str = argument,
+        for_all: Global = False,
+    ) -> None:
+        """Set how fast a topic may be published to."""
+        rate = {"publishThrottlingRateInMsg": messages, "publishThrottlingRateInByte": size}
+        ctx.obj.post(target.of(name, "publishRate"), rate, **target.query(for_all))
+
+    add_get_and_remove(app, target, "publish-rate", "publishRate")
 
 
 def _add_types(app: typer.Typer, target: Target) -> None:

@@ -7,6 +7,7 @@ import typer
 from spark_pulsar.cli.admin_limits import add_limit_commands
 from spark_pulsar.cli.admin_policies import Target, add_get_and_remove, add_policy_commands
 from spark_pulsar.cli.admin_rest import NO_BODY
+from spark_pulsar.cli.admin_schemas import add_schema_policy_commands
 from spark_pulsar.cli.admin_values import namespace_path, show
 
 app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
@@ -133,3 +134,4 @@ def clear_properties(ctx: typer.Context, namespace: Namespace) -> None:
 add_get_and_remove(app, NAMESPACE, "subscription-expiration-time", "subscriptionExpirationTime")
 add_policy_commands(app, NAMESPACE)
 add_limit_commands(app, NAMESPACE)
+add_schema_policy_commands(app, NAMESPACE)

@@ -51,6 +51,7 @@ PLAIN = {
     "deduplication-snapshot-interval": "deduplicationSnapshotInterval",
     "compaction-threshold": "compactionThreshold",
     "inactive-topic-policies": "inactiveTopicPolicies",
+    "delayed-delivery": "delayedDelivery",
 }
 """Command word of each policy that is read and removed as a whole, and its path segment."""
 
@@ -66,6 +67,7 @@ def add_policy_commands(app: typer.Typer, target: Target) -> None:
     _add_deduplication(app, target)
     _add_compaction(app, target)
     _add_inactive(app, target)
+    _add_delayed(app, target)
 
 
 def add_get_and_remove(app: typer.Typer, target: Target, word: str, policy: str) -> None:
@@ -245,3 +247,25 @@ def _add_inactive(app: typer.Typer, target: Target) -> None:
             "deleteWhileInactive": switched(enable, disable),
         }
         ctx.obj.post(target.of(name, "inactiveTopicPolicies"), body, **target.query(for_all))
+
+
+def _add_delayed(app: typer.Typer, target: Target) -> None:
+    argument: Any = typer.Argument(metavar=target.metavar)
+
+    @app.command("set-delayed-delivery")
+    def set_delayed(
+        ctx: typer.Context,
+        name: str = argument,
+        tick: Annotated[str, typer.Option("--time", "-t", help="Tick: 1s. Kept, and without effect.")] = "1s",
+        longest: Annotated[str, typer.Option("--max-delay", "--maxDelay", help="1h; 0s is no limit.")] = "0s",
+        enable: Annotated[bool, typer.Option("--enable", "-e")] = False,
+        disable: Annotated[bool, typer.Option("--disable", "-d")] = False,
+        for_all: Global = False,
+    ) -> None:
+        """Set whether messages wait for the time that their producers gave them."""
+        body = {
+            "active": switched(enable, disable),
+            "tickTime": 1000 * time_s(tick),
+            "maxDeliveryDelayInMillis": 1000 * time_s(longest),
+        }
+        ctx.obj.post(target.of(name, "delayedDelivery"), body, **target.query(for_all))

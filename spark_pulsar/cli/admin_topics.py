@@ -8,6 +8,7 @@ from spark_pulsar.cli.admin_compaction import add_compaction_commands
 from spark_pulsar.cli.admin_limits import add_limit_commands
 from spark_pulsar.cli.admin_messages import add_message_commands
 from spark_pulsar.cli.admin_policies import add_policy_commands
+from spark_pulsar.cli.admin_schemas import add_schema_policy_commands
 from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
 from spark_pulsar.cli.admin_topic_policies import TOPIC
 from spark_pulsar.cli.admin_values import namespace_path, show, topic_path
@@ -84,6 +85,36 @@ def unload(ctx: typer.Context, topic: Topic) -> None:
     ctx.obj.put(f"{topic_path(topic)}/unload")
 
 
+@app.command("terminate")
+def terminate(ctx: typer.Context, topic: Topic) -> None:
+    """Let a topic take no more messages, for good; shows the id of its last one."""
+    show(ctx.obj.post(f"{topic_path(topic)}/terminate"))
+
+
+@app.command("partitioned-terminate")
+def terminate_partitions(ctx: typer.Context, topic: Topic) -> None:
+    """Let a partitioned topic take no more messages, for good; shows the id of the last one of each partition."""
+    show(ctx.obj.post(f"{topic_path(topic)}/terminate/partitions"))
+
+
+@app.command("truncate")
+def truncate(ctx: typer.Context, topic: Topic) -> None:
+    """Let every subscription skip to the end, and give back the space of what is stored."""
+    ctx.obj.delete(f"{topic_path(topic)}/truncate")
+
+
+@app.command("trim-topic")
+def trim(ctx: typer.Context, topic: Topic) -> None:
+    """Give back the space of what no subscription needs and retention does not keep."""
+    ctx.obj.post(f"{topic_path(topic)}/trim")
+
+
+@app.command("create-missed-partitions")
+def create_missed(ctx: typer.Context, topic: Topic) -> None:
+    """Create the partitions of a partitioned topic that are missing."""
+    ctx.obj.post(f"{topic_path(topic)}/createMissedPartitions")
+
+
 @app.command("stats")
 def stats(
     ctx: typer.Context,
@@ -113,3 +144,4 @@ add_message_commands(app)
 add_compaction_commands(app)
 add_policy_commands(app, TOPIC)
 add_limit_commands(app, TOPIC)
+add_schema_policy_commands(app, TOPIC)

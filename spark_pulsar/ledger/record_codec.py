@@ -99,6 +99,7 @@ class Field(NamedTuple):
 
 I64: Final = Field(i64_bytes, BodyReader.i64)
 TEXT: Final = Field(text_bytes, BodyReader.text)
+BYTES: Final = Field(lambda data: len(data).to_bytes(4, "little") + data, lambda reader: reader.take(reader.u32()))
 TEXT_MAP: Final = Field(text_map_bytes, BodyReader.text_map)
 I64S: Final = Field(i64s_bytes, lambda reader: tuple(reader.i64s()))
 

@@ -9,10 +9,13 @@ from . import (
     compaction_records,
     cursor_records,
     damage_records,
+    delay_records,
     document_records,
     records,
     scattered,
+    schema_records,
     sequence_records,
+    topic_records,
 )
 from .records import Record, UnknownRecord
 
@@ -25,6 +28,9 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         records.TopicCreated,
         records.TopicDeleted,
         records.TopicPropertiesSet,
+        topic_records.TopicEpochSet,
+        topic_records.TopicTerminated,
+        topic_records.TopicChunked,
         records.PartitionedTopicSet,
         records.PartitionedTopicDeleted,
         records.NamespaceSet,
@@ -52,6 +58,11 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         compaction_records.CompactionForgotten,
         damage_records.TopicDamaged,
         damage_records.DamageAccepted,
+        schema_records.SchemaAdded,
+        schema_records.SchemasDeleted,
+        schema_records.SchemasForgotten,
+        delay_records.EntriesDelayed,
+        delay_records.DelaysElapsed,
     )
 }
 """Every record this program writes and reads, by its `TYPE`."""

@@ -14,6 +14,7 @@ immutable and carry everything their effect needs: no clock is read and no id is
 | 70 … 79 | de-duplication |
 | 80 … 89 | compaction |
 | 90 … 99 | damage |
+| 110 … 119 | schemas |
 
 Times are wall-clock milliseconds. Ranges of entries are `(ledger_id, first, end)`, end exclusive.
 """

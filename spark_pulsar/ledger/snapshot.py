@@ -17,9 +17,12 @@ from spark_pulsar.model.ids import Position
 from .compaction_rows import add_compacted_ledger, compaction_values, load_compactions
 from .cursor_rows import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
 from .damage_records import Damage, note_lost
+from .delay_records import DELAY_COLUMNS, delay_values, load_delays
 from .managed import LedgerInfo, ManagedLedger
 from .record_codec import RecordDamaged
+from .schema_rows import SCHEMA_COLUMNS, load_schemas, schema_values
 from .state import DurableState, PartitionedTopic, TopicState
+from .topic_records import mark_values
 
 
 class Table(NamedTuple):
@@ -93,6 +96,9 @@ TABLES: Final = (
     ),
     Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
     Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
+    Table("schemas", 2, SCHEMA_COLUMNS),
+    Table("delays", 2, DELAY_COLUMNS),
+    Table("topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER", "chunked INTEGER")),
 )
 """All tables, in the order in which `load_rows` needs them."""
 
@@ -139,10 +145,15 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             load_cursor(state, *row)
         for row in sorted(tables.get("cursor_blocks", ())):
             load_block(state, *row)
+        load_schemas(state, tables.get("schemas", ()))
         for topic_id, damages in tables.get("damages", ()):
             topic = state.topics[topic_id]
             topic.damages = [Damage(*each) for each in json.loads(damages)]
             note_lost(topic)
+        load_delays(state, tables.get("delays", ()))
+        for topic_id, epoch, terminated, chunked in tables.get("topic_marks", ()):
+            topic = state.topics[topic_id]
+            topic.epoch, topic.is_terminated, topic.has_chunks = epoch, bool(terminated), bool(chunked)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
         raise RecordDamaged(f"a row of the checkpoint does not fit: {error!r}") from error
     for keys in state.dirty.values():
@@ -214,6 +225,9 @@ _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | Non
     "sequences": _sequence_values,
     "compactions": compaction_values,
     "damages": _damage_values,
+    "schemas": schema_values,
+    "delays": delay_values,
+    "topic_marks": mark_values,
     "ledgers": _ledger_values,
     "cursors": cursor_values,
 }

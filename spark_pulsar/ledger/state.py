@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from spark_pulsar.model.schemas import StoredSchema
+
 from . import compaction_records as kr
 from . import cursor_records as cr
 from . import document_records as dr
@@ -39,6 +41,8 @@ class DurableState:
         """Policies as JSON text, by "tenant/name"."""
         self.documents: dict[str, dict[str, str]] = {kind: {} for kind in dr.KINDS}
         """JSON texts by kind (`document_records.KINDS`) and name."""
+        self.schemas: dict[str, list[StoredSchema]] = {}
+        """Schemas by `tenant/namespace/topic`, oldest first."""
         self.counters: dict[str, int] = {NEXT_TOPIC: 1, NEXT_LEDGER: 1, NEXT_CURSOR: 1}
         self.dirty: dict[str, set[Any]] = {
             "topics": set(),
@@ -49,6 +53,9 @@ class DurableState:
             "documents": set(),
             "sequences": set(),
             "damages": set(),
+            "schemas": set(),
+            "delays": set(),
+            "topic_marks": set(),
             "compactions": set(),
             "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
         }

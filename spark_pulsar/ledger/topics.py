@@ -10,6 +10,7 @@ from spark_pulsar.model.ids import Position
 from .compaction_records import Compaction
 from .cursor import Cursor
 from .damage_records import Damage
+from .delays import Delays
 from .managed import ManagedLedger
 
 
@@ -28,8 +29,17 @@ class TopicState:
     damages: list[Damage] = field(default_factory=list)
     """What storage lost of it, accepted or not."""
 
+    epoch: int = -1
+    """Of the last exclusive access; -1 = nobody ever had the topic alone (PR-7)."""
+    is_terminated: bool = False
+    """Whether it takes no more entries, for good (TN-13)."""
+    has_chunks: bool = False
+    """Whether it ever took a chunk of a large message (CHK-6)."""
+
     compaction: Compaction | None = None
     """What was compacted of it; None until it is to be."""
+    delays: Delays | None = None
+    """Which entries are not to be delivered yet; None until there was one (DEL-3)."""
 
     @property
     def damage(self) -> Damage | None:

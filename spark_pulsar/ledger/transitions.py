@@ -11,9 +11,12 @@ from . import activity_records as ar
 from . import compaction_records as kr
 from . import cursor_records as cr
 from . import damage_records as damage
+from . import delay_records as delayed
 from . import document_records as dr
 from . import records as r
+from . import schema_records
 from . import sequence_records as sr
+from . import topic_records as tr
 from .cursor import Cursor
 from .managed import LedgerInfo, ManagedLedger
 from .records import InvalidRecord
@@ -125,6 +128,7 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
     state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
     if topic.damages:
         state.dirty["damages"].add(topic.topic_id)
+    state.dirty["topic_marks"].add(topic.topic_id)
     state.dirty["topics"].add(topic.topic_id)
 
 
@@ -197,6 +201,7 @@ def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
         if cursor.mark_delete.ledger_id <= last.ledger_id:
             cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
             state.dirty["cursors"].add(cursor.cursor_id)
+    delayed.forget_ledgers(state, topic, front)
     _remove_ledgers(state, ledger, front)
     if topic.damages:
         damage.forget_ledgers(state, topic, set(front))
@@ -308,8 +313,11 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorPropertiesSet: _cursor_properties_set,
     **ar.TRANSITIONS,
     **damage.TRANSITIONS,
+    **schema_records.TRANSITIONS,
+    **delayed.TRANSITIONS,
     **dr.TRANSITIONS,
     **sr.TRANSITIONS,
     **kr.TRANSITIONS,
+    **tr.TRANSITIONS,
 }
 """The effect of every record type."""

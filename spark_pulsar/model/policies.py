@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.schemas import Compatibility
 
 NO_LIMIT: Final = -1
 
@@ -212,6 +213,33 @@ class PersistencePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishRate:
+    """How fast a topic may be published to, a second (PR-14); 0 is no limit."""
+
+    messages: int = 0
+    bytes: int = 0
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The two members; absent, negative and zero are no limit."""
+        body = {} if value is None else members(value, "publishRate")
+        messages, size = (
+            number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}")
+            for what in ("Msg", "Byte")
+        )
+        return cls(max(0, messages), max(0, size))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.messages > 0 or self.bytes > 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered."""
+        return {"publishThrottlingRateInMsg": self.messages or -1, "publishThrottlingRateInByte": self.bytes or -1}
+
+
+@dataclass(frozen=True, slots=True)
 class InactiveTopicPolicy:
     """When a topic that nobody uses is deleted (TN-11)."""
 
@@ -282,6 +310,38 @@ def _no_auto_creation(detail: str) -> InvalidPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class DelayedDeliveryPolicy:
+    """Whether messages wait for the time that their producers gave them, and how long they may (DEL-2, DEL-9)."""
+
+    active: bool = True
+    tick_ms: int = 1_000
+    """Kept and answered; this broker delivers at the time itself."""
+    max_delay_ms: int = 0
+    """0 and below = no limit."""
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """`{"active": true, "tickTime": 1000, "maxDeliveryDelayInMillis": 0}`; the Go client calls the last one
+        `maxDelayInMillis`."""
+        body = members(value, "delayedDelivery")
+        longest = body.get("maxDeliveryDelayInMillis") or body.get("maxDelayInMillis") or 0
+        return cls(
+            truth(body.get("active", False), "active"),
+            number(body.get("tickTime", 0), "tickTime"),
+            number(longest, "maxDeliveryDelayInMillis"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As answered, the limit under both names."""
+        return {
+            "tickTime": self.tick_ms,
+            "active": self.active,
+            "maxDeliveryDelayInMillis": self.max_delay_ms,
+            "maxDelayInMillis": self.max_delay_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class EffectivePolicies:
     """What holds for one topic: its own policies over its namespace's over the broker's configuration.
 
@@ -296,6 +356,8 @@ class EffectivePolicies:
     age_quota: BacklogQuota = BacklogQuota()
     """`message_age` (BQ-2)."""
     persistence: PersistencePolicy = PersistencePolicy()
+    publish_rate: PublishRate = PublishRate()
+    """PR-14."""
     deduplication: bool = False
     """DED-1."""
     deduplication_snapshot_interval_s: int = 120
@@ -304,6 +366,7 @@ class EffectivePolicies:
     subscription_expiration_minutes: int = 0
     """How long a subscription without consumers and without acks lives; 0 = for ever."""
     inactive_topic: InactiveTopicPolicy = InactiveTopicPolicy()
+    delayed_delivery: DelayedDeliveryPolicy = DelayedDeliveryPolicy()
     max_producers: int = 0
     max_consumers: int = 0
     max_consumers_per_subscription: int = 0
@@ -318,5 +381,11 @@ class EffectivePolicies:
     """TN-7."""
     auto_topic_partitions: int = 0
     """Partitions of a topic that comes into being by itself; 0 is a topic without (TN-7)."""
+    schema_compatibility: Compatibility = Compatibility.FULL
+    """SC-4."""
+    allow_schema_updates: bool = True
+    """SC-6."""
+    enforce_schemas: bool = False
+    """SC-7."""
     allow_auto_subscription_creation: bool = True
     """TN-9."""

@@ -273,6 +273,7 @@ class Engine:
                 effect.redelivery_counts,
                 effect.ack_sets,
                 effect.consumer_epoch,
+                effect.entry_ids,
             )
 
     def _append_records(self, effect: AppendRecords) -> None:

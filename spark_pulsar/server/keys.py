@@ -2,109 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from spark_pulsar.model.names import split_namespace
 from spark_pulsar.model.policies import INACTIVE_MODES, QUOTA_POLICIES
+from spark_pulsar.model.schemas import Compatibility
+
+from .dispatch_keys import DISPATCH_KEYS
+from .key_readers import (
+    Key,
+    limit,
+    namespaces,
+    natural,
+    one_of,
+    port,
+    positive,
+    segment_mib,
+    switch,
+    times,
+    types,
+    whole,
+)
 
 _MIB: Final = 1024 * 1024
-_MAX_SEGMENT_MIB: Final = 2048
-"""Places in a journal segment are kept in 32 bits."""
 
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key: the field it sets (of BrokerConfig when `of_broker`, else of ServerConfig), how, and what it is for."""
-
-    field: str
-    read: Callable[[str], Any]
-    of_broker: bool = True
-    help: str = ""
-
-
-def _whole(text: str) -> int:
-    if not re.fullmatch(r"-?[0-9]+", text):
-        raise ValueError("want a whole number")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    number = _whole(text)
-    if number < 0:
-        raise ValueError("want a number that is not negative")
-    return number
-
-
-def _positive(text: str) -> int:
-    number = _whole(text)
-    if number <= 0:
-        raise ValueError("want a number above 0")
-    return number
-
-
-def _port(text: str) -> int:
-    number = _whole(text)
-    if not 0 <= number <= 65535:
-        raise ValueError("want a port, 0 to 65535")
-    return number
-
-
-def _segment_mib(text: str) -> int:
-    number = _positive(text)
-    if number > _MAX_SEGMENT_MIB:
-        raise ValueError(f"want at most {_MAX_SEGMENT_MIB}")
-    return number
-
-
-def _limit(text: str) -> int:
-    number = _whole(text)
-    if number < -1:
-        raise ValueError("want a number that is not negative, or -1 for no limit")
-    return number
-
-
-def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"want one of {', '.join(words)}")
-        return text
-
-    return read
-
-
-def _times(factor: int, read: Callable[[str], int] = _positive) -> Callable[[str], int]:
-    return lambda text: read(text) * factor
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("want true or false")
-    return text.lower() == "true"
-
-
-def _types(text: str) -> frozenset[str]:
-    types = frozenset(part.strip() for part in text.split(",") if part.strip())
-    wrong = types - {"Exclusive", "Shared", "Failover", "Key_Shared"}
-    if wrong:
-        raise ValueError(f"no such subscription type: {', '.join(sorted(wrong))}")
-    return types
-
-
-def _namespaces(text: str) -> tuple[str, ...]:
-    names = dict.fromkeys(["public/default", *(part.strip() for part in text.split(",") if part.strip())])
-    for name in names:
-        try:
-            split_namespace(name)
-        except Exception as error:
-            raise ValueError(str(error)) from error
-    return tuple(names)
-
+_STRATEGIES: Final = tuple(each.value for each in Compatibility if each is not Compatibility.UNDEFINED)
 
 KEYS: Final[Mapping[str, Key]] = {
+    **DISPATCH_KEYS,
     "bindAddress": Key(
         "bind_address",
         str,
@@ -113,13 +39,13 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "brokerServicePort": Key(
         "port",
-        _port,
+        port,
         of_broker=False,
         help="Port of the binary protocol; 0 chooses a free one.",
     ),
     "webServicePort": Key(
         "http_port",
-        _port,
+        port,
         of_broker=False,
         help="Port of the admin API and the metrics; 0 chooses a free one.",
     ),
@@ -131,13 +57,13 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "journalSyncData": Key(
         "journal_sync",
-        _switch,
+        switch,
         of_broker=False,
         help="Sync the journal to the disk before a receipt; false survives kill -9 but not power loss.",
     ),
     "journalMaxSizeMB": Key(
         "journal_segment_bytes",
-        _times(_MIB, _segment_mib),
+        times(_MIB, segment_mib),
         of_broker=False,
         help="Size of one journal segment.",
     ),
@@ -153,245 +79,285 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "maxMessageSize": Key(
         "max_message_size_bytes",
-        _positive,
+        positive,
         help="Bytes of metadata and payload of one message, announced to clients.",
     ),
     "keepAliveIntervalSeconds": Key(
         "keep_alive_interval_ms",
-        _times(1000),
+        times(1000),
         help="Time between pings; a silent client is closed after two, and a handshake may take one.",
     ),
     "connectionLivenessCheckTimeoutMillis": Key(
         "liveness_check_timeout_ms",
-        _positive,
+        positive,
         help="How long an old connection may take to answer before its name is given away.",
     ),
     "allowAutoTopicCreation": Key(
         "allow_auto_topic_creation",
-        _switch,
+        switch,
         help="Whether using a missing topic creates it.",
     ),
     "allowAutoTopicCreationType": Key(
         "auto_topic_creation_partitioned",
-        lambda text: _one_of(("partitioned", "non-partitioned"))(text) == "partitioned",
+        lambda text: one_of(("partitioned", "non-partitioned"))(text) == "partitioned",
         help="partitioned or non-partitioned: what is created then.",
+    ),
+    "enableNonPersistentTopics": Key(
+        "non_persistent_topics",
+        switch,
+        help="Whether there are topics that keep nothing: non-persistent://tenant/namespace/topic.",
     ),
     "defaultNumPartitions": Key(
         "default_num_partitions",
-        _positive,
+        positive,
         help="Partitions of an automatically created partitioned topic.",
+    ),
+    "enableBrokerSideSubscriptionPatternEvaluation": Key(
+        "topic_patterns",
+        switch,
+        help="Whether clients may have lists of topics filtered by a pattern, and watch them.",
+    ),
+    "subscriptionPatternMaxLength": Key(
+        "topic_pattern_max_length",
+        natural,
+        help="Longest pattern, in characters, that is looked at here.",
     ),
     "allowAutoSubscriptionCreation": Key(
         "allow_auto_subscription_creation",
-        _switch,
+        switch,
         help="Whether subscribing creates a missing subscription.",
     ),
     "maxNumPartitionsPerPartitionedTopic": Key(
         "max_partitions_per_topic",
-        _natural,
+        natural,
         help="Most partitions of a topic; 0: no limit.",
     ),
     "maxTopicsPerNamespace": Key(
         "max_topics_per_namespace",
-        _natural,
+        natural,
         help="Most topics and partitions of a namespace; 0: no limit.",
+    ),
+    "maxPublishRatePerTopicInMessages": Key(
+        "max_publish_rate_messages",
+        natural,
+        help="Messages a second that a topic takes, where no policy says otherwise; 0: no limit.",
+    ),
+    "maxPublishRatePerTopicInBytes": Key(
+        "max_publish_rate_bytes",
+        natural,
+        help="Bytes a second that a topic takes, where no policy says otherwise; 0: no limit.",
     ),
     "maxProducersPerTopic": Key(
         "max_producers_per_topic",
-        _natural,
+        natural,
         help="Most producers of a topic; 0: no limit.",
     ),
     "maxConsumersPerTopic": Key(
         "max_consumers_per_topic",
-        _natural,
+        natural,
         help="Most consumers of a topic; 0: no limit.",
     ),
     "maxConsumersPerSubscription": Key(
         "max_consumers_per_subscription",
-        _natural,
+        natural,
         help="Most consumers of a subscription; 0: no limit.",
     ),
     "maxSubscriptionsPerTopic": Key(
         "max_subscriptions_per_topic",
-        _natural,
+        natural,
         help="Most subscriptions of a topic; 0: no limit.",
     ),
     "subscriptionExpirationTimeMinutes": Key(
         "subscription_expiration_minutes",
-        _natural,
+        natural,
         help="Delete a subscription with its backlog when nobody was connected to it for so long; 0: never.",
     ),
     "brokerDeleteInactiveTopicsEnabled": Key(
         "delete_inactive_topics",
-        _switch,
+        switch,
         help="Delete topics that nobody uses; false here (Apache Pulsar: true), policies may turn it on.",
     ),
     "brokerDeleteInactiveTopicsFrequencySeconds": Key(
         "inactive_check_interval_ms",
-        _times(1000),
+        times(1000),
         help="How often such topics are looked for.",
     ),
     "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": Key(
         "inactive_max_s",
-        _positive,
+        positive,
         help="How long nobody must have used them; empty: as long as it is between two looks.",
     ),
     "brokerDeleteInactiveTopicsMode": Key(
         "inactive_mode",
-        _one_of(INACTIVE_MODES),
+        one_of(INACTIVE_MODES),
         help="delete_when_no_subscriptions or delete_when_subscriptions_caught_up: what counts as use.",
     ),
     "subscriptionTypesEnabled": Key(
         "subscription_types",
-        _types,
+        types,
         help="Subscription types that may be used, by commas.",
     ),
     "additionalNamespaces": Key(
         "namespaces",
-        _namespaces,
+        namespaces,
         help="Namespaces that exist from the start beside public/default, tenant/namespace by commas (ours).",
     ),
     "acknowledgmentAtBatchIndexLevelEnabled": Key(
         "batch_index_acks",
-        _switch,
+        switch,
         help="Whether messages inside a batch can be acknowledged one by one.",
     ),
-    "maxUnackedMessagesPerConsumer": Key(
-        "max_unacked_per_consumer",
-        _natural,
-        help="Messages a Shared consumer may hold unacknowledged; 0: no limit.",
+    "delayedDeliveryEnabled": Key(
+        "delayed_delivery",
+        switch,
+        help="Whether Shared and Key_Shared subscriptions get a message at the time its producer gave it.",
     ),
-    "maxUnackedMessagesPerSubscription": Key(
-        "max_unacked_per_subscription",
-        _natural,
-        help="Messages a Shared subscription may hold unacknowledged; 0: no limit.",
+    "delayedDeliveryTickTimeMillis": Key(
+        "delayed_tick_ms",
+        natural,
+        help="Answered as the policy's default tick; messages are delivered at their time, whatever it is.",
     ),
-    "dispatcherMaxRoundRobinBatchSize": Key(
-        "round_robin_batch",
-        _positive,
-        help="Messages a Shared consumer gets in one turn.",
+    "delayedDeliveryMaxDelayInMillis": Key(
+        "max_delay_ms",
+        natural,
+        help="Longest delay of a message; a longer one is refused. 0: no limit.",
     ),
     "dispatcherMaxReadSizeBytes": Key(
         "max_read_bytes",
-        _positive,
+        positive,
         help="Bytes of one read from storage.",
     ),
     "maxPendingPublishRequestsPerConnection": Key(
         "max_pending_publishes_per_session",
-        _positive,
+        positive,
         help="Entries of a connection that may wait for the disk before it is not read any more.",
     ),
     "maxMessagePublishBufferSizeInMB": Key(
         "max_pending_publish_bytes",
-        _times(_MIB),
+        times(_MIB),
         help="Entries of all connections that may wait for the disk.",
+    ),
+    "schemaCompatibilityStrategy": Key(
+        "schema_compatibility",
+        one_of(_STRATEGIES),
+        help="Which schemas may follow those that a topic has, where no policy says otherwise.",
+    ),
+    "isAllowAutoUpdateSchemaEnabled": Key(
+        "allow_schema_updates",
+        switch,
+        help="Whether producers and consumers may bring new schemas, where no policy says otherwise.",
+    ),
+    "isSchemaValidationEnforced": Key(
+        "enforce_schemas",
+        switch,
+        help="Whether a topic that has a schema refuses producers without.",
     ),
     "brokerDeduplicationEnabled": Key(
         "deduplication",
-        _switch,
+        switch,
         help="Whether a sequence id that a producer repeats is stored once, where no policy says otherwise.",
     ),
     "brokerDeduplicationMaxNumberOfProducers": Key(
         "deduplication_max_producers",
-        _positive,
+        positive,
         help="Producer names of one topic whose last sequence ids are kept.",
     ),
     "brokerDeduplicationProducerInactivityTimeoutMinutes": Key(
         "deduplication_producer_timeout_ms",
-        _times(60_000),
+        times(60_000),
         help="How long a producer may be away before its last sequence id is forgotten.",
     ),
     "brokerServiceCompactionThresholdInBytes": Key(
         "compaction_threshold_bytes",
-        _natural,
+        natural,
         help="Compact a topic when it has so much to compact, where no policy says otherwise; 0: when asked to.",
     ),
     "brokerServiceCompactionMonitorIntervalInSeconds": Key(
         "compaction_interval_ms",
-        _times(1000),
+        times(1000),
         help="How often topics are compared with their compaction threshold.",
     ),
     "topicCompactionRetainNullKey": Key(
         "compaction_keeps_null_keys",
-        _switch,
+        switch,
         help="Whether compaction keeps messages without a key.",
     ),
     "managedLedgerMaxEntriesPerLedger": Key(
         "ledger_max_entries",
-        _positive,
+        positive,
         help="Entries of one ledger.",
     ),
     "managedLedgerMaxSizePerLedgerMbytes": Key(
         "ledger_max_bytes",
-        _times(_MIB),
+        times(_MIB),
         help="Size of one ledger.",
     ),
     "managedLedgerMinLedgerRolloverTimeMinutes": Key(
         "ledger_min_age_ms",
-        _times(60_000, _natural),
+        times(60_000, natural),
         help="Least age of a ledger before it is followed by the next.",
     ),
     "managedLedgerMaxLedgerRolloverTimeMinutes": Key(
         "ledger_max_age_ms",
-        _times(60_000),
+        times(60_000),
         help="Age at which a ledger is followed by the next; retention by time makes it less.",
     ),
     "managedLedgerInactiveLedgerRolloverTimeSeconds": Key(
         "ledger_inactive_ms",
-        _times(1000, _natural),
+        times(1000, natural),
         help="A ledger that took nothing for this long is followed by the next; 0: never for this reason.",
     ),
     "defaultRetentionTimeInMinutes": Key(
         "default_retention_time_minutes",
-        _limit,
+        limit,
         help="How long acknowledged messages are kept, where no policy says otherwise; -1: without limit.",
     ),
     "defaultRetentionSizeInMB": Key(
         "default_retention_size_mb",
-        _limit,
+        limit,
         help="How much of acknowledged messages a topic keeps, where no policy says otherwise; -1: without limit.",
     ),
     "retentionCheckIntervalInSeconds": Key(
         "retention_check_interval_ms",
-        _times(1000, _whole),
+        times(1000, whole),
         help="Ledgers go when their retention is over, and all topics are looked at so often; 0: never by themselves.",
     ),
     "statsUpdateFrequencyInSecs": Key(
-        "stats_interval_ms", _times(1000), help="Interval that rates in statistics and metrics are over."
+        "stats_interval_ms", times(1000), help="Interval that rates in statistics and metrics are over."
     ),
     "ttlDurationDefaultInSeconds": Key(
         "default_message_ttl_s",
-        _natural,
+        natural,
         help="Age at which unacknowledged messages count as acknowledged, where no policy says otherwise; 0: never.",
     ),
     "backlogQuotaCheckEnabled": Key(
         "quota_check_enabled",
-        _switch,
+        switch,
         help="Whether backlog quotas are enforced.",
     ),
     "backlogQuotaCheckIntervalInSeconds": Key(
         "quota_check_interval_ms",
-        _times(1000),
+        times(1000),
         help="Backlog quotas are looked at when messages come or grow too old, and so often besides.",
     ),
     "backlogQuotaDefaultLimitBytes": Key(
         "default_quota_bytes",
-        _whole,
+        whole,
         help="Backlog of a topic at which its quota is reached, where no policy says otherwise; negative: no limit.",
     ),
     "backlogQuotaDefaultLimitSecond": Key(
         "default_quota_time_s",
-        _whole,
+        whole,
         help="Age of the oldest message at which the quota is reached; 0 or negative: no limit.",
     ),
     "backlogQuotaDefaultRetentionPolicy": Key(
         "default_quota_policy",
-        _one_of(QUOTA_POLICIES),
+        one_of(QUOTA_POLICIES),
         help="What happens then: producer_request_hold, producer_exception or consumer_backlog_eviction.",
     ),
     "managedLedgerCacheSizeMB": Key(
         "cache_bytes",
-        _times(_MIB, _natural),
+        times(_MIB, natural),
         help="Memory for recent entries, from which consumers near the tail are served.",
     ),
 }

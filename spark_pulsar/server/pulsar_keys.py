@@ -13,30 +13,30 @@ PULSAR_KEYS: Final = frozenset(
         configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
         backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
         subscriptionExpiryCheckIntervalInMinutes
-        subscriptionRedeliveryTrackerEnabled subscriptionKeySharedUseConsistentHashing
-        subscriptionKeySharedConsistentHashingReplicaPoints subscriptionKeySharedUseClassicPersistentImplementation
-        activeConsumerFailoverDelayTimeMillis activeConsumerFailoverConsistentHashing unblockStuckSubscriptionEnabled
+        subscriptionRedeliveryTrackerEnabled
+        subscriptionKeySharedUseClassicPersistentImplementation
+        unblockStuckSubscriptionEnabled
         maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
-        dispatcherMinReadBatchSize preciseDispatcherFlowControl delayedDeliveryEnabled delayedDeliveryTickTimeMillis
+        dispatcherMinReadBatchSize preciseDispatcherFlowControl
         isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
-        delayedDeliveryMaxDelayInMillis delayedDeliveryTrackerFactoryClassName
+        delayedDeliveryTrackerFactoryClassName
         managedLedgerDefaultMarkDeleteRateLimit
         managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
         managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger
         managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
         managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
         managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
-        maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic maxPublishRatePerTopicInMessages
-        maxPublishRatePerTopicInBytes dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
+        maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic
+        dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
         dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte
         dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
         dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer
         subscribeRatePeriodPerConsumerInSecond brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics
-        enableNonPersistentTopics maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
-        topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy schemaCompatibilityStrategy
-        isAllowAutoUpdateSchemaEnabled isSchemaValidationEnforced brokerServiceCompactionMonitorIntervalInSeconds
+        maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
+        topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
+        brokerServiceCompactionMonitorIntervalInSeconds
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
-        topicFencingTimeoutSeconds enableBrokerSideSubscriptionPatternEvaluation subscriptionPatternMaxLength
+        topicFencingTimeoutSeconds
         enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
         brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds

@@ -18,7 +18,7 @@ from spark_pulsar.wire import varint
 from spark_pulsar.wire.entries import Entry, parse_entry
 from spark_pulsar.wire.frames import command_end, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from spark_pulsar.wire.varint import RAMP
+from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP
 
 _SIZE: Final = Struct(">I")
 _VIEW_FROM_BYTES: Final = 8192
@@ -37,12 +37,18 @@ def message_frames(
     redelivery_counts: Sequence[int] | None = None,
     ack_sets: Sequence[int | None] | None = None,
     consumer_epoch: int | None = None,
+    entry_ids: Sequence[int] | None = None,
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of consecutive entries, as pieces to be written one after the other.
+    """The MESSAGE frames of consecutive entries, or of those of `entry_ids`, as pieces to be written one after the
+    other.
 
     Entry `first_entry_id + i` is `buffer[starts[i]:ends[i]]`, delivered as it is stored. `partition` is -1 for a topic
     that is none. Redelivery counts of 0 are left out; `ack_sets` are bitmaps (1 = deliver this index), None = all.
     """
+    if entry_ids is not None:
+        return _scattered_frames(
+            consumer_id, ledger_id, entry_ids, partition, buffer, starts, ends, redelivery_counts, ack_sets
+        )
     pieces: list[bytes | memoryview] = []
     add = pieces.append
     count = len(starts)
@@ -74,6 +80,43 @@ def message_frames(
         else:
             _add_block(add, before, entry, after, buffer, starts[index : index + length], ends[index : index + length])
         index += length
+    return pieces
+
+
+def _scattered_frames(
+    consumer_id: int,
+    ledger_id: int,
+    entry_ids: Sequence[int],
+    partition: int,
+    buffer: bytes,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    redelivery_counts: Sequence[int] | None,
+    ack_sets: Sequence[int | None] | None,
+) -> list[bytes | memoryview]:
+    """The MESSAGE frames of any entries of a ledger."""
+    pieces: list[bytes | memoryview] = []
+    add = pieces.append
+    plain = redelivery_counts is None and ack_sets is None
+    known, before, after, tail, beside = -1, b"", b"", b"", 0
+    for index, (entry_id, start, end) in enumerate(zip(entry_ids, starts, ends, strict=True)):
+        high = entry_id >> 7
+        if high != known or not plain:
+            entry = varint.encode(entry_id)
+            options = b""
+            if not plain:
+                redelivered = redelivery_counts[index] if redelivery_counts is not None else 0
+                options = _options(redelivered, ack_sets[index] if ack_sets is not None else None)
+            before, after = _template(consumer_id, ledger_id, partition, len(entry), options)
+            known, tail = high, entry[1:] + after
+            beside = len(before) + 1 + len(tail)
+        low = LOW_CONTINUED[entry_id & 127] if high else LOW[entry_id]
+        size = end - start
+        if size < _VIEW_FROM_BYTES:
+            add(b"".join((_SIZE.pack(size + beside), before, low, tail, buffer[start:end])))
+        else:
+            add(b"".join((_SIZE.pack(size + beside), before, low, tail)))
+            add(memoryview(buffer)[start:end])
     return pieces
 
 

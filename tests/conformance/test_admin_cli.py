@@ -166,6 +166,15 @@ def test_policies_of_a_topic(admin: Admin, namespace: str, group: str) -> None:
     admin(f"{group} remove-backlog-quota {topic}")
 
 
+def test_delayed_delivery_of_a_namespace(admin: Admin, namespace: str) -> None:
+    # covers admin-rest 5.3, DEL-2
+    admin(f"namespaces set-delayed-delivery {namespace} -d -t 2s")
+    found = json.loads(admin(f"namespaces get-delayed-delivery {namespace}"))
+    assert (found["active"], found["tickTime"], found["maxDeliveryDelayInMillis"]) == (False, 2000, 0)
+    admin(f"namespaces remove-delayed-delivery {namespace}")
+    assert admin(f"namespaces get-delayed-delivery {namespace}") == "null\n"
+
+
 def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
     # covers admin-rest 5.3
     shown: list[tuple[str, str, Any]] = [

@@ -207,7 +207,7 @@ def test_a_batch_of_old_and_new_messages_is_refused(broker: Broker) -> None:
 
 
 def test_a_chunked_message_is_judged_by_its_last_chunk(broker: Broker) -> None:
-    # covers DED-8
+    # covers DED-8, CHK-8
     topic = _deduplicating(broker)
     raw, _ = _opened(broker, topic)
 

@@ -20,12 +20,6 @@ NOT_OFFERED: dict[str, tuple[str, dict[str, Any], str]] = {
     "transactions": ("NEW_TXN", {"txn_ttl_millis": 60, "tc_id": 0}, "error"),
     "transaction coordinator": ("TC_CLIENT_CONNECT_REQUEST", {"tc_id": 0}, "error"),
     "end of transaction": ("END_TXN", {"txnid_least_bits": 1, "txnid_most_bits": 0, "txn_action": "COMMIT"}, "error"),
-    "schema by topic": ("GET_SCHEMA", {"topic": "persistent://public/default/none"}, "error_code"),
-    "topic list watcher": (
-        "WATCH_TOPIC_LIST",
-        {"watcher_id": 1, "namespace": "public/default", "topics_pattern": "persistent://public/default/x.*"},
-        "error",
-    ),
 }
 
 
@@ -40,51 +34,9 @@ def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> 
 
 
 @pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("kind", ["Failover", "Key_Shared"])
-def test_a_subscription_type_that_is_not_offered_is_refused(broker: Broker, kind: str) -> None:
-    # covers SUB-3
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    answer = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType=kind, consumer_id=1)
-    assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
-    assert kind in answer["message"]
-    raw.barrier()
-
-
-@pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Failover, pulsar.ConsumerType.KeyShared])
-def test_the_client_says_so_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
-    # covers C1
-    with pytest.raises(pulsar.NotAllowedError):
-        broker.client().subscribe(broker.topic(), "s", kind)
-
-
-@pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("mode", ["Exclusive", "WaitForExclusive", "ExclusiveWithFencing"])
-def test_an_access_mode_that_is_not_offered_is_refused(broker: Broker, mode: str) -> None:
-    # covers PR-4
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    answer = raw.request("PRODUCER", topic=topic, producer_id=1, producer_access_mode=mode)
-    assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
-    raw.barrier()
-
-
-@pytest.mark.ours_only(NOT_YET)
-def test_a_non_persistent_topic_is_refused(broker: Broker) -> None:
-    # covers section 11
-    topic = broker.topic().replace("persistent://", "non-persistent://")
-    with pytest.raises(pulsar.NotAllowedError):
-        broker.client().create_producer(topic)
-
-
-@pytest.mark.ours_only(NOT_YET)
 @pytest.mark.parametrize(
     "path",
     [
-        "/admin/v2/schemas/public/default/t/schema",
         "/admin/v2/namespaces/public/default/dispatchRate",
         "/admin/v2/namespaces/public/default/permissions",
     ],

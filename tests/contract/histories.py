@@ -8,11 +8,13 @@ from typing import Any
 
 from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
-from spark_pulsar.ledger import damage_records
+from spark_pulsar.ledger import damage_records, schema_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger import topic_records as tr
 from spark_pulsar.ledger.activity_records import CursorIdle
+from spark_pulsar.ledger.delay_records import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
@@ -53,6 +55,11 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                 "sequences": topic.sequences,
                 "compaction": repr(topic.compaction),
                 "damages": topic.damages,
+                "delays": list(topic.delays.items()) if topic.delays else [],
+                "held": list(topic.delays.held) if topic.delays else [],
+                "epoch": topic.epoch,
+                "terminated": topic.is_terminated,
+                "chunked": topic.has_chunks,
                 "cursors": {
                     cursor.name: {
                         "id": cursor.cursor_id,
@@ -73,6 +80,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
         "partitioned": {topic.name: (topic.partitions, topic.properties) for topic in state.partitioned.values()},
         "namespaces": dict(state.namespaces),
         "documents": state.documents,
+        "schemas": {name: list(versions) for name, versions in state.schemas.items()},
         "counters": dict(state.counters),
     }
 
@@ -135,7 +143,16 @@ class History:
         if self.random.random() < 0.3:
             return [self._scattered()]
         appended = r.EntriesAppended(self._run(current.ledger_id, current.entries))
+        if self.random.random() < 0.3:
+            return [appended, self._delayed(appended.run)]
         return [appended, self._sequences(topic_id)] if self.random.random() < 0.3 else [appended]
+
+    def _delayed(self, run: EntryRun) -> r.Record:
+        all_ids = range(run.first_entry_id, run.end_entry_id)
+        entry_ids = sorted(self.random.sample(all_ids, self.random.choice((1, len(run)))))
+        return EntriesDelayed(
+            run.ledger_id, entry_ids, [self._now_ms + self.random.randrange(5_000) for _ in entry_ids]
+        )
 
     def _sequences(self, topic_id: int) -> r.Record:
         known = [topic_id, *self.state.topics]
@@ -229,7 +246,10 @@ class History:
         gone = plan_trimming(topic.ledger, topic.slowest_mark_delete(), RetentionPolicy(), self._now_ms).gone
         if gone:
             return [r.LedgersTrimmed(topic_id, gone)]
-        choice = self.random.randrange(8)
+        if topic.delays and self.random.random() < 0.5:
+            first_ms, (ledger_id, block) = topic.delays.next_block() or (0, (0, 0))
+            return [DelaysElapsed(ledger_id, block, first_ms + self.random.choice((0, 2_000)))]
+        choice = self.random.randrange(9)
         if choice == 0 and len(self.state.topics) > 3:
             return self.state.records_to_delete_topic(topic_id)
         if choice == 1:
@@ -241,13 +261,16 @@ class History:
         if choice == 4:
             return [r.NamespaceSet(self._name(), '{"ttl": 3}')]
         if choice == 5:
-            return [self._document()]
+            return [self._document() if self.random.random() < 0.5 else self._schema()]
         if choice == 6 and self.random.random() < 0.5:
             return [sr.SequencesForgotten(topic_id, self.random.choice(((), ("p",), ("q-ü", "unknown"))))]
         if choice == 7:
             lost = (self._range(topic_id) if self._losing else None) or (-1, 0, 0)
             found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
             return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
+        if choice == 8:
+            epoch = tr.TopicEpochSet(topic_id, self.random.randrange(9))
+            return [self.random.choice((epoch, epoch, tr.TopicTerminated(topic_id), tr.TopicChunked(topic_id)))]
         return [r.CounterSet("names", self._names)]
 
     def _compaction(self, topic_id: int) -> r.Record:
@@ -265,6 +288,17 @@ class History:
             index, last = (1, 2, 0, 1, 3, 40), (2, 5, -1)
             return kr.CompactionFinished(topic_id, info.ledger_id, *horizon, self._now_ms, 7, last, index)
         return r.EntriesAppended(self._run(info.ledger_id, info.entries))
+
+    def _schema(self) -> r.Record:
+        name = self.random.choice(("a/b/c", "a/b/ü"))
+        version = schema_records.next_version(self.state.schemas.get(name, ()))
+        choice = self.random.random()
+        if choice < 0.15:
+            return schema_records.SchemasForgotten(name)
+        if choice < 0.3:
+            return schema_records.SchemasDeleted(name, version, self._now_ms)
+        kind = self.random.choice((-1, 0, 1, 4))
+        return schema_records.SchemaAdded(name, version, kind, self._now_ms, self.random.randbytes(5), {"ü": "v"})
 
     def _document(self) -> r.Record:
         kind = self.random.choice(dr.KINDS)

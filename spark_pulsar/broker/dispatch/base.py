@@ -54,6 +54,9 @@ class Dispatcher(ABC):
         self.position = Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
         self.reader.reset()
 
+    def admit(self, consumer: Consumer) -> None:  # noqa: B027 - most let everybody in
+        """A consumer is about to join; an error refuses it, and nothing has happened (KS-7)."""
+
     @abstractmethod
     def attach(self, consumer: Consumer) -> None:
         """A consumer joined."""
@@ -94,6 +97,20 @@ class Dispatcher(ABC):
     def is_blocked(self) -> bool:
         """Whether nothing is sent because too much is unacked (SH-7)."""
         return False
+
+    @property
+    def active_consumer(self) -> Consumer | None:
+        """The one consumer that gets everything; None when all get their share, or nobody is there (FO-1)."""
+        return None
+
+    @abstractmethod
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        """Entries that were held back until their time are not any more (DEL-4)."""
+
+    @property
+    def delayed_count(self) -> int:
+        """Entries of the backlog that wait for their time."""
+        return 0
 
     @property
     def replay_count(self) -> int:
@@ -139,26 +156,29 @@ class Dispatcher(ABC):
                 run.buffer,
                 starts,
                 ends,
-                _values(redelivered, entry_ids, 0),
-                _values(batch_sets, entry_ids, None),
+                values_of(redelivered, entry_ids, 0),
+                values_of(batch_sets, entry_ids, None),
                 epoch if not with_counts else None,
             )
         )
+        self.count_sent(consumer, high - low, messages, ends[-1] - starts[0])
+        return messages
+
+    def count_sent(self, consumer: Consumer, entries: int, messages: int, size_bytes: int) -> None:
+        """A consumer was sent so much: it costs permits, and statistics want to know."""
         consumer.permits -= messages
-        consumer.entries_out += high - low
+        consumer.entries_out += entries
         consumer.messages_out += messages
-        size_bytes = ends[-1] - starts[0]
         consumer.bytes_out += size_bytes
-        self.subscription.entries_out += high - low
+        self.subscription.entries_out += entries
         self.subscription.messages_out += messages
         self.subscription.bytes_out += size_bytes
         self.core.dispatched_bytes += size_bytes
         consumer.last_sent_ms = self.core.now_ms
-        return messages
 
 
-def _values(table: dict[int, int] | None, entry_ids: range, default: Default) -> list[int | Default] | None:
-    """What a per-entry table says of consecutive entries, None when it says nothing about any of them."""
+def values_of(table: dict[int, int] | None, entry_ids: Sequence[int], default: Default) -> list[int | Default] | None:
+    """What a per-entry table says of some entries, None when it says nothing about any of them."""
     if not table:
         return None
     values = [table.get(entry_id, default) for entry_id in entry_ids]

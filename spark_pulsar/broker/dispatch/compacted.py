@@ -1,5 +1,5 @@
-"""The compacted view of a topic for its one consumer (CMP-C4): up to the horizon the entries of the compacted ledger,
-behind it the topic as it is."""
+"""The compacted view of a topic for its active consumer (CMP-C4): up to the horizon the entries of the compacted
+ledger, behind it the topic as it is."""
 
 from __future__ import annotations
 
@@ -56,10 +56,12 @@ class CompactedDispatcher(ExclusiveDispatcher):
         compaction = self.subscription.topic.state.compaction
         if compaction is None or compaction.ledger is None or self.position > compaction.horizon:
             return super().dispatch()
-        consumers = self.subscription.consumers
-        if not consumers or self.subscription.fenced or not consumers[0].can_receive:
+        consumer = self.receiver()
+        if consumer is None:
             return False
-        if not self._dispatch_compacted(consumers[0], compaction):
+        if not consumer.read_compacted:
+            return super().dispatch()
+        if not self._dispatch_compacted(consumer, compaction):
             return False
         if self._next < compaction.ledger.entries:
             return True

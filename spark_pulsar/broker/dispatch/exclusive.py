@@ -1,4 +1,5 @@
-"""One consumer gets everything, in storage order (7.2; EX-1 ... EX-4). Serves readers too."""
+"""One consumer gets everything, in storage order (7.2; EX-1 ... EX-4). Serves readers too, and is what Failover is
+built on."""
 
 from __future__ import annotations
 
@@ -28,12 +29,19 @@ class ExclusiveDispatcher(Dispatcher):
     def detach(self, consumer: Consumer) -> None:
         self.reader.reset()
 
-    def dispatch(self) -> bool:
+    @property
+    def active_consumer(self) -> Consumer | None:
         consumers = self.subscription.consumers
-        if not consumers or self.subscription.fenced:
-            return False
-        consumer = consumers[0]
-        if not consumer.can_receive:
+        return consumers[0] if consumers else None
+
+    def receiver(self) -> Consumer | None:
+        """The active consumer, if something may be sent to it now."""
+        consumer = self.active_consumer
+        return consumer if consumer is not None and consumer.can_receive and not self.subscription.fenced else None
+
+    def dispatch(self) -> bool:
+        consumer = self.receiver()
+        if consumer is None:
             return False
         through = self.visible_through()
         if self.position > through:
@@ -68,8 +76,7 @@ class ExclusiveDispatcher(Dispatcher):
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
         """Single entries cannot be redelivered: everything unacked comes again (NACK-2)."""
-        if epoch is not None:
-            consumer.epoch = epoch if consumer.epoch is None else max(consumer.epoch, epoch)
+        consumer.raise_epoch(epoch)
         self.rewind()
         self.core.wake(self.subscription)
 
@@ -84,6 +91,9 @@ class ExclusiveDispatcher(Dispatcher):
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
         """The cursor is all there is to know."""
+
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        """Nothing is held back here (DEL-2)."""
 
     def limits_changed(self) -> None:
         """Unacked messages are not counted here."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker import delayed
 from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.ledger.cursor_records import CursorRedelivered
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.ranges import RangeSet
 
 from .base import Dispatcher, fit
+from .chunks import ChunkBook, uuid_of
 from .reading import EntryReader
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.ledger.entries import EntryRun
 
     from .base import EntryRange
 
@@ -31,6 +34,8 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self.replay = RangeSet()
         """Entries sent before that must be sent again: negatively acked, or left behind by a consumer."""
+        self.chunks = ChunkBook()
+        """Who gets the chunks of which large message (CHK-6)."""
         self.replay_reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self._turn = 0
         super().__init__(core, subscription)
@@ -38,6 +43,7 @@ class SharedDispatcher(Dispatcher):
     def rewind(self) -> None:
         super().rewind()
         self.replay.clear()
+        self.chunks.clear()
         self.replay_reader.reset()
 
     def attach(self, consumer: Consumer) -> None:
@@ -48,7 +54,7 @@ class SharedDispatcher(Dispatcher):
 
     def detach(self, consumer: Consumer) -> None:
         if self.subscription.consumers:
-            for ledger_id, first, end in consumer.pending:
+            for ledger_id, first, end in [*consumer.pending, *self.chunks.left(consumer)]:
                 self.replay.add(ledger_id, first, end)
             consumer.let_go_of_all()
         else:
@@ -61,6 +67,9 @@ class SharedDispatcher(Dispatcher):
         if self.subscription.fenced:
             return False
         self._budget = self.core.config.max_dispatch_bytes
+        if self.chunks:
+            for ledger_id, first, end in self.chunks.ready():
+                self.replay.add(ledger_id, first, end)
         while self.replay:
             ledger_id, first = self.replay.first() or (0, 0)
             following = self.replay.next_range(ledger_id, first)
@@ -79,12 +88,17 @@ class SharedDispatcher(Dispatcher):
         wanted = min(_MAX_ENTRIES_A_TURN, self._permits())
         if wanted <= 0:
             return False
-        ranges = self.subscription.cursor.unacked(self.position, through, wanted)
+        held = delayed.held_back(self.subscription)
+        begin = self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
+        ranges = self.subscription.cursor.unacked(begin, through, wanted)
         for ledger_id, first, end in ranges:
-            sent_through = self._deal(self.reader, ledger_id, first, end, are_new=True)
-            self.position = Position(ledger_id, sent_through)
-            if sent_through < end:
-                return self._budget <= 0
+            parts = ((first, end),) if held is None else held.pieces_not_in(ledger_id, first, end)
+            for low, high in parts:
+                sent_through = self._deal(self.reader, ledger_id, low, high, are_new=True)
+                self.position = Position(ledger_id, sent_through)
+                if sent_through < high:
+                    return self._budget <= 0
+            self.position = Position(ledger_id, end)
         return self.is_more_after(ranges, wanted, through) and self._permits() > 0
 
     def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, are_new: bool = False) -> int:
@@ -112,9 +126,20 @@ class SharedDispatcher(Dispatcher):
                 first = run.first_entry_id + low
                 if low == high:
                     continue
+            uuid = None
+            if self.subscription.topic.state.has_chunks:
+                uuid, high = _alike(run, low, min(high, low + messages))
+                owner = consumer if uuid is None else self.chunks.owner(uuid) or consumer
+                if not owner.can_receive:
+                    self.chunks.wait(owner, ledger_id, first)
+                    first += 1
+                    continue
+                consumer = owner
             high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + self._budget)
             self._hand_over(consumer, run.ledger_id, first, high - low, run.message_counts, low)
             self.send_part(consumer, run, low, high, with_counts=True)
+            if uuid is not None:
+                self.chunks.sent(uuid, consumer, ledger_id, first)
             self._budget -= run.ends[high - 1] - run.starts[low]
             if limit and consumer.unacked >= limit:
                 consumer.blocked = True
@@ -180,14 +205,46 @@ class SharedDispatcher(Dispatcher):
 
     # Coming back
 
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        """What was passed over goes out as what is to be sent again does; the rest is still to come."""
+        cursor = self.subscription.cursor
+        for ledger_id, first, end in ranges:
+            if ledger_id == self.position.ledger_id:
+                end = min(end, self.position.entry_id)
+            if first < end and (ledger_id, first) < self.position:
+                through = Position(ledger_id, end - 1)
+                for _, low, high in cursor.unacked(Position(ledger_id, first), through, end - first):
+                    self._replay_unless_pending(ledger_id, low, high)
+        self.core.wake(self.subscription)
+
+    def _replay_unless_pending(self, ledger_id: int, first: int, end: int) -> None:
+        """Entries may have been sent while delayed delivery was switched off."""
+        parts = [(first, end)]
+        for consumer in self.subscription.consumers:
+            if consumer.pending.intersects(ledger_id, first, end):
+                parts = [piece for low, high in parts for piece in consumer.pending.pieces_not_in(ledger_id, low, high)]
+        for low, high in parts:
+            self.replay.add(ledger_id, low, high)
+
+    @property
+    def delayed_count(self) -> int:
+        return delayed.count(self.subscription)
+
+    def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
+        """A consumer holds entries no more, as far as it did; returns how many it held."""
+        return consumer.let_go(ledger_id, first, end)
+
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
         consumers = self.subscription.consumers
+        if self.chunks:
+            ranges = list(ranges)
+            self.chunks.done(ranges)
         for ledger_id, first, end in ranges:
-            gone = consumer.let_go(ledger_id, first, end)
+            gone = self._let_go(consumer, ledger_id, first, end)
             if gone < end - first and len(consumers) > 1:  # anybody may ack what another holds (ACK-1)
                 for other in consumers:
                     if other is not consumer:
-                        other.let_go(ledger_id, first, end)
+                        self._let_go(other, ledger_id, first, end)
                         self._unblock(other)
             if self.replay:
                 self.replay.remove(ledger_id, first, end)
@@ -198,15 +255,19 @@ class SharedDispatcher(Dispatcher):
     def passed(self) -> None:
         mark_delete = self.subscription.cursor.mark_delete
         self.replay.remove_through(*mark_delete)
+        self.chunks.done_through(*mark_delete)
         for consumer in self.subscription.consumers:
             consumer.let_go_through(*mark_delete)
             self._unblock(consumer)
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
+        if self.chunks:
+            ranges = list(ranges)
+            self.chunks.done(ranges)
         for ledger_id, first, end in ranges:
             self.replay.remove(ledger_id, first, end)
             for consumer in self.subscription.consumers:
-                if consumer.let_go(ledger_id, first, end):
+                if self._let_go(consumer, ledger_id, first, end):
                     self._unblock(consumer)
 
     def limits_changed(self) -> None:
@@ -222,7 +283,7 @@ class SharedDispatcher(Dispatcher):
 
     @property
     def replay_count(self) -> int:
-        return self.replay.count()
+        return self.replay.count() + self.chunks.count()
 
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
         for holder in self.subscription.consumers:
@@ -239,9 +300,14 @@ class SharedDispatcher(Dispatcher):
                 held += [(ledger_id, low, high) for low, high in consumer.pending.pieces_in(ledger_id, first, end)]
         if not held:
             return
+        if self.chunks:
+            whole = self.chunks.whole(held)
+            held = [
+                (each, *piece) for each, first, end in whole for piece in consumer.pending.pieces_in(each, first, end)
+            ]
         unacked = consumer.unacked
         for ledger_id, first, end in held:
-            consumer.let_go(ledger_id, first, end)
+            self._let_go(consumer, ledger_id, first, end)
             self.replay.add(ledger_id, first, end)
         consumer.messages_redelivered += unacked - consumer.unacked
         cursor = self.subscription.cursor
@@ -265,3 +331,12 @@ class SharedDispatcher(Dispatcher):
             for ledger_id, first, end in consumer.pending:
                 assert not self.replay.intersects(ledger_id, first, end), "pending and to be replayed at once"
                 assert Position(ledger_id, end) <= self.position, "sent, yet ahead of the read position"
+
+
+def _alike(run: EntryRun, low: int, high: int) -> tuple[str | None, int]:
+    """Which large message entry `low` is a chunk of, None for none; and where the entries that go with it end: chunks
+    go one by one."""
+    uuid = uuid_of(run, low)
+    if uuid is not None:
+        return uuid, low + 1
+    return None, next((index for index in range(low + 1, high) if uuid_of(run, index) is not None), high)

@@ -38,12 +38,13 @@ def body(value: object) -> bytes:
         ("POST", f"{OWN}/deduplication", "maybe", 400, "want true or false"),
         # What has no effect here is refused, not kept.
         ("PUT", f"{NAMESPACES}/public/n", {"encryption_required": True}, 501, "encryption_required is not built"),
-        ("PUT", f"{NAMESPACES}/public/n", {"delayed_delivery_policies": {}}, 501, "delayed_delivery_policies is not"),
+        ("PUT", f"{NAMESPACES}/public/n", {"offload_policies": {}}, 501, "offload_policies is not"),
         ("PUT", f"{NAMESPACES}/public/n", {"bundles": {"numBundles": 99_999_999}}, 412, "Too many bundles"),
         ("PUT", f"{NAMESPACES}/public/n", {"message_ttl_in_seconds": -1}, 412, "message TTL must >= 0"),
         ("PUT", f"{NAMESPACES}/public/n", {"backlog_quota_map": {"nonsense": {}}}, 400, "is no type of quota"),
         ("POST", f"{OWN}/dispatchRate", {}, 501, "is not built"),
-        ("POST", f"{TOPIC}/publishRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/dispatchRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/publishRate", {"publishThrottlingRateInMsg": "x"}, 400, "want a whole number"),
         # Kinder.
         ("POST", f"{OWN}/clearBacklog/none", None, 404, "Subscription none not found in namespace public/default"),
         ("DELETE", "/admin/v2/clusters/standalone", None, 412, "is the one that this broker serves"),

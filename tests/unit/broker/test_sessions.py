@@ -19,7 +19,8 @@ def test_handshake_agrees_on_the_lower_version_and_promises_only_what_works() ->
     assert connected.protocol_version == 18
     assert connected.max_message_size == 5_242_880
     assert connected.feature_flags.supports_get_partitioned_metadata_without_auto_creation
-    assert not connected.feature_flags.supports_topic_watchers
+    assert connected.feature_flags.supports_topic_watchers
+    assert not connected.feature_flags.supports_repl_dedup_by_lid_and_eid
 
 
 def test_ping_is_answered_before_the_handshake_and_nothing_else_is() -> None:
@@ -104,10 +105,3 @@ def test_what_is_not_built_answers_its_request() -> None:
     client.send(coordinator)
     refused = client.expect(BaseCommand.ERROR)
     assert (refused.request_id, refused.message) == (3, "Transactions are not enabled.")
-    schema = BaseCommand(type=BaseCommand.GET_SCHEMA)
-    schema.getSchema.request_id = 4
-    schema.getSchema.topic = TOPIC
-    client.send(schema)
-    inside = client.expect(BaseCommand.GET_SCHEMA_RESPONSE)
-    assert inside.request_id == 4
-    assert "not built" in inside.error_message

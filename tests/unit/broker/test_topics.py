@@ -6,9 +6,9 @@ import pytest
 
 from spark_pulsar.broker import topics
 from spark_pulsar.broker.events import EntriesLost, Requested
-from spark_pulsar.broker.lookup import topics_hash
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.checksum import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetTopicsOfNamespace, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry
 
@@ -56,7 +56,6 @@ def test_metadata_creates_a_partitioned_topic_if_that_is_the_type() -> None:
         ("persistent://public/missing/t", ServerError.TopicNotFound),
         ("t/n", ServerError.InvalidTopicName),
         ("foo://a/b/c", ServerError.InvalidTopicName),
-        ("non-persistent://public/default/t", ServerError.NotAllowedError),
     ],
 )
 def test_names_that_lead_nowhere(topic: str, error: int) -> None:

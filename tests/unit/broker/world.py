@@ -303,7 +303,7 @@ def payloads(delivery: fx.SendMessages) -> list[str]:
 def positions_of(deliveries: Iterable[fx.SendMessages]) -> list[Position]:
     """Positions of all delivered entries."""
     return [
-        Position(each.ledger_id, each.first_entry_id + index)
+        Position(each.ledger_id, each.first_entry_id + index if each.entry_ids is None else each.entry_ids[index])
         for each in deliveries
         for index in range(len(each.starts))
     ]

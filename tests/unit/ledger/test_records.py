@@ -4,11 +4,13 @@ import pytest
 
 from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.ledger import cursor_records as cr
-from spark_pulsar.ledger import damage_records
+from spark_pulsar.ledger import damage_records, schema_records
 from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
+from spark_pulsar.ledger import topic_records as tr
 from spark_pulsar.ledger.activity_records import CursorIdle
+from spark_pulsar.ledger.delay_records import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import RECORD_TYPES, decode_record
@@ -56,6 +58,15 @@ EXAMPLES: list[r.Record] = [
     kr.CompactionForgotten(1),
     damage_records.TopicDamaged(1, 2, 3, 5, "journal/1.journal:77", "a group fails its checksum"),
     damage_records.DamageAccepted(1),
+    schema_records.SchemaAdded("a/b/ü", 0, 4, 1_700_000_000_000, b"{}\0", {"k": "v"}),
+    schema_records.SchemaAdded("a/b/ü", 1, -1, 0, b""),
+    schema_records.SchemasDeleted("a/b/ü", 2, 3),
+    schema_records.SchemasForgotten("a/b/ü"),
+    tr.TopicEpochSet(1, 2**62),
+    EntriesDelayed(7, (1, 2, 2**40), (-1, 0, 2**62)),
+    DelaysElapsed(7, 2, 2**62),
+    tr.TopicTerminated(1),
+    tr.TopicChunked(1),
 ]
 
 

@@ -8,10 +8,13 @@ from spark_pulsar.ledger import document_records as dr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger import sequence_records as sr
 from spark_pulsar.ledger.damage_records import TopicDamaged
+from spark_pulsar.ledger.delay_records import EntriesDelayed
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
+from spark_pulsar.ledger.schema_records import SchemaAdded, SchemasDeleted, SchemasForgotten
 from spark_pulsar.ledger.snapshot import TABLES, Row, load_rows, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState, InvalidRecord
+from spark_pulsar.ledger.topic_records import TopicEpochSet
 from spark_pulsar.model.ids import EARLIEST, Position
 from tests.contract.histories import picture
 
@@ -177,6 +180,9 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
         kr.CompactionPrepared(1, -1, -1),
         cr.CursorAcked(1, [(1, 1, 2)], [(1, 2, 5)]),
         TopicDamaged(1, 1, 0, 1, "file:1", "text"),
+        TopicEpochSet(1, 0),
+        EntriesDelayed(1, (0,), (9,)),
+        SchemaAdded("a/b/c", 0, 4, 1, b"{}"),
     )
     tables = {table.name: table for table in TABLES}
     seen = set()
@@ -225,3 +231,24 @@ def test_what_is_not_compacted_yet_is_held(state: DurableState) -> None:
     assert topic.slowest_mark_delete() == EARLIEST
     apply(state, kr.CompactionBegun(1, 5, 100), kr.CompactionFinished(1, 5, 9, 9, 200, 0, (-1, -1, -1), ()))
     assert topic.slowest_mark_delete() == topic.cursors["sub"].mark_delete
+
+
+def test_versions_of_schemas_rise_until_they_are_forgotten(state: DurableState) -> None:
+    # covers SC-1, SC-10
+    apply(state, SchemaAdded("a/b/c", 0, 4, 1, b"x"), SchemaAdded("a/b/c", 1, 4, 2, b"y"))
+    assert [each.version for each in state.schemas["a/b/c"]] == [0, 1]
+    for wrong in (1, 3):
+        with pytest.raises(InvalidRecord):
+            state.apply(SchemaAdded("a/b/c", wrong, 4, 3, b""))
+    apply(state, SchemasDeleted("a/b/c", 2, 5), SchemaAdded("a/b/c", 3, 1, 6, b""))
+    assert [(each.version, each.is_deleted) for each in state.schemas["a/b/c"]] == [(2, True), (3, False)]
+    apply(state, SchemasForgotten("a/b/c"), SchemasForgotten("a/b/c"))
+    assert not state.schemas
+    apply(state, SchemasDeleted("a/b/c", 0, 7))
+    assert [each.version for each in state.schemas["a/b/c"]] == [0]
+
+
+def test_a_schema_of_an_unknown_type_is_refused_and_changes_nothing(state: DurableState) -> None:
+    with pytest.raises(InvalidRecord):
+        state.apply(SchemaAdded("a/b/c", 0, 99, 1, b"x"))
+    assert not state.schemas

@@ -1,0 +1,54 @@
+"""What statistics say of Key_Shared subscriptions: who gets which slots, and what holds up slots that moved (KS-10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.subscriptions import Subscription
+
+
+def subscription_members(subscription: Subscription) -> dict[str, Any]:
+    """Members of a subscription's statistics; counters are 0 for other types."""
+    dispatcher = subscription.dispatcher
+    if not isinstance(dispatcher, KeySharedDispatcher) or not subscription.consumers:
+        return {"allowOutOfOrderDelivery": False, **_draining(0, 0, 0)}
+    rooms = dispatcher.rooms
+    return {
+        "allowOutOfOrderDelivery": not dispatcher.keeps_order,
+        "keySharedMode": "STICKY" if dispatcher.selector.is_fixed else "AUTO_SPLIT",
+        **_draining(
+            len(rooms.draining), sum(rooms.drained.values()), sum(drain.left for drain in rooms.draining.values())
+        ),
+    }
+
+
+def consumer_members(consumer: Consumer) -> dict[str, Any]:
+    """Members of a consumer's statistics; counters are 0 for other types."""
+    dispatcher = consumer.subscription.dispatcher
+    if not isinstance(dispatcher, KeySharedDispatcher):
+        return _draining(0, 0, 0)
+    rooms = dispatcher.rooms
+    draining = {slot: drain for slot, drain in rooms.draining.items() if drain.holder is consumer}
+    members = _draining(len(draining), rooms.drained[consumer], sum(drain.left for drain in draining.values()))
+    members["drainingHashes"] = [
+        {
+            "hash": slot,
+            "unackMsgs": drain.left,
+            "blockedAttempts": rooms.parked[slot].count() if slot in rooms.parked else 0,
+        }
+        for slot, drain in sorted(draining.items())
+    ]
+    members["keyHashRangeArrays"] = [list(each) for each in dispatcher.selector.ranges_of(consumer)]
+    return members
+
+
+def _draining(hashes: int, cleared: int, unacked: int) -> dict[str, Any]:
+    return {
+        "drainingHashesCount": hashes,
+        "drainingHashesClearedTotal": cleared,
+        "drainingHashesUnackedMessages": unacked,
+    }

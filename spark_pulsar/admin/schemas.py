@@ -1,0 +1,163 @@
+"""Schemas over REST (admin-rest.md 1.11). A topic need not exist to have schemas; its namespace must."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import JSONResponse
+
+from spark_pulsar.broker.schemas import definitions, registry
+from spark_pulsar.broker.schemas.definitions import InvalidSchema
+from spark_pulsar.model.errors import IncompatibleSchema
+from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
+
+from .answers import Refused, text_map
+from .calls import whole_number_in_path
+from .namespaces import existing
+from .topics import topic_name
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.model.names import TopicName
+
+    from .calls import Call, Routes
+
+
+def _topic(call: Call) -> TopicName:
+    parts = call.parts
+    return topic_name("persistent", parts["tenant"], parts["namespace"], parts["topic"])
+
+
+def _payload(call: Call) -> Schema:
+    """The schema in a body `{"type": ..., "schema": text, "properties": ...}`."""
+    body = call.json()
+    if not isinstance(body, dict) or not isinstance(body.get("type"), str) or not isinstance(body.get("schema"), str):
+        raise Refused(400, 'Want {"type": "AVRO", "schema": "...", "properties": {}}')
+    if body["type"] not in SchemaType.__members__:
+        raise Refused(422, f"Unknown schema type : {body['type']}")
+    kind, text = SchemaType[body["type"]], body["schema"]
+    data = _key_and_value(text) if kind is SchemaType.KEY_VALUE else text.encode()
+    return Schema(kind, data, text_map(body.get("properties"), "properties"))
+
+
+def _key_and_value(text: str) -> bytes:
+    """The definition in a text `{"key": ..., "value": ...}`, where a primitive is the empty text."""
+    try:
+        parts = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(422, f"Invalid schema definition data for KEY_VALUE schema caused by {error}") from error
+    if not isinstance(parts, dict) or not {"key", "value"} <= parts.keys():
+        raise Refused(422, 'Invalid schema definition data for KEY_VALUE schema: want {"key": ..., "value": ...}')
+    key, value = (b"" if parts[which] == "" else _compact(parts[which]).encode() for which in ("key", "value"))
+    return definitions.join(key, value)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _text(schema: Schema) -> str:
+    """A definition as text; of KEY_VALUE as `_key_and_value` takes it."""
+    if schema.type is not SchemaType.KEY_VALUE:
+        return schema.data.decode(errors="replace")
+    key, value = definitions.key_and_value(schema)
+    return f'{{"key":{_part_text(key)},"value":{_part_text(value)}}}'
+
+
+def _part_text(part: Schema) -> str:
+    text = part.data.decode(errors="replace")
+    try:
+        return _compact(json.loads(text))
+    except ValueError:
+        return _compact(text)
+
+
+def _shown(stored: StoredSchema) -> dict[str, Any]:
+    schema = stored.schema
+    return {
+        "version": stored.version,
+        "type": schema.type.name,
+        "timestamp": stored.created_ms,
+        "data": _text(schema),
+        "properties": dict(schema.properties),
+    }
+
+
+async def _latest(call: Call) -> Response:
+    found = registry.latest(call.core, _topic(call))
+    if found is None or found.is_deleted:
+        raise Refused(404, "Schema not found")
+    return JSONResponse(_shown(found))
+
+
+async def _at_version(call: Call) -> Response:
+    found = registry.at_version(call.core, _topic(call), whole_number_in_path(call.parts["version"]))
+    if found is None:
+        raise Refused(404, "Schema not found")
+    return JSONResponse(_shown(found))
+
+
+async def _all(call: Call) -> Response:
+    versions = registry.versions_of(call.core, _topic(call))
+    return JSONResponse({"getSchemaResponses": [_shown(each) for each in versions]})
+
+
+async def _post(call: Call) -> Response:
+    name, schema = _topic(call), _payload(call)
+
+    def put(core: Core) -> int:
+        existing(core, name.namespace_name)
+        return registry.put(core, name, schema)
+
+    return JSONResponse({"version": {"version": await call.gate.ask(put)}})
+
+
+async def _delete(call: Call) -> Response:
+    """With `force` nothing stays, and the next version is 0 again; else a mark takes a version."""
+    name, force = _topic(call), call.flag("force")
+
+    def delete(core: Core) -> int:
+        existing(core, name.namespace_name)
+        if not force:
+            return registry.delete(core, name)
+        registry.forget(core, name)
+        return registry.NO_VERSION
+
+    return JSONResponse({"version": await call.gate.ask(delete)})
+
+
+async def _compatibility(call: Call) -> Response:
+    name, schema = _topic(call), _payload(call)
+    existing(call.core, name.namespace_name)
+    fits = True
+    try:
+        definitions.check(schema)
+        registry.check_may_follow(call.core, name, schema)
+    except InvalidSchema:
+        raise
+    except IncompatibleSchema:
+        fits = False
+    strategy = registry.strategy_of(call.core, name)
+    return JSONResponse({"compatibility": fits, "schemaCompatibilityStrategy": strategy.value}, 202)
+
+
+async def _version(call: Call) -> Response:
+    """The version with the very text of the body, -1 when there is none."""
+    schema = _payload(call)
+    versions = registry.versions_of(call.core, _topic(call))
+    alike = (each.version for each in versions if (each.schema.type, each.schema.data) == (schema.type, schema.data))
+    return JSONResponse({"version": next(alike, registry.NO_VERSION)})
+
+
+_SCHEMAS: Final = "admin/v2/schemas/{tenant}/{namespace}/{topic}"
+
+ROUTES: Final[Routes] = (
+    (f"{_SCHEMAS}/schema", {"GET": _latest, "POST": _post, "DELETE": _delete}),
+    (f"{_SCHEMAS}/schema/{{version}}", {"GET": _at_version}),
+    (f"{_SCHEMAS}/schemas", {"GET": _all}),
+    (f"{_SCHEMAS}/compatibility", {"POST": _compatibility}),
+    (f"{_SCHEMAS}/version", {"POST": _version}),
+)

@@ -1,0 +1,150 @@
+"""Chunks of large messages on a Shared subscription: all of a message go to one consumer, which puts them together
+(CHK-6). Looked at on topics that ever took a chunk, only there.
+
+The consumer that gets the first chunk of a message gets the others too. Chunks for one that is not ready are passed
+over and wait, so that nobody else has to. When one is to be sent again, all that are unacked are; they may go to
+another consumer then, together. A chunk whose message nobody has begun goes to anybody, whose client drops it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.wire.entries import metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.ledger.entries import EntryRun
+
+    from .base import EntryRange
+
+    Place = tuple[int, int]
+
+
+class ChunkedMessage:
+    """One large message, as far as chunks of it were sent and are not acked."""
+
+    __slots__ = ("consumer", "places")
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+        """Who gets its chunks."""
+        self.places: dict[Place, None] = {}
+        """Ledger and entry of each."""
+
+
+class ChunkBook:
+    """Who has which large messages, of one subscription."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, ChunkedMessage] = {}
+        self._uuids: dict[Place, str] = {}
+        self.waiting: dict[Consumer, RangeSet] = {}
+        """Chunks that were passed over because their consumer was not ready."""
+
+    def __bool__(self) -> bool:
+        return bool(self._messages or self.waiting)
+
+    def clear(self) -> None:
+        """Nobody has anything."""
+        self._messages.clear()
+        self._uuids.clear()
+        self.waiting.clear()
+
+    def count(self) -> int:
+        """Entries that wait."""
+        return sum(each.count() for each in self.waiting.values())
+
+    def owner(self, uuid: str) -> Consumer | None:
+        """Who gets the chunks of a message; None when nobody has begun it."""
+        message = self._messages.get(uuid)
+        return None if message is None else message.consumer
+
+    def sent(self, uuid: str, consumer: Consumer, ledger_id: int, entry_id: int) -> None:
+        """A chunk went to a consumer, who gets the others too."""
+        message = self._messages.get(uuid)
+        if message is None:
+            message = self._messages[uuid] = ChunkedMessage(consumer)
+        message.places[ledger_id, entry_id] = None
+        self._uuids[ledger_id, entry_id] = uuid
+
+    def wait(self, consumer: Consumer, ledger_id: int, entry_id: int) -> None:
+        """A chunk is passed over until its consumer is ready."""
+        self.waiting.setdefault(consumer, RangeSet()).add(ledger_id, entry_id, entry_id + 1)
+
+    def ready(self) -> Iterator[EntryRange]:
+        """What waits no more, because its consumer is ready."""
+        for consumer in [each for each in self.waiting if each.can_receive]:
+            yield from self.waiting.pop(consumer)
+
+    def left(self, consumer: Consumer) -> list[EntryRange]:
+        """A consumer is gone: somebody else gets its messages. Returns what waited for it."""
+        for uuid in [uuid for uuid, message in self._messages.items() if message.consumer is consumer]:
+            self._forget_message(uuid)
+        return list(self.waiting.pop(consumer, ()))
+
+    def whole(self, ranges: Iterable[EntryRange]) -> list[EntryRange]:
+        """Ranges that are to be sent again, with all chunks of messages that have one there; anybody may get those
+        messages then."""
+        found = RangeSet(ranges)
+        if self._uuids:
+            uuids = {self._uuids[place] for place in self._places_in(found)}
+            for uuid in uuids:
+                for ledger_id, entry_id in self._messages[uuid].places:
+                    found.add(ledger_id, entry_id, entry_id + 1)
+                self._forget_message(uuid)
+        return list(found)
+
+    def done(self, ranges: Iterable[EntryRange]) -> None:
+        """Entries were acked: a message of which none is left is nobody's."""
+        if not self:
+            return
+        found = RangeSet(ranges)
+        for place in self._places_in(found):
+            uuid = self._uuids.pop(place)
+            message = self._messages[uuid]
+            del message.places[place]
+            if not message.places:
+                del self._messages[uuid]
+        for consumer, waiting in list(self.waiting.items()):
+            for ledger_id, first, end in found:
+                waiting.remove(ledger_id, first, end)
+            if not waiting:
+                del self.waiting[consumer]
+
+    def done_through(self, ledger_id: int, entry_id: int) -> None:
+        """Everything at or before a position is acked."""
+        if self:
+            passed = [place for place in self._uuids if place <= (ledger_id, entry_id)]
+            self.done((ledger, entry, entry + 1) for ledger, entry in passed)
+            for consumer, waiting in list(self.waiting.items()):
+                waiting.remove_through(ledger_id, entry_id)
+                if not waiting:
+                    del self.waiting[consumer]
+
+    def _places_in(self, ranges: RangeSet) -> list[Place]:
+        if ranges.count() <= len(self._uuids):
+            return [
+                (ledger_id, entry_id)
+                for ledger_id, first, end in ranges
+                for entry_id in range(first, end)
+                if (ledger_id, entry_id) in self._uuids
+            ]
+        return [place for place in self._uuids if ranges.contains(*place)]
+
+    def _forget_message(self, uuid: str) -> None:
+        for place in self._messages.pop(uuid).places:
+            del self._uuids[place]
+
+
+def uuid_of(run: EntryRun, index: int) -> str | None:
+    """Which large message an entry of a run is a chunk of; None when it is none."""
+    try:
+        metadata = metadata_of(run.buffer, run.starts[index], run.ends[index])
+    except CorruptMessage:
+        return None
+    return metadata.uuid if metadata.num_chunks_from_msg > 1 else None

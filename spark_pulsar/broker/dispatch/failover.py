@@ -1,0 +1,136 @@
+"""Many consumers, of which one gets everything, in storage order; when it goes, the next one does (7.3; FO-1 ... FO-7).
+
+Which one that is depends only on who is connected, so that the partitions of a topic are spread over its consumers and
+everybody finds the same place again after a reconnect.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.hashes import MASK, murmur3_32
+
+from .compacted import CompactedDispatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.core import Core, Timer
+    from spark_pulsar.broker.subscriptions import Subscription
+
+    from .base import EntryRange
+
+_POINTS: Final = 100
+"""Points of one consumer on the ring."""
+_VERSION_WITH_CHANGES: Final = 12
+"""Protocol version from which a client knows ACTIVE_CONSUMER_CHANGE."""
+
+
+class FailoverDispatcher(CompactedDispatcher):
+    """Sends to the active consumer; the compacted view if that is what it wants."""
+
+    def __init__(self, core: Core, subscription: Subscription) -> None:
+        self._active: Consumer | None = None
+        self._has_started = False
+        """Whether the active consumer was told, and gets entries."""
+        self._start: Timer | None = None
+        """Runs out when the active consumer may start; set while it waits for that."""
+        self._distances: dict[Consumer, int] = {}
+        """How far behind the topic's place each consumer's first point on the ring lies."""
+        self._topic_point = murmur3_32(subscription.topic.full_name.encode())
+        super().__init__(core, subscription)
+
+    @property
+    def active_consumer(self) -> Consumer | None:
+        return self._active
+
+    def receiver(self) -> Consumer | None:
+        active = self._active
+        if active is None or self._start is not None:
+            return None
+        if not self._has_started:
+            if not active.ready:
+                return None
+            self._has_started = True
+            self.rewind()
+            for consumer in self.subscription.consumers:
+                self._tell(consumer)
+        return super().receiver()
+
+    def attach(self, consumer: Consumer) -> None:
+        self.subscription.consumers.sort(key=lambda each: (each.priority, each.name))
+        self._distances[consumer] = self._distance(consumer)
+        if not self._choose():
+            self._tell(consumer)  # that it has to wait, before its SUCCESS (FO-5)
+
+    def detach(self, consumer: Consumer) -> None:
+        del self._distances[consumer]
+        self._choose()
+
+    def _choose(self) -> bool:
+        """Give the role to whose it is now; the new one starts after a delay (FO-6). False when that changes nothing.
+
+        What the old one was sent and did not ack comes again, from mark-delete on; its acks still count.
+        """
+        consumers = self.subscription.consumers
+        chosen = self._candidate(consumers) if consumers else None
+        if chosen is self._active:
+            return False
+        self._active = chosen
+        self._has_started = False
+        self.rewind()
+        self._compacted_reader.reset()
+        core = self.core
+        delay_ms = self.start_delay_ms
+        if chosen is None:
+            if self._start is not None:
+                self._start.cancel()
+                self._start = None
+        elif self._start is None and delay_ms > 0:
+            self._start = core.at(core.now_ms + delay_ms, self._delay_is_over)
+        return True
+
+    @property
+    def start_delay_ms(self) -> int:
+        """How long a new active consumer waits (FO-6)."""
+        return self.core.config.failover_delay_ms
+
+    def _delay_is_over(self) -> None:
+        self._start = None
+        self._wake()
+
+    def _candidate(self, consumers: list[Consumer]) -> Consumer:
+        """The consumer whose turn it is, of those of the best priority (FO-2): by the number of the partition (FO-3),
+        or on a ring, where it is the first one behind the topic (FO-4)."""
+        best = [each for each in consumers if each.priority == consumers[0].priority]
+        partition = self.subscription.topic.partition
+        if partition >= 0 and not self.core.config.failover_ring_for_partitions:
+            return best[partition % len(best)]
+        nearest = min(self._distances[each] for each in best)
+        return [each for each in best if self._distances[each] == nearest][-1]
+
+    def _distance(self, consumer: Consumer) -> int:
+        return min(
+            (murmur3_32(f"{consumer.name}{point}".encode()) - self._topic_point) & MASK for point in range(_POINTS)
+        )
+
+    def _tell(self, consumer: Consumer) -> None:
+        """ACTIVE_CONSUMER_CHANGE (FO-5)."""
+        if consumer.session.protocol_version >= _VERSION_WITH_CHANGES:
+            change = commands.active_consumer_change(consumer.consumer_id, consumer is self._active)
+            self.core.send(consumer.session, change)
+
+    def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
+        """Only the active consumer can ask for entries again."""
+        if consumer is self._active:
+            super().redeliver(consumer, ranges, epoch)
+        else:
+            consumer.raise_epoch(epoch)
+
+    def check(self) -> None:
+        consumers = self.subscription.consumers
+        assert self._active in consumers, "the active consumer is connected"
+        assert self._distances.keys() == set(consumers)
+        assert all(not consumer.pending for consumer in consumers), "only Shared keeps pending entries"

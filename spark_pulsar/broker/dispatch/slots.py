@@ -1,0 +1,59 @@
+"""The slots of the entries that a Key_Shared subscription has seen, so that each key is hashed once."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+_KEEP_BEHIND: Final = 65_536
+"""Entries behind mark-delete that are kept, so that the front is seldom cut off."""
+
+
+class SlotBook:
+    """Slot by entry: two bytes for each entry between the first and the last one seen of a ledger; 0 = not seen."""
+
+    __slots__ = ("_firsts", "_slots")
+
+    def __init__(self) -> None:
+        self._slots: dict[int, array[int]] = {}
+        self._firsts: dict[int, int] = {}
+
+    def note(self, ledger_id: int, first: int, slots: list[int]) -> None:
+        """Entries from `first` on have these slots."""
+        known = self._slots.get(ledger_id)
+        if known is None:
+            self._slots[ledger_id] = array("H", slots)
+            self._firsts[ledger_id] = first
+            return
+        at = first - self._firsts[ledger_id]
+        if at < 0:
+            known[:0] = array("H", bytes(-2 * at))
+            self._firsts[ledger_id] = first
+            at = 0
+        elif at > len(known):
+            known.frombytes(bytes(2 * (at - len(known))))
+        known[at : at + len(slots)] = array("H", slots)
+
+    def of(self, ledger_id: int, first: int, end: int) -> list[int]:
+        """The slots of entries `first … end - 1`."""
+        known = self._slots.get(ledger_id)
+        if known is None:
+            return [0] * (end - first)
+        at = first - self._firsts[ledger_id]
+        if at >= 0 and at + end - first <= len(known):
+            return known[at : at + end - first].tolist()
+        return [known[index] if 0 <= index < len(known) else 0 for index in range(at, at + end - first)]
+
+    def forget_before(self, ledger_id: int, entry_id: int) -> None:
+        """Entries before a position will not be asked for again."""
+        for older in [each for each in self._slots if each < ledger_id]:
+            del self._slots[older], self._firsts[older]
+        behind = entry_id - self._firsts.get(ledger_id, entry_id)
+        if behind > _KEEP_BEHIND:
+            del self._slots[ledger_id][:behind]
+            self._firsts[ledger_id] = entry_id
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._slots.clear()
+        self._firsts.clear()

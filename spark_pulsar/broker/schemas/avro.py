@@ -1,0 +1,252 @@
+"""Avro schemas: from their JSON to types with resolved names, and whether two say the same.
+
+Only what a registry needs: no data is read or written. Read leniently where that harms nobody: defaults are not checked
+against their types.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final
+
+PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_RECORDS: Final = frozenset({"record", "error"})
+_NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+_ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
+_OF_TYPES: Final = frozenset(
+    {"type", "name", "namespace", "doc", "aliases", "fields", "items", "values", "symbols", "size"}
+)
+_OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "aliases", "order"})
+_MAX_DEPTH: Final = 100
+_REMEMBERED_BYTES: Final = 1 << 16
+NO_DEFAULT: Final = object()
+
+
+class InvalidAvro(ValueError):
+    """A text that is no Avro schema; says why."""
+
+
+@dataclass(slots=True, eq=False)
+class AvroField:
+    """A field of a record; `default` is `NO_DEFAULT` when it has none."""
+
+    name: str
+    type: AvroType
+    default: Any
+    aliases: frozenset[str]
+    order: str
+    attributes: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class AvroType:
+    """A type. `name` is the full one, with namespace, of a record, enum or fixed; types may contain themselves."""
+
+    kind: str
+    name: str = ""
+    aliases: frozenset[str] = frozenset()
+    fields: list[AvroField] = field(default_factory=list)
+    """Of a record."""
+    symbols: tuple[str, ...] = ()
+    """Of an enum."""
+    size_bytes: int = 0
+    """Of a fixed."""
+    items: AvroType | None = None
+    """Of an array: its items; of a map: its values."""
+    branches: list[AvroType] = field(default_factory=list)
+    """Of a union."""
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """What else stands there, such as `logicalType`."""
+
+    @property
+    def short_name(self) -> str:
+        """Without namespace."""
+        return self.name.rpartition(".")[2]
+
+
+def parse(data: bytes) -> AvroType:
+    """The type that a definition describes. InvalidAvro when it describes none."""
+    try:
+        value = json.loads(data.decode())
+    except RecursionError as error:
+        raise InvalidAvro("nested too deep") from error
+    except ValueError as error:
+        raise InvalidAvro(f"it is no JSON: {error}") from error
+    return _Parser().type_of(value, "", 0)
+
+
+def meaning(data: bytes) -> bytes:
+    """A digest that is equal for definitions that say the same: documentation and aliases aside, everything is equal
+    and in the same order. InvalidAvro when it is no definition.
+
+    Clients that come back ask again and again with the same text, so that what is not large is remembered.
+    """
+    return _meaning(data) if len(data) <= _REMEMBERED_BYTES else _meaning.__wrapped__(data)
+
+
+@lru_cache(maxsize=128)
+def _meaning(data: bytes) -> bytes:
+    return sha256(_canonical(parse(data), set()).encode()).digest()
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self._known: dict[str, AvroType] = {}
+
+    def type_of(self, value: Any, namespace: str, depth: int) -> AvroType:
+        if depth > _MAX_DEPTH:
+            raise InvalidAvro("nested too deep")
+        if isinstance(value, str):
+            return AvroType(value) if value in PRIMITIVES else self._reference(value, namespace)
+        if isinstance(value, list):
+            return self._union(value, namespace, depth)
+        if not isinstance(value, dict):
+            raise InvalidAvro(f"{_short(value)} is no type")
+        kind = value.get("type")
+        if isinstance(kind, dict | list):
+            return self.type_of(kind, namespace, depth + 1)
+        if not isinstance(kind, str):
+            raise InvalidAvro(f"No type: {_short(value)}")
+        attributes = {key: each for key, each in value.items() if key not in _OF_TYPES}
+        if kind in PRIMITIVES:
+            return AvroType(kind, attributes=attributes)
+        if kind in _NAMED:
+            return self._named(kind, value, namespace, attributes, depth)
+        if kind in ("array", "map"):
+            member = "items" if kind == "array" else "values"
+            if member not in value:
+                raise InvalidAvro(f"No {member} of the {kind}: {_short(value)}")
+            return AvroType(kind, items=self.type_of(value[member], namespace, depth + 1), attributes=attributes)
+        return self._reference(kind, namespace)
+
+    def _reference(self, name: str, namespace: str) -> AvroType:
+        found = self._known.get(_full_name(name, namespace)) or self._known.get(name)
+        if found is None:
+            raise InvalidAvro(f'"{name}" is not a defined name')
+        return found
+
+    def _union(self, values: list[Any], namespace: str, depth: int) -> AvroType:
+        branches = [self.type_of(each, namespace, depth + 1) for each in values]
+        seen: set[str] = set()
+        for branch in branches:
+            if branch.kind == "union":
+                raise InvalidAvro("Nested union")
+            key = branch.name or branch.kind
+            if key in seen:
+                raise InvalidAvro(f"Duplicate in union: {key}")
+            seen.add(key)
+        return AvroType("union", branches=branches)
+
+    def _named(
+        self, kind: str, value: dict[str, Any], namespace: str, attributes: dict[str, Any], depth: int
+    ) -> AvroType:
+        name = value.get("name")
+        if not isinstance(name, str):
+            raise InvalidAvro(f"No name of the {kind}: {_short(value)}")
+        own_namespace = value.get("namespace", namespace)
+        if not isinstance(own_namespace, str):
+            raise InvalidAvro(f"{_short(own_namespace)} is no namespace")
+        full = _full_name(name, own_namespace)
+        _check_name(full.rpartition(".")[2])
+        if full in self._known or full in PRIMITIVES:
+            raise InvalidAvro(f"Can't redefine: {full}")
+        inner = full.rpartition(".")[0]
+        aliases = frozenset(_full_name(each, inner) for each in _texts(value.get("aliases", []), "aliases"))
+        found = AvroType("record" if kind in _RECORDS else kind, full, aliases, attributes=attributes)
+        self._known[full] = found
+        if kind == "fixed":
+            found.size_bytes = _size(value.get("size"))
+        elif kind == "enum":
+            found.symbols = self._symbols(value)
+        else:
+            self._fill(found, value.get("fields"), inner, depth)
+        return found
+
+    @staticmethod
+    def _symbols(value: dict[str, Any]) -> tuple[str, ...]:
+        symbols = tuple(_texts(value.get("symbols"), "symbols"))
+        for symbol in symbols:
+            _check_name(symbol)
+        if len(set(symbols)) != len(symbols):
+            raise InvalidAvro("Duplicate enum symbol")
+        if value.get("default") is not None and value["default"] not in symbols:
+            raise InvalidAvro(f"The Enum Default: {_short(value['default'])} is not in the enum symbol set")
+        return symbols
+
+    def _fill(self, record: AvroType, values: Any, namespace: str, depth: int) -> None:
+        if not isinstance(values, list):
+            raise InvalidAvro(f"Record has no fields: {record.name}")
+        seen: set[str] = set()
+        for each in values:
+            if not isinstance(each, dict) or not isinstance(each.get("name"), str) or "type" not in each:
+                raise InvalidAvro(f"No field name or type: {_short(each)}")
+            name, order = each["name"], each.get("order", "ascending")
+            _check_name(name)
+            if name in seen:
+                raise InvalidAvro(f"Duplicate field {name} in record {record.name}")
+            seen.add(name)
+            if not isinstance(order, str) or order.lower() not in _ORDERS:
+                raise InvalidAvro(f"{_short(order)} is no order of a field")
+            record.fields.append(
+                AvroField(
+                    name,
+                    self.type_of(each["type"], namespace, depth + 1),
+                    each.get("default", NO_DEFAULT),
+                    frozenset(_texts(each.get("aliases", []), "aliases")),
+                    order.lower(),
+                    {key: item for key, item in each.items() if key not in _OF_FIELDS},
+                )
+            )
+
+
+def _canonical(one: AvroType, seen: set[str]) -> str:
+    """A text that is equal for schemas that say the same; a named type stands in it once."""
+    if one.name:
+        if one.name in seen:
+            return json.dumps(one.name)
+        seen.add(one.name)
+    parts: list[str] = [one.kind, one.name, str(one.size_bytes), *one.symbols, _dumped(one.attributes)]
+    for each in one.fields:
+        default = "" if each.default is NO_DEFAULT else _dumped(each.default)
+        parts += (each.name, _canonical(each.type, seen), default, each.order, _dumped(each.attributes))
+    parts += [_canonical(branch, seen) for branch in one.branches]
+    if one.items is not None:
+        parts.append(_canonical(one.items, seen))
+    return json.dumps(parts)
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name.removeprefix(".") if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise InvalidAvro("Empty name")
+    if not (name[0].isalpha() or name[0] == "_"):
+        raise InvalidAvro(f"Illegal initial character: {name}")
+    if not all(letter.isalnum() or letter == "_" for letter in name):
+        raise InvalidAvro(f"Illegal character in: {name}")
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidAvro(f"Invalid or no size: {_short(value)}")
+    return value
+
+
+def _texts(value: Any, what: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise InvalidAvro(f"{what}: want a list of texts, got {_short(value)}")
+    return value
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,102 @@
+"""Whether data written with one Avro schema can be read with another: Avro's schema resolution, as Apache Pulsar's
+registry has it applied by Avro for Java.
+
+The rules are those of the specification ("Schema Resolution") with the three liberties that Avro for Java takes, so
+that this registry accepts what Apache Pulsar accepts: records need not have the same name, unless the reader chooses
+among several in a union; an enum may lose symbols, since only data that holds one of them cannot be read; a writer's
+union fits only when each of its branches does. (The `avro` package for Python is stricter in the first two.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from .avro import NO_DEFAULT, PRIMITIVES, AvroField, AvroType
+
+PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
+    "int": frozenset({"long", "float", "double"}),
+    "long": frozenset({"float", "double"}),
+    "float": frozenset({"double"}),
+    "string": frozenset({"bytes"}),
+    "bytes": frozenset({"string"}),
+}
+"""What a primitive may be read as, beside itself."""
+
+
+def can_read(reader: AvroType, writer: AvroType) -> bool:
+    """Whether everything written with `writer` has a meaning for `reader` (enum symbols aside, see above)."""
+    return _Resolution().fits(reader, writer)
+
+
+class _Resolution:
+    """One question. Pairs of records that are being looked at count as fitting, so that recursive types end."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def fits(self, reader: AvroType, writer: AvroType) -> bool:
+        if writer.kind == "union":
+            return all(self.fits(reader, branch) for branch in writer.branches)
+        if reader.kind == "union":
+            chosen = self._branch(reader.branches, writer)
+            return chosen is not None and self.fits(chosen, writer)
+        if reader.kind != writer.kind:
+            return reader.kind in PROMOTIONS.get(writer.kind, ())
+        if reader.kind in PRIMITIVES:
+            return True
+        if reader.kind in ("array", "map"):
+            assert reader.items is not None, "an array or map has items"
+            assert writer.items is not None, "an array or map has items"
+            return self.fits(reader.items, writer.items)
+        if reader.kind == "record":
+            return self._records(reader, writer)
+        return _same_name(reader, writer) and (reader.kind == "enum" or reader.size_bytes == writer.size_bytes)
+
+    def _records(self, reader: AvroType, writer: AvroType) -> bool:
+        pair = (id(reader), id(writer))
+        known = self._known.get(pair)
+        if known is not None:
+            return known
+        before = len(self._known)
+        self._known[pair] = True
+        written = {each.name: each for each in writer.fields}
+        for each in reader.fields:
+            source = _written_as(each, written)
+            if (each.default is NO_DEFAULT) if source is None else not self.fits(each.type, source.type):
+                break
+        else:
+            return True
+        # What was found to fit meanwhile may have relied on this pair.
+        since = list(self._known.items())[before:]
+        for found, fitted in since:
+            if fitted:
+                del self._known[found]
+        self._known[pair] = False
+        return False
+
+    def _branch(self, branches: list[AvroType], writer: AvroType) -> AvroType | None:
+        """The branch of a reader's union that a type is read with: one of its kind (and name), for a record else one
+        whose fields fit, at last one that the type can be promoted to."""
+        alike = [branch for branch in branches if branch.kind == writer.kind]
+        named = [branch for branch in alike if not branch.name or _same_name(branch, writer)]
+        if named:
+            return named[0]
+        if writer.kind == "record":
+            fitting = [branch for branch in alike if self._records(branch, writer)]
+            same_short = [branch for branch in fitting if branch.short_name == writer.short_name]
+            return next(iter(same_short or fitting), None)
+        wider = PROMOTIONS.get(writer.kind, ())
+        return next((branch for branch in branches if branch.kind in wider), None)
+
+
+def _same_name(reader: AvroType, writer: AvroType) -> bool:
+    return writer.name == reader.name or writer.name in reader.aliases
+
+
+def _written_as(wanted: AvroField, written: Mapping[str, AvroField]) -> AvroField | None:
+    """The writer's field that a reader's field is, by its name or one of its aliases."""
+    found = written.get(wanted.name)
+    if found is None and wanted.aliases:
+        found = next((written[alias] for alias in sorted(wanted.aliases) if alias in written), None)
+    return found

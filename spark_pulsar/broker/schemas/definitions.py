@@ -1,0 +1,127 @@
+"""Is a schema one at all? Each type's definition is checked before a topic gets it (SC-2)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Final
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.message import DecodeError
+
+from spark_pulsar.model.errors import IncompatibleSchema
+from spark_pulsar.model.schemas import AVRO_BASED, OF_CLIENTS, UNSTRUCTURED, Schema, SchemaType
+
+from . import avro
+
+_LENGTH_BYTES: Final = 4
+_EMPTY_STRINGS: Final = (b"", b"null")
+"""What the definition of a STRING may be; Python and C++ clients send the second."""
+
+
+class InvalidSchema(IncompatibleSchema):
+    """18: the definition is not one of its type."""
+
+    http_status = 422
+
+
+def check(schema: Schema) -> None:
+    """InvalidSchema unless the definition is one of its type."""
+    kind = schema.type
+    if kind in UNSTRUCTURED:
+        return
+    if kind in OF_CLIENTS:
+        raise InvalidSchema(f"Schema {kind.name} is a client-side schema type")
+    if kind is SchemaType.EXTERNAL:
+        raise InvalidSchema("Schemas of an external registry are not kept in this one")
+    if kind in AVRO_BASED:
+        _check_avro(schema)
+    elif kind is SchemaType.PROTOBUF_NATIVE:
+        root_message(schema)
+    elif kind is SchemaType.KEY_VALUE:
+        for part in key_and_value(schema):
+            check(part)
+    elif kind is SchemaType.STRING:
+        if schema.data not in _EMPTY_STRINGS:
+            shown = schema.data[:80].decode(errors="replace")
+            raise InvalidSchema(f"Invalid schema definition data for string schema : '{shown}'")
+    elif schema.data:
+        raise InvalidSchema(
+            "Invalid schema definition data for primitive schemas :length of schema data should be zero, "
+            f"but {len(schema.data)} bytes is found"
+        )
+
+
+def _check_avro(schema: Schema) -> None:
+    try:
+        found = avro.parse(schema.data)
+    except avro.InvalidAvro as error:
+        if schema.type is SchemaType.JSON and old_json_schema(schema.data) is not None:
+            return
+        raise InvalidSchema(
+            f"Invalid schema definition data for {schema.type.name} schema caused by {error}"
+        ) from error
+    if schema.type is SchemaType.AVRO and found.kind == "union":
+        raise InvalidSchema("Avro schema typed [UNION] is not supported")
+
+
+def old_json_schema(data: bytes) -> dict[str, Any] | None:
+    """The definition of a JSON schema as clients before protocol 13 sent it: a JSON Schema document, not one of Avro.
+    None when it is none of those either."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def root_message(schema: Schema) -> str:
+    """Full name of the message that a PROTOBUF_NATIVE schema is about, which its descriptors must describe."""
+    try:
+        definition = json.loads(schema.data)
+        name = definition["rootMessageTypeName"]
+        files = FileDescriptorSet.FromString(base64.b64decode(definition["fileDescriptorSet"], validate=True))
+    except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
+        raise InvalidSchema(f"deserialize ProtobufNative Schema failed caused by {error!r}") from error
+    if not isinstance(name, str) or name not in _messages_of(files):
+        raise InvalidSchema(f"deserialize ProtobufNative Schema failed caused by no descriptor of {name!r}")
+    return name
+
+
+def _messages_of(files: FileDescriptorSet) -> set[str]:
+    found: set[str] = set()
+    for file in files.file:
+        waiting = [(file.package, message) for message in file.message_type]
+        while waiting:
+            prefix, message = waiting.pop()
+            full = f"{prefix}.{message.name}" if prefix else message.name
+            found.add(full)
+            waiting += [(full, nested) for nested in message.nested_type]
+    return found
+
+
+def key_and_value(schema: Schema) -> tuple[Schema, Schema]:
+    """The two schemas of a KEY_VALUE schema: their definitions stand one after the other behind their lengths, their
+    types and properties in its properties."""
+    key, rest = _length_prefixed(schema.data)
+    value, _ = _length_prefixed(rest)
+    return _part(schema, "key", key), _part(schema, "value", value)
+
+
+def join(key: bytes, value: bytes) -> bytes:
+    """The definition of a KEY_VALUE schema out of those of its parts."""
+    return b"".join(len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in (key, value))
+
+
+def _length_prefixed(data: bytes) -> tuple[bytes, bytes]:
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big", signed=True)
+    if not _LENGTH_BYTES <= end <= len(data):
+        raise InvalidSchema("Invalid schema definition data for KEY_VALUE schema caused by a length that does not fit")
+    return data[_LENGTH_BYTES:end], data[end:]
+
+
+def _part(schema: Schema, which: str, data: bytes) -> Schema:
+    name = schema.properties.get(f"{which}.schema.type", SchemaType.BYTES.name)
+    if name not in SchemaType.__members__:
+        raise InvalidSchema(f"Invalid schema definition data for KEY_VALUE schema caused by the unknown type {name}")
+    return Schema(SchemaType[name], data)

@@ -1,0 +1,235 @@
+"""The rules of the registry: what a topic's schemas are, and whether a producer or consumer with one may come (SC-*).
+
+A topic's schemas are those of its name without domain and partition (SC-1). A version is on disk before anybody is told
+its number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote_plus
+
+from spark_pulsar.ledger.schema_records import SchemaAdded, SchemasDeleted, SchemasForgotten, next_version
+from spark_pulsar.model.errors import IncompatibleSchema
+from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT
+from spark_pulsar.model.schemas import Compatibility, Schema, SchemaType, StoredSchema
+from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
+
+from . import compatibility, definitions
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.model.names import TopicName
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
+
+NO_VERSION: Final = -1
+VERSION_BYTES: Final = 8
+_READ_AS_BACKWARD: Final = frozenset(
+    {Compatibility.BACKWARD, Compatibility.FORWARD, Compatibility.FORWARD_TRANSITIVE, Compatibility.FULL}
+)
+"""Strategies under which a consumer must be able to read what the last schema writes, and no more."""
+
+
+# ---- names and numbers ------------------------------------------------------------------------------------------
+
+
+def name_of(topic: TopicName) -> str:
+    """Under which name a topic's schemas are kept, and told: `tenant/namespace/topic`, the last part URL-encoded."""
+    base = topic.base
+    local = quote_plus(base.local, safe="*").replace("~", "%7E")
+    return f"{base.tenant}/{base.namespace}/{local}"
+
+
+def version_bytes(version: int) -> bytes:
+    """A version as it travels: 8 bytes, big-endian."""
+    return version.to_bytes(VERSION_BYTES, "big", signed=True)
+
+
+def from_wire(schema: WireSchema) -> Schema:
+    """The schema that a command carries."""
+    properties = {pair.key: pair.value for pair in schema.properties}
+    return Schema(SchemaType(schema.type), schema.schema_data, properties)
+
+
+# ---- what is there ----------------------------------------------------------------------------------------------
+
+
+def versions_of(core: Core, topic: TopicName) -> list[StoredSchema]:
+    """The schemas of a topic, oldest first; none when they were deleted."""
+    return [each for each in core.state.schemas.get(name_of(topic), ()) if not each.is_deleted]
+
+
+def latest(core: Core, topic: TopicName) -> StoredSchema | None:
+    """The last version, which may be the mark of a deletion."""
+    versions = core.state.schemas.get(name_of(topic))
+    return versions[-1] if versions else None
+
+
+def at_version(core: Core, topic: TopicName, version: int) -> StoredSchema | None:
+    """The schema with this version."""
+    return next((each for each in versions_of(core, topic) if each.version == version), None)
+
+
+def equal_version(core: Core, topic: TopicName, schema: Schema) -> int | None:
+    """The version that says the same as `schema`."""
+    versions = versions_of(core, topic)
+    alike = [each for each in versions if each.schema.type is schema.type]
+    same_bytes = next((each.version for each in alike if each.schema.data == schema.data), None)
+    if same_bytes is not None:
+        return same_bytes
+    return next((each.version for each in alike if compatibility.are_equal(each.schema, schema)), None)
+
+
+def strategy_of(core: Core, topic: TopicName) -> Compatibility:
+    """Which schemas may follow those of a topic (SC-4)."""
+    return Compatibility.ALWAYS_COMPATIBLE if topic.is_system else core.policies_of(topic).schema_compatibility
+
+
+# ---- changes ----------------------------------------------------------------------------------------------------
+
+
+def put(core: Core, topic: TopicName, schema: Schema) -> int:
+    """The version of a schema, which is added when the topic does not have it. IncompatibleSchema when it is none, or
+    may not follow those that are there."""
+    definitions.check(schema)
+    known = equal_version(core, topic, schema)
+    if known is not None:
+        return known
+    check_may_follow(core, topic, schema)
+    name = name_of(topic)
+    version = next_version(core.state.schemas.get(name, ()))
+    properties = dict(schema.properties)
+    core.append(SchemaAdded(name, version, int(schema.type), core.now_ms, schema.data, properties))
+    _changed(core, name)
+    return version
+
+
+def check_may_follow(core: Core, topic: TopicName, schema: Schema) -> None:
+    """IncompatibleSchema unless the topic's strategy lets the schema follow those that are there."""
+    strategy = strategy_of(core, topic)
+    if strategy is Compatibility.ALWAYS_COMPATIBLE:
+        return
+    existing = [each.schema for each in versions_of(core, topic)]
+    if not strategy.is_transitive:
+        existing = [each for each in existing[-1:] if each.type is not schema.type or each.data != schema.data]
+    compatibility.check_follows(existing, schema, strategy)
+
+
+def delete(core: Core, topic: TopicName) -> int:
+    """Delete all schemas of a topic; the version of the mark that stays behind (SC-10)."""
+    name = name_of(topic)
+    version = next_version(core.state.schemas.get(name, ()))
+    core.append(SchemasDeleted(name, version, core.now_ms))
+    _changed(core, name)
+    return version
+
+
+def forget(core: Core, topic: TopicName) -> None:
+    """Delete all schemas of a topic with their versions."""
+    name = name_of(topic)
+    if name in core.state.schemas:
+        core.append(SchemasForgotten(name))
+        _changed(core, name)
+
+
+def topic_gone(core: Core, topic: TopicName) -> None:
+    """A topic (not: one of several partitions) is deleted: its schemas go with it, unless the one of the other domain,
+    which has the same, is still there."""
+    other = replace(topic, domain=NON_PERSISTENT if topic.is_persistent else PERSISTENT).full
+    state = core.state
+    if other not in core.topics and other not in state.topics_by_name and other not in state.partitioned:
+        forget(core, topic)
+
+
+def forget_namespace(core: Core, namespace: str) -> None:
+    """A namespace is deleted: schemas of topics that never came into being go with it."""
+    for name in [name for name in core.state.schemas if name.startswith(f"{namespace}/")]:
+        core.append(SchemasForgotten(name))
+        _changed(core, name)
+
+
+def _changed(core: Core, name: str) -> None:
+    core.schema_groups[name] = core.group_of_now
+
+
+def group_of(core: Core, topic: TopicName) -> int:
+    """The group of records that the topic's schemas are on disk with, for `Core.when_group_durable`."""
+    return core.schema_groups.get(name_of(topic), 0)
+
+
+# ---- who may come -----------------------------------------------------------------------------------------------
+
+
+def add(core: Core, topic: TopicName, schema: Schema) -> int:
+    """The version of a schema that a client brings: added, unless only those that are there may be used (SC-6)."""
+    if core.policies_of(topic).allow_schema_updates:
+        return put(core, topic, schema)
+    definitions.check(schema)
+    known = equal_version(core, topic, schema)
+    if known is None:
+        raise IncompatibleSchema("Schema not found and schema auto updating is disabled.")
+    return known
+
+
+def admit_producer(core: Core, topic: Topic, command: CommandProducer) -> bytes:
+    """The version that PRODUCER_SUCCESS tells, empty for a producer without schema. IncompatibleSchema when it may not
+    produce with what it brings, or with nothing (SC-7)."""
+    if command.HasField("schema"):
+        return version_bytes(add(core, topic.name, from_wire(command.schema)))
+    check_without_schema(core, topic.name)
+    return b""
+
+
+def check_without_schema(core: Core, topic: TopicName) -> None:
+    """IncompatibleSchema when messages must have a schema, because the topic has one (SC-7)."""
+    if core.policies_of(topic).enforce_schemas and versions_of(core, topic):
+        raise IncompatibleSchema(
+            "Producers cannot connect or send message without a schema to topics with a schema "
+            "when SchemaValidationEnforced is enabled"
+        )
+
+
+def admit_consumer(core: Core, topic: Topic, command: CommandSubscribe) -> None:
+    """IncompatibleSchema when a consumer brings a schema that does not fit. A topic without any, that nobody uses and
+    that holds nothing, gets it (SC-8)."""
+    if not command.HasField("schema"):
+        return
+    schema = from_wire(command.schema)
+    if schema.type is SchemaType.AUTO_CONSUME:
+        return
+    definitions.check(schema)
+    existing = [each.schema for each in versions_of(core, topic.name)]
+    if not existing and not _is_used(topic):
+        add(core, topic.name, schema)
+        return
+    strategy = strategy_of(core, topic.name)
+    if strategy is Compatibility.ALWAYS_COMPATIBLE:
+        return
+    if not existing:
+        raise IncompatibleSchema(
+            f"Failed to add schema to an active topic with empty(BYTES) schema: new schema type {schema.type.name}"
+        )
+    if strategy not in _READ_AS_BACKWARD:
+        compatibility.check_follows(existing, schema, strategy)
+    elif existing[-1].type is not schema.type or existing[-1].data != schema.data:
+        compatibility.check_follows(existing[-1:], schema, Compatibility.BACKWARD)
+
+
+def is_auto_consume(command: CommandSubscribe) -> bool:
+    """Whether a consumer takes whatever schema a message has."""
+    return command.HasField("schema") and command.schema.type == WireSchema.AutoConsume
+
+
+def _is_used(topic: Topic) -> bool:
+    """Whether messages without a schema may be there or come: a producer, data, or a consumer that wants bytes."""
+    return (
+        bool(topic.producers)
+        or topic.ledger.size_bytes > 0
+        or any(
+            not consumer.auto_consume
+            for subscription in topic.subscriptions.values()
+            for consumer in subscription.consumers
+        )
+    )

@@ -1,0 +1,74 @@
+"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (wire-protocol 5.14). Their refusals go inside their answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker import shortage, topics
+from spark_pulsar.model.errors import IncompatibleSchema, PulsarError, TopicNotFound
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.schemas import SchemaType, StoredSchema
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetOrCreateSchema, CommandGetSchema
+from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
+from spark_pulsar.wire.replies import refusal
+
+from . import registry
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.sessions import Session
+
+
+def on_get_schema(core: Core, session: Session, command: CommandGetSchema) -> None:
+    """GET_SCHEMA: the schema with a version, or the last one; after a deletion that is the mark of it, a schema of type
+    NONE (SC-9, SC-10)."""
+    name = TopicName.parse(command.topic)
+    if command.HasField("schema_version"):
+        found = registry.at_version(core, name, _version(command.schema_version))
+    else:
+        found = registry.latest(core, name)
+    if found is None:
+        raise TopicNotFound(f"Topic not found or no-schema {command.topic}")
+    answer = commands.schema_found(
+        command.request_id, _on_wire(registry.name_of(name), found), registry.version_bytes(found.version)
+    )
+    core.when_group_durable(registry.group_of(core, name), lambda: core.send(session, answer))
+
+
+def on_get_or_create_schema(core: Core, session: Session, command: CommandGetOrCreateSchema) -> None:
+    """GET_OR_CREATE_SCHEMA: the version of a schema, which the topic, if it exists, gets if need be (SC-9)."""
+    name = TopicName.parse(command.topic)
+    if topics.find(core, name) is None:
+        raise TopicNotFound(f"Topic not found {command.topic}")
+    version = b""
+    if command.schema.type == getattr(WireSchema, "None"):
+        registry.check_without_schema(core, name)
+    else:
+        version = registry.version_bytes(registry.add(core, name, registry.from_wire(command.schema)))
+    answer = commands.schema_created(command.request_id, version)
+
+    def refused(error: PulsarError) -> None:
+        asked = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA, getOrCreateSchema=command)
+        told = refusal(asked, error)
+        assert told is not None, "it has a request id"
+        core.send(session, told)
+
+    shortage.answer_when_durable(core, lambda: core.send(session, answer), refused, registry.group_of(core, name))
+
+
+def _version(data: bytes) -> int:
+    if not data:
+        raise IncompatibleSchema("Empty schema version")
+    if len(data) < registry.VERSION_BYTES:
+        raise IncompatibleSchema(f"A schema version has {registry.VERSION_BYTES} bytes, not {len(data)}")
+    return int.from_bytes(data[: registry.VERSION_BYTES], "big", signed=True)
+
+
+def _on_wire(name: str, stored: StoredSchema) -> WireSchema:
+    schema = stored.schema
+    found = WireSchema(name=name, schema_data=schema.data)
+    found.type = WireSchema.Type.ValueType(max(int(schema.type), int(SchemaType.NONE)))
+    for key, value in schema.properties.items():
+        found.properties.add(key=key, value=value)
+    return found

@@ -1,0 +1,160 @@
+"""The retry letter topic for programs with the official Python client, which has dead letters but no retry letters
+(RLQ-1 ... RLQ-5).
+
+    letters = RetryLetters(client, "my-topic", "my-subscription", max_redeliver_count=3)
+    consumer = client.subscribe(letters.topics, "my-subscription", pulsar.ConsumerType.Shared)
+    message = consumer.receive()
+    try:
+        work(message)
+        consumer.acknowledge(message)
+    except WorkFailed:
+        letters.reconsume_later(consumer, message, delay_ms=30_000)
+
+A copy of the message goes to the topic `<topic>-<subscription>-RETRY`, to be delivered after the delay, and the message
+is acknowledged: unlike a negative acknowledgement this outlives every restart, of the broker and of the consumer. The
+copy has the properties of the message, and four more that the Java client gives it too:
+
+| property | meaning |
+| --- | --- |
+| `REAL_TOPIC` | the topic where it was published first |
+| `ORIGIN_MESSAGE_ID` | its id there, `ledger:entry:partition`, in a batch `:index` too |
+| `RECONSUMETIMES` | which retry this is, from 1 on |
+| `DELAY_TIME` | milliseconds that it was delayed by |
+
+A message that was retried `max_redeliver_count` times goes to `<topic>-<subscription>-DLQ` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from spark_pulsar.model.names import TopicName
+
+REAL_TOPIC: Final = "REAL_TOPIC"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIMES: Final = "RECONSUMETIMES"
+DELAY_TIME: Final = "DELAY_TIME"
+
+DEFAULT_MAX_REDELIVER_COUNT: Final = 16
+
+
+class Letter(NamedTuple):
+    """What is published in place of a message that failed."""
+
+    properties: dict[str, str]
+    is_dead: bool
+    """Whether it goes to the dead letter topic, at once; else to the retry letter topic."""
+    delay_ms: int
+
+
+def letter(
+    properties: Mapping[str, str],
+    topic: str,
+    message_id: str,
+    delay_ms: int,
+    max_redeliver_count: int = DEFAULT_MAX_REDELIVER_COUNT,
+    custom_properties: Mapping[str, str] | None = None,
+) -> Letter:
+    """The copy of a message of `topic` (full name) with these properties that was not consumed (RLQ-3, RLQ-4). Where it
+    came from is kept from the first time on; a negative delay is none."""
+    delay_ms = max(0, delay_ms)
+    try:
+        times = int(properties.get(RECONSUME_TIMES, "0")) + 1
+    except ValueError:
+        times = 1  # somebody else's property
+    copied = {
+        **properties,
+        **(custom_properties or {}),
+        REAL_TOPIC: properties.get(REAL_TOPIC, topic),
+        ORIGIN_MESSAGE_ID: properties.get(ORIGIN_MESSAGE_ID, message_id),
+        RECONSUME_TIMES: str(times),
+        DELAY_TIME: str(delay_ms),
+    }
+    is_dead = times > max_redeliver_count
+    return Letter(copied, is_dead, 0 if is_dead else delay_ms)
+
+
+class RetryLetters:
+    """The retry letter topic and the dead letter topic of one subscription, for a `pulsar.Client`. Close it, or its
+    client, when it is not needed any more."""
+
+    def __init__(
+        self,
+        client: Any,
+        topic: str,
+        subscription: str,
+        *,
+        max_redeliver_count: int = DEFAULT_MAX_REDELIVER_COUNT,
+        retry_letter_topic: str | None = None,
+        dead_letter_topic: str | None = None,
+        initial_subscription_name: str | None = None,
+    ) -> None:
+        """`initial_subscription_name`: a subscription that the dead letter topic has from the start, so that retention
+        takes no letter away (DLQ-5)."""
+        base = TopicName.parse(topic).base.full
+        self._client = client
+        self._max_redeliver_count = max_redeliver_count
+        self._initial_subscription_name = initial_subscription_name
+        self._producers: dict[str, Any] = {}
+        self.topic = base
+        self.retry_letter_topic = retry_letter_topic or f"{base}-{subscription}-RETRY"
+        self.dead_letter_topic = dead_letter_topic or f"{base}-{subscription}-DLQ"
+
+    @property
+    def topics(self) -> list[str]:
+        """What the consumer subscribes to, with a Shared subscription (RLQ-1)."""
+        return [self.topic, self.retry_letter_topic]
+
+    def reconsume_later(
+        self, consumer: Any, message: Any, delay_ms: int, properties: Mapping[str, str] | None = None
+    ) -> Letter:
+        """Have a message delivered again after a delay, or move it to the dead letter topic when it was retried often
+        enough; returns what was published. `properties` are added to the copy.
+
+        When the copy cannot be published the message is negatively acknowledged, and the error is raised.
+        """
+        position = message.message_id()
+        message_id = f"{position.ledger_id()}:{position.entry_id()}:{position.partition()}"
+        if position.batch_index() >= 0:
+            message_id += f":{position.batch_index()}"
+        found = letter(
+            message.properties(), message.topic_name(), message_id, delay_ms, self._max_redeliver_count, properties
+        )
+        try:
+            self._publish(message, found)
+        except Exception:
+            consumer.negative_acknowledge(message)
+            raise
+        consumer.acknowledge(message)
+        return found
+
+    def close(self) -> None:
+        """Close the producers."""
+        producers, self._producers = self._producers, {}
+        for producer in producers.values():
+            producer.close()
+
+    def _publish(self, message: Any, found: Letter) -> None:
+        target = self.dead_letter_topic if found.is_dead else self.retry_letter_topic
+        producer = self._producers.get(target)
+        if producer is None:
+            if found.is_dead and self._initial_subscription_name:
+                self._subscribe_initially(target, self._initial_subscription_name)
+            producer = self._producers[target] = self._client.create_producer(target, chunking_enabled=True)
+        producer.send(
+            message.data(),
+            properties=found.properties,
+            partition_key=message.partition_key() or None,
+            ordering_key=message.ordering_key() or None,
+            event_timestamp=message.event_timestamp() or None,
+            deliver_after=timedelta(milliseconds=found.delay_ms) if found.delay_ms else None,
+        )
+
+    def _subscribe_initially(self, topic: str, subscription: str) -> None:
+        """Create a subscription if it is missing. The Python client lets only its own dead letter policy name one."""
+        import pulsar
+
+        earliest, shared = pulsar.InitialPosition.Earliest, pulsar.ConsumerType.Shared
+        self._client.subscribe(topic, subscription, shared, receiver_queue_size=1, initial_position=earliest).close()

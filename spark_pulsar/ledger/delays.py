@@ -1,0 +1,203 @@
+"""Which entries of a topic are not to be delivered before a time, by place and by time (DEL-3, DEL-4).
+
+The time stands in the entry, so it is one fact for all subscriptions: the index is kept once a topic, when the entry
+is appended, and is durable as everything else. Nobody ever reads a backlog to find it again (section 21, row 8).
+
+Entries are gathered in blocks of 4,096 (`cursor.BLOCK_SHIFT`). A block keeps its delayed entries in order of time: 10
+bytes each. Beside it stands the set of all of them as ranges, which dispatch asks: 16 bytes for each range, so nothing
+to speak of where all of a backlog is delayed, and 26 bytes each in the worst case, every other entry.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from spark_pulsar.model.ranges import RangeSet
+
+BLOCK_SHIFT: Final = 12
+_MASK: Final = (1 << BLOCK_SHIFT) - 1
+_SPARE_HEADS: Final = 64
+
+BlockKey = tuple[int, int]
+"""(ledger id, entry id >> BLOCK_SHIFT)."""
+
+
+class DelayBlock:
+    """The delayed entries of one block, in order of time; those before index `head` are over."""
+
+    __slots__ = ("head", "offsets", "times_ms")
+
+    def __init__(self, times_ms: array[int], offsets: array[int]) -> None:
+        self.times_ms = times_ms
+        self.offsets = offsets
+        """Entry ids less the block's first."""
+        self.head = 0
+
+    @property
+    def first_ms(self) -> int:
+        """The earliest time; there must be one."""
+        return self.times_ms[self.head]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - self.head
+
+    def add(self, offset: int, time_ms: int) -> None:
+        """One more entry, behind those of the same time."""
+        times = self.times_ms
+        if not times or times[-1] <= time_ms:
+            times.append(time_ms)
+            self.offsets.append(offset)
+            return
+        index = bisect_right(times, time_ms, self.head)
+        times.insert(index, time_ms)
+        self.offsets.insert(index, offset)
+
+    def due(self, time_ms: int) -> array[int]:
+        """The offsets of what is due at a time, in order of time."""
+        return self.offsets[self.head : bisect_right(self.times_ms, time_ms, self.head)]
+
+    def drop(self, entries: int) -> None:
+        """The first so many are over."""
+        self.head += entries
+        if 2 * self.head >= len(self.offsets):
+            del self.times_ms[: self.head], self.offsets[: self.head]
+            self.head = 0
+
+
+class Delays:
+    """The delayed entries of one topic. Changed by `DurableState.apply` only; everything else asks."""
+
+    __slots__ = ("_heads", "blocks", "held")
+
+    def __init__(self) -> None:
+        self.blocks: dict[BlockKey, DelayBlock] = {}
+        self.held = RangeSet()
+        """All delayed entries: what Shared subscriptions do not get yet."""
+        self._heads: list[tuple[int, BlockKey]] = []
+        """A heap of the blocks by their first time; what is not a block's first time any more is passed over."""
+
+    def __bool__(self) -> bool:
+        return bool(self.blocks)
+
+    def __len__(self) -> int:
+        return self.held.count()
+
+    # Questions
+
+    def next_block(self) -> tuple[int, BlockKey] | None:
+        """The earliest time of all, and the block where it is; None when nothing is delayed."""
+        heads = self._heads
+        while heads:
+            block = self.blocks.get(heads[0][1])
+            if block is not None and block.first_ms == heads[0][0]:
+                return heads[0]
+            heappop(heads)
+        return None
+
+    def due(self, key: BlockKey, time_ms: int) -> list[tuple[int, int, int]]:
+        """What is due in a block at a time, as ranges in order of position."""
+        block = self.blocks.get(key)
+        if block is None:
+            return []
+        ledger_id, first = key[0], key[1] << BLOCK_SHIFT
+        return [(ledger_id, first + low, first + high) for low, high in _ranges(block.due(time_ms))]
+
+    def items(self) -> Iterator[tuple[int, int, int]]:
+        """(ledger id, entry id, time in ms) of all, by block and time."""
+        for ledger_id, number in sorted(self.blocks):
+            block = self.blocks[ledger_id, number]
+            for index in range(block.head, len(block.offsets)):
+                yield ledger_id, (number << BLOCK_SHIFT) + block.offsets[index], block.times_ms[index]
+
+    # Changes
+
+    def add(self, ledger_id: int, entry_ids: Sequence[int], times_ms: Sequence[int]) -> set[BlockKey]:
+        """Entries of a ledger, ascending and not in yet, are delayed; returns the blocks that changed."""
+        changed: set[BlockKey] = set()
+        held = self.held
+        first = end = entry_ids[0]
+        for entry_id, time_ms in zip(entry_ids, times_ms, strict=True):
+            key = (ledger_id, entry_id >> BLOCK_SHIFT)
+            block = self.blocks.get(key)
+            if block is None:
+                block = self.blocks[key] = DelayBlock(array("q"), array("H"))
+            is_first = not len(block) or time_ms < block.first_ms
+            block.add(entry_id & _MASK, time_ms)
+            if is_first:
+                self._note_first(key, block)
+            changed.add(key)
+            if entry_id != end:
+                held.add(ledger_id, first, end)
+                first = entry_id
+            end = entry_id + 1
+        held.add(ledger_id, first, end)
+        return changed
+
+    def elapse(self, key: BlockKey, time_ms: int) -> None:
+        """What is due in a block at a time is delayed no more."""
+        due = self.due(key, time_ms)
+        if not due:
+            return
+        block, over = self.blocks[key], sum(end - first for _, first, end in due)
+        if over == len(block):  # nothing else of the block is held: one range, however many there are
+            self.held.remove(key[0], key[1] << BLOCK_SHIFT, (key[1] + 1) << BLOCK_SHIFT)
+            del self.blocks[key]
+            return
+        for each in due:
+            self.held.remove(*each)
+        block.drop(over)
+        self._note_first(key, block)
+
+    def forget_ledger(self, ledger_id: int) -> list[BlockKey]:
+        """The ledger is gone; returns the blocks that went with it."""
+        if not self.held.discard_ledger(ledger_id):
+            return []
+        gone = [key for key in self.blocks if key[0] == ledger_id]
+        for key in gone:
+            del self.blocks[key]
+        return gone
+
+    # Rows
+
+    def columns(self, key: BlockKey) -> tuple[array[int], array[int]] | None:
+        """Times and offsets of a block, in order of time; None when it has none."""
+        block = self.blocks.get(key)
+        return None if block is None else (block.times_ms[block.head :], block.offsets[block.head :])
+
+    def load(self, key: BlockKey, times_ms: array[int], offsets: Sequence[int]) -> None:
+        """Put in a block behind all others of its ledger; ValueError for columns that cannot be one."""
+        if not times_ms or len(times_ms) != len(offsets) or max(offsets) > _MASK:
+            raise ValueError(f"block {key} of delays has columns of {len(times_ms)} and {len(offsets)}")
+        block = self.blocks[key] = DelayBlock(times_ms, array("H", offsets))
+        self._note_first(key, block)
+        ledger_id, first = key[0], key[1] << BLOCK_SHIFT
+        ranges = [(first + low, first + high) for low, high in _ranges(offsets)]
+        if first and self.held.contains(ledger_id, first - 1):  # one range with that of the block before
+            self.held.add(ledger_id, *ranges.pop(0))
+        self.held.append(ledger_id, [low for low, _ in ranges], [high for _, high in ranges])
+
+    def _note_first(self, key: BlockKey, block: DelayBlock) -> None:
+        heads = self._heads
+        heappush(heads, (block.first_ms, key))
+        if len(heads) > 2 * len(self.blocks) + _SPARE_HEADS:  # times that fall leave what is passed over
+            heads[:] = [(each.first_ms, known) for known, each in self.blocks.items()]
+            heapify(heads)
+
+
+def _ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Numbers, each once and in any order, as half-open ranges."""
+    found: list[tuple[int, int]] = []
+    first = end = -1
+    for offset in sorted(offsets):
+        if offset != end:
+            if end >= 0:
+                found.append((first, end))
+            first = offset
+        end = offset + 1
+    if end >= 0:
+        found.append((first, end))
+    return found

@@ -1,0 +1,109 @@
+"""Schemas as values: types, definitions with properties, strategies that say which may follow which (SC-2, SC-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Final
+
+
+class SchemaType(IntEnum):
+    """Types of schemas with Pulsar's names; the numbers are those of the wire, below zero where it has none."""
+
+    NONE = 0
+    STRING = 1
+    JSON = 2
+    PROTOBUF = 3
+    AVRO = 4
+    BOOLEAN = 5
+    INT8 = 6
+    INT16 = 7
+    INT32 = 8
+    INT64 = 9
+    FLOAT = 10
+    DOUBLE = 11
+    DATE = 12
+    TIME = 13
+    TIMESTAMP = 14
+    KEY_VALUE = 15
+    INSTANT = 16
+    LOCAL_DATE = 17
+    LOCAL_TIME = 18
+    LOCAL_DATE_TIME = 19
+    PROTOBUF_NATIVE = 20
+    AUTO_CONSUME = 21
+    EXTERNAL = 22
+    BYTES = -1
+    AUTO = -2
+    AUTO_PUBLISH = -4
+
+
+OF_CLIENTS: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
+"""Types that only say what a client does; no topic has them."""
+AVRO_BASED: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
+"""Types whose definition is one of Avro."""
+UNSTRUCTURED: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})
+"""Types that promise nothing about a message."""
+
+
+class Compatibility(StrEnum):
+    """Which schema may follow those that a topic has; UNDEFINED = as the next level up says."""
+
+    UNDEFINED = "UNDEFINED"
+    ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
+    ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
+    BACKWARD = "BACKWARD"
+    FORWARD = "FORWARD"
+    FULL = "FULL"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+    @property
+    def is_transitive(self) -> bool:
+        """Whether a schema must fit all that the topic has, not only the last."""
+        return self.name.endswith("_TRANSITIVE")
+
+    @property
+    def new_reads_old(self) -> bool:
+        """Whether readers with the new schema must understand what was written with the old one."""
+        return self.name.startswith(("BACKWARD", "FULL"))
+
+    @property
+    def old_reads_new(self) -> bool:
+        """The other way round."""
+        return self.name.startswith(("FORWARD", "FULL"))
+
+
+AUTO_UPDATE_STRATEGIES: Final[Mapping[str, Compatibility]] = {
+    "AutoUpdateDisabled": Compatibility.ALWAYS_INCOMPATIBLE,
+    "Backward": Compatibility.BACKWARD,
+    "Forward": Compatibility.FORWARD,
+    "Full": Compatibility.FULL,
+    "AlwaysCompatible": Compatibility.ALWAYS_COMPATIBLE,
+    "BackwardTransitive": Compatibility.BACKWARD_TRANSITIVE,
+    "ForwardTransitive": Compatibility.FORWARD_TRANSITIVE,
+    "FullTransitive": Compatibility.FULL_TRANSITIVE,
+}
+"""The strategies under the names of the older policy `schemaAutoUpdateCompatibilityStrategy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What messages look like: a type, its definition as its type has it, and properties that nobody interprets but
+    those of KEY_VALUE."""
+
+    type: SchemaType
+    data: bytes = b""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchema:
+    """One version of the schemas of a topic. A deleted one is the mark that the versions before it are gone (SC-10)."""
+
+    version: int
+    schema: Schema
+    created_ms: int
+    is_deleted: bool = False

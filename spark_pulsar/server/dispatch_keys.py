@@ -1,0 +1,62 @@
+"""The keys of `broker.conf` about who gets which message, for `keys`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from .key_readers import Key, natural, positive, switch
+
+DISPATCH_KEYS: Final[Mapping[str, Key]] = {
+    "maxUnackedMessagesPerConsumer": Key(
+        "max_unacked_per_consumer",
+        natural,
+        help="Messages a Shared consumer may hold unacknowledged; 0: no limit.",
+    ),
+    "maxUnackedMessagesPerSubscription": Key(
+        "max_unacked_per_subscription",
+        natural,
+        help="Messages a Shared subscription may hold unacknowledged; 0: no limit.",
+    ),
+    "activeConsumerFailoverDelayTimeMillis": Key(
+        "failover_delay_ms",
+        natural,
+        help="How long the next consumer of a Failover subscription waits before it takes over.",
+    ),
+    "activeConsumerFailoverConsistentHashing": Key(
+        "failover_ring_for_partitions",
+        switch,
+        help="Choose the active consumer of a partition by a hash ring, as for other topics, not by its number.",
+    ),
+    "subscriptionKeySharedEnable": Key(
+        "key_shared",
+        switch,
+        help="Whether there are Key_Shared subscriptions.",
+    ),
+    "subscriptionKeySharedUseConsistentHashing": Key(
+        "key_shared_ring",
+        switch,
+        help="Share out keys by a hash ring; false: a newcomer takes half of the widest range of hashes.",
+    ),
+    "subscriptionKeySharedConsistentHashingReplicaPoints": Key(
+        "key_shared_ring_points",
+        positive,
+        help="Points of one consumer on that ring.",
+    ),
+    "keySharedLookAheadMsgInReplayThresholdPerConsumer": Key(
+        "look_ahead_per_consumer",
+        natural,
+        help="Messages per consumer that may wait for slow Key_Shared consumers while others get theirs; 0: no limit.",
+    ),
+    "keySharedLookAheadMsgInReplayThresholdPerSubscription": Key(
+        "look_ahead_per_subscription",
+        natural,
+        help="The same for all consumers of a subscription together.",
+    ),
+    "dispatcherMaxRoundRobinBatchSize": Key(
+        "round_robin_batch",
+        positive,
+        help="Messages a Shared consumer gets in one turn.",
+    ),
+}
+"""Limits of unacknowledged messages, Failover, Key_Shared, turns."""

@@ -1,0 +1,178 @@
+"""Large messages in chunks: on Shared subscriptions, of several producers at once, unfinished, wanted again."""
+
+from __future__ import annotations
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import expect_nothing, receive_texts
+from tests.eventually import eventually
+from tests.raw import RawConnection
+
+EARLIEST = pulsar.InitialPosition.Earliest
+SHARED = pulsar.ConsumerType.Shared
+
+
+class Feeder:
+    """Producers by hand: each sends the chunks of its messages when it is told to."""
+
+    def __init__(self, broker: Broker, topic: str, count: int = 1) -> None:
+        self.raw: RawConnection = broker.raw()
+        self.raw.request("LOOKUP", topic=topic)
+        for number in range(count):
+            self.raw.request("PRODUCER", topic=topic, producer_id=number, producer_name=f"p{number}")
+
+    def chunk(self, uuid: str, number: int, of: int = 3, producer_id: int = 0) -> tuple[int, int]:
+        """Ten bytes of the message `uuid`; where they are stored."""
+        metadata = {
+            "producer_name": f"p{producer_id}",
+            "uuid": uuid,
+            "num_chunks_from_msg": of,
+            "total_chunk_msg_size": 10 * of,
+            "chunk_id": number,
+        }
+        self.raw.send_message(producer_id, 0, uuid[0].encode() * 10, metadata=metadata, is_chunk=True)
+        return self.raw.expect("SEND_RECEIPT").position
+
+    def plain(self, text: str) -> None:
+        """A message as any other."""
+        self.raw.send_message(0, 0, text.encode())
+        self.raw.expect("SEND_RECEIPT")
+
+
+def backlog(broker: Broker, topic: str) -> int:
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    return int(stats["subscriptions"]["s"]["msgBacklog"])
+
+
+def drain(consumers: list[pulsar.Consumer], count: int) -> list[list[str]]:
+    """What each of several consumers gets, until there are so many messages; they are acknowledged."""
+    got: list[list[str]] = [[] for _ in consumers]
+
+    def all_there() -> bool:
+        for consumer, texts in zip(consumers, got, strict=True):
+            try:
+                message = consumer.receive(timeout_millis=50)
+            except pulsar.Timeout:
+                continue
+            texts.append(message.data().decode())
+            consumer.acknowledge(message)
+        return sum(map(len, got)) >= count
+
+    eventually(all_there, timeout_s=20)
+    return got
+
+
+def test_interwoven_chunks_reach_the_consumers_of_a_shared_subscription_whole(broker: Broker) -> None:
+    # covers CHK-6, CHK-7
+    topic = broker.topic()
+    consumers = [broker.client().subscribe(topic, "s", SHARED) for _ in range(3)]
+    feeder = Feeder(broker, topic, 3)
+    for round_ in range(4):
+        for number in range(3):
+            for producer_id, letter in enumerate("abc"):
+                feeder.chunk(f"{letter}{round_}", number, producer_id=producer_id)
+        feeder.plain(f"plain{round_}")
+    got = drain(consumers, 16)
+    wanted = [letter * 30 for letter in "abc"] * 4 + [f"plain{round_}" for round_ in range(4)]
+    assert sorted(text for texts in got for text in texts) == sorted(wanted)
+    eventually(lambda: backlog(broker, topic) == 0)
+
+
+def test_large_messages_of_the_official_client_are_shared_out(broker: Broker) -> None:
+    # covers CHK-1, CHK-6
+    topic = broker.topic()
+    consumers = [broker.client().subscribe(topic, "s", SHARED, receiver_queue_size=2) for _ in range(2)]
+    producers = [broker.client().create_producer(topic, chunking_enabled=True) for _ in range(2)]
+    large = "x" * (6 * 1024 * 1024)
+    for number in range(2):
+        for producer in producers:
+            producer.send_async(f"{number}{large}".encode(), lambda *_: None)
+    for producer in producers:
+        producer.flush()
+    got = drain(consumers, 4)
+    assert sorted(text[0] for texts in got for text in texts) == ["0", "0", "1", "1"]
+    assert {len(text) for texts in got for text in texts} == {len(large) + 1}
+
+
+@pytest.mark.ours_only("section 21 row 25: chunks of a consumer that left go to another, which gets the rest too")
+def test_an_unfinished_message_of_a_consumer_that_left_is_finished_by_another(broker: Broker) -> None:
+    topic = broker.topic()
+    first = broker.client().subscribe(topic, "s", SHARED)
+    feeder = Feeder(broker, topic)
+    feeder.chunk("a", 0)
+    feeder.chunk("a", 1)
+    eventually(lambda: _sent(broker, topic) == 2)
+    second = broker.client().subscribe(topic, "s", SHARED)
+    first.close()
+    feeder.chunk("a", 2)
+    assert receive_texts(second, 1) == ["a" * 30]
+
+
+def _sent(broker: Broker, topic: str) -> int:
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    return sum(int(each["msgOutCounter"]) for each in stats["subscriptions"]["s"]["consumers"])
+
+
+@pytest.mark.ours_only("section 21 row 25: redelivery of a chunk brings all chunks of its message along")
+def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> None:
+    topic = broker.topic()
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=100)
+    feeder = Feeder(broker, topic)
+    for number in range(3):
+        feeder.chunk("a", number)
+    for _ in range(2):
+        message = consumer.receive(timeout_millis=10_000)
+        assert message.data() == b"a" * 30
+        consumer.negative_acknowledge(message)
+    message = consumer.receive(timeout_millis=10_000)
+    assert message.data() == b"a" * 30
+    consumer.acknowledge(message)
+    eventually(lambda: backlog(broker, topic) == 0)
+
+
+@pytest.mark.ours_only("CHK-6: an orphan chunk goes to anybody; Apache Pulsar holds back what follows it")
+def test_a_chunk_without_its_first_holds_nothing_up(broker: Broker) -> None:
+    topic = broker.topic()
+    consumers = [broker.client().subscribe(topic, "s", SHARED) for _ in range(2)]
+    feeder = Feeder(broker, topic)
+    feeder.chunk("a", 1)
+    feeder.plain("after")
+    got = drain(consumers, 1)
+    assert [text for texts in got for text in texts] == ["after"]
+
+
+def test_the_oldest_of_too_many_unfinished_messages_is_given_up(broker: Broker) -> None:
+    # covers CHK-5, CHK-4
+    topic = broker.topic()
+    consumer = broker.client().subscribe(
+        topic,
+        "s",
+        initial_position=EARLIEST,
+        max_pending_chunked_message=1,
+        auto_ack_oldest_chunked_message_on_queue_full=True,
+    )
+    feeder = Feeder(broker, topic, 2)
+    feeder.chunk("a", 0)
+    for number in range(3):
+        feeder.chunk("b", number, producer_id=1)
+    message = consumer.receive(timeout_millis=10_000)
+    assert message.data() == b"b" * 30
+    consumer.acknowledge(message)
+    feeder.chunk("a", 1)
+    feeder.chunk("a", 2)
+    expect_nothing(consumer)
+    assert consumer.is_connected()
+
+
+def test_statistics_tell_that_a_topic_takes_chunks(broker: Broker) -> None:
+    # covers CHK-7
+    topic = broker.topic()
+    feeder = Feeder(broker, topic)
+    feeder.plain("x")
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    assert stats["msgChunkPublished"] is False
+    feeder.chunk("a", 0)
+    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["msgChunkPublished"])

@@ -1,0 +1,134 @@
+"""Avro definitions: what is one, and which say the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.schemas.avro import InvalidAvro, meaning, parse
+from tests.unit.broker.schemas.records import A, record
+
+
+def of(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "int",
+        {"type": "int", "logicalType": "date"},
+        ["null", "int", {"type": "array", "items": "string"}],
+        {"type": "map", "values": {"type": "fixed", "name": "F", "size": 3}},
+        {"type": "enum", "name": "a.b.E", "symbols": ["X", "Y"], "default": "X"},
+        {"type": "error", "name": "E", "fields": []},
+        {"type": {"type": "record", "name": "R", "fields": []}},
+        {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]},
+        {"type": "record", "name": "ü", "namespace": "a.b", "fields": [{"name": "x", "type": "int", "default": "no"}]},
+    ],
+)
+def test_definitions(value: Any) -> None:
+    assert meaning(of(value)) == meaning(of(value))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"int",
+        b"3",
+        b"null",
+        b'"nosuch"',
+        b"{}",
+        of({"type": "record", "name": "R"}),
+        of({"type": "record", "fields": []}),
+        of({"type": "record", "name": "1R", "fields": []}),
+        of({"type": "record", "name": "R-", "fields": []}),
+        of({"type": "record", "name": "", "fields": []}),
+        of({"type": "record", "name": "R", "namespace": 3, "fields": []}),
+        of({"type": "record", "name": "R", "fields": [{"name": "a"}]}),
+        of({"type": "record", "name": "R", "fields": [A, A]}),
+        of({"type": "record", "name": "R", "fields": [{**A, "order": "up"}]}),
+        of({"type": "record", "name": "R", "fields": [{"name": "a", "type": "nosuch"}]}),
+        of({"type": "record", "name": "R", "fields": [{**A, "aliases": "b"}]}),
+        of({"type": "record", "name": "int", "fields": []}),
+        of({"type": "array"}),
+        of({"type": "map", "values": 1}),
+        of({"type": "enum", "name": "E", "symbols": ["X", "X"]}),
+        of({"type": "enum", "name": "E", "symbols": ["X"], "default": "Y"}),
+        of({"type": "enum", "name": "E", "symbols": "X"}),
+        of({"type": "fixed", "name": "F"}),
+        of({"type": "fixed", "name": "F", "size": -1}),
+        of(["int", "int"]),
+        of(["int", ["null"]]),
+        of([{"type": "fixed", "name": "F", "size": 1}, {"type": "fixed", "name": "F", "size": 2}]),
+        b"[" * 100_000,
+        b'{"type":"array","items":' * 500 + b'"int"' + b"}" * 500,
+    ],
+)
+def test_what_is_no_definition(data: bytes) -> None:
+    with pytest.raises(InvalidAvro):
+        parse(data)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        json.dumps(json.loads(record(A)), indent=3).encode(),
+        of({"fields": [A], "name": "R", "type": "record"}),
+        record(A, doc="what it is"),
+        record(A, aliases=["Old"]),
+        record({**A, "doc": "an a"}),
+        record({**A, "order": "ascending"}),
+        record({"name": "a", "type": {"type": "int"}}),
+    ],
+)
+def test_definitions_that_say_the_same(other: bytes) -> None:
+    # covers SC-1 (seen on 4.0.8)
+    assert meaning(record(A)) == meaning(other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        record(A, extra="attribute"),
+        record(A, namespace="x.y"),
+        record(A, name="S"),
+        record({**A, "default": 0}),
+        record({**A, "order": "ignore"}),
+        record({**A, "extra": 1}),
+        record({"name": "a", "type": "long"}),
+        record({"name": "a", "type": {"type": "int", "logicalType": "date"}}),
+        record({"name": "a", "type": ["int"]}),
+        record(),
+        of("int"),
+    ],
+)
+def test_definitions_that_differ(other: bytes) -> None:
+    assert meaning(record(A)) != meaning(other)
+
+
+def test_the_order_of_fields_matters() -> None:
+    b = {"name": "b", "type": "int"}
+    assert meaning(record(A, b)) != meaning(record(b, A))
+
+
+def test_names_are_resolved_in_their_namespaces() -> None:
+    inner = {"type": "record", "name": "I", "fields": []}
+    full = record({"name": "x", "type": inner}, {"name": "y", "type": "n.I"}, namespace="n")
+    parsed = parse(full)
+    assert [field.type.name for field in parsed.fields] == ["n.I", "n.I"]
+    assert parsed.fields[0].type is parsed.fields[1].type
+    assert parsed.fields[0].type.short_name == "I"
+    assert meaning(full) == meaning(record({"name": "x", "type": inner}, {"name": "y", "type": "I"}, namespace="n"))
+    assert meaning(full) == meaning(record({"name": "x", "type": inner}, {"name": "y", "type": "I"}, name="n.R"))
+
+
+def test_a_large_definition_has_a_meaning_too() -> None:
+    large = record(*({"name": f"field_{index}", "type": "int"} for index in range(3000)))
+    assert len(large) > 1 << 16
+    assert meaning(large) == meaning(large + b" ")

@@ -1,0 +1,173 @@
+"""What is a schema of its type, and which may follow which."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.broker.schemas import definitions
+from spark_pulsar.broker.schemas.compatibility import are_equal, check_follows
+from spark_pulsar.broker.schemas.definitions import InvalidSchema
+from spark_pulsar.model.errors import IncompatibleSchema
+from spark_pulsar.model.schemas import Compatibility as C
+from spark_pulsar.model.schemas import Schema, SchemaType
+from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, native, record
+
+ALL = list(C)[1:]
+KEYED = {"key.schema.type": "STRING", "value.schema.type": "AVRO", "kv.encoding.type": "SEPARATED"}
+
+
+def avro(*fields: dict[str, object]) -> Schema:
+    return Schema(SchemaType.AVRO, record(*fields))
+
+
+def key_value(value: bytes, key: bytes = b"", **more: str) -> Schema:
+    return Schema(SchemaType.KEY_VALUE, definitions.join(key, value), KEYED | more)
+
+
+def fits(existing: list[Schema], new: Schema, strategy: C) -> bool:
+    try:
+        check_follows(existing, new, strategy)
+    except IncompatibleSchema:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *(Schema(kind) for kind in SchemaType if 5 <= kind <= 14 or 16 <= kind <= 19),
+        Schema(SchemaType.STRING),
+        Schema(SchemaType.STRING, b"null"),
+        Schema(SchemaType.NONE, b"anything"),
+        Schema(SchemaType.BYTES),
+        avro(A),
+        Schema(SchemaType.AVRO, b'"int"'),
+        Schema(SchemaType.JSON, record(A)),
+        Schema(SchemaType.JSON, b'{"type":"object","id":"x"}'),
+        Schema(SchemaType.PROTOBUF, record(A)),
+        Schema(SchemaType.PROTOBUF_NATIVE, native("p.M")),
+        Schema(SchemaType.PROTOBUF_NATIVE, native("p.M.Inner")),
+        key_value(record(A)),
+        Schema(SchemaType.KEY_VALUE, definitions.join(b"k", b"v")),
+    ],
+    ids=lambda schema: schema.type.name,
+)
+def test_definitions_of_all_types(schema: Schema) -> None:
+    # covers SC-2
+    definitions.check(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (Schema(SchemaType.INT32, b"zzz"), "length of schema data should be zero, but 3 bytes is found"),
+        (Schema(SchemaType.STRING, b"xyz"), "Invalid schema definition data for string schema : 'xyz'"),
+        (Schema(SchemaType.AVRO, b"{"), "Invalid schema definition data for AVRO schema caused by"),
+        (Schema(SchemaType.AVRO, b""), "Invalid schema definition data for AVRO schema caused by"),
+        (Schema(SchemaType.AVRO, b'["null","int"]'), "Avro schema typed [UNION] is not supported"),
+        (Schema(SchemaType.JSON, b"{"), "Invalid schema definition data for JSON schema caused by"),
+        (Schema(SchemaType.PROTOBUF, b"{}"), "Invalid schema definition data for PROTOBUF schema caused by"),
+        (Schema(SchemaType.PROTOBUF_NATIVE, b"xx"), "deserialize ProtobufNative Schema failed caused by"),
+        (Schema(SchemaType.PROTOBUF_NATIVE, b"[]"), "deserialize ProtobufNative Schema failed caused by"),
+        (Schema(SchemaType.PROTOBUF_NATIVE, native("p.Other")), "deserialize ProtobufNative Schema failed caused by"),
+        (Schema(SchemaType.KEY_VALUE, b"xx"), "Invalid schema definition data for KEY_VALUE schema caused by"),
+        (Schema(SchemaType.KEY_VALUE, b"\xff" * 8), "Invalid schema definition data for KEY_VALUE schema caused by"),
+        (Schema(SchemaType.KEY_VALUE, b"\0\0\0\x09abc"), "Invalid schema definition data for KEY_VALUE schema"),
+        (key_value(b"{"), "Invalid schema definition data for AVRO schema caused by"),
+        (key_value(record(A), **{"key.schema.type": "NOPE"}), "unknown type NOPE"),
+        (Schema(SchemaType.AUTO_CONSUME), "Schema AUTO_CONSUME is a client-side schema type"),
+        (Schema(SchemaType.EXTERNAL, b"x"), "Schemas of an external registry"),
+    ],
+)
+def test_what_is_no_definition(schema: Schema, text: str) -> None:
+    # covers SC-2
+    with pytest.raises(InvalidSchema) as refused:
+        definitions.check(schema)
+    assert text in refused.value.message
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+@pytest.mark.parametrize(
+    ("new", "fitting"),
+    [
+        ((A, B_REQUIRED), {C.FORWARD, C.FORWARD_TRANSITIVE}),
+        (
+            (A, B_WITH_DEFAULT),
+            {C.FORWARD, C.FORWARD_TRANSITIVE, C.BACKWARD, C.BACKWARD_TRANSITIVE, C.FULL, C.FULL_TRANSITIVE},
+        ),
+        ((), {C.BACKWARD, C.BACKWARD_TRANSITIVE}),
+        (({"name": "a", "type": "long"},), {C.BACKWARD, C.BACKWARD_TRANSITIVE}),
+        (({"name": "a", "type": "string"},), set()),
+    ],
+    ids=["add a required field", "add an optional field", "drop a field", "widen a field", "change a field"],
+)
+@pytest.mark.parametrize("kind", [SchemaType.AVRO, SchemaType.JSON])
+def test_what_each_strategy_allows(
+    kind: SchemaType, new: tuple[dict[str, object], ...], fitting: set[C], strategy: C
+) -> None:
+    # covers SC-4
+    existing, wanted = Schema(kind, record(A)), Schema(kind, record(*new))
+    assert fits([existing], wanted, strategy) == (strategy in fitting or strategy is C.ALWAYS_COMPATIBLE)
+    keyed = fits([key_value(record(A))], key_value(record(*new)), strategy)
+    assert keyed == (strategy in fitting or strategy is C.ALWAYS_COMPATIBLE)
+
+
+def test_transitive_strategies_ask_every_version() -> None:
+    # covers SC-4
+    history = [avro(A, B_REQUIRED), avro(A)]
+    assert fits(history[-1:], avro(A, {"name": "b", "type": "string", "default": ""}), C.FULL)
+    assert not fits(history, avro(A, {"name": "b", "type": "string", "default": ""}), C.FULL_TRANSITIVE)
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_types_do_not_change(strategy: C) -> None:
+    # covers SC-3
+    with pytest.raises(IncompatibleSchema) as refused:
+        check_follows([Schema(SchemaType.STRING)], Schema(SchemaType.INT32), strategy)
+    assert refused.value.message == "Incompatible schema: exists schema type STRING, new schema type INT32"
+    keyed = key_value(record(A)), key_value(record(A), **{"key.schema.type": "INT32"})
+    assert not fits([keyed[0]], keyed[1], strategy)
+
+
+def test_others_are_judged_by_type_alone() -> None:
+    # covers SC-5
+    assert fits([Schema(SchemaType.PROTOBUF, record(A))], Schema(SchemaType.PROTOBUF, record(B_REQUIRED)), C.FULL)
+    old, new = Schema(SchemaType.STRING), Schema(SchemaType.STRING, b"null")
+    assert fits([old], new, C.FULL)
+    assert not fits([old], new, C.ALWAYS_INCOMPATIBLE)
+
+
+def test_the_root_message_of_protobuf_native_stays() -> None:
+    # covers SC-5
+    old = Schema(SchemaType.PROTOBUF_NATIVE, native("p.M"))
+    assert fits([old], Schema(SchemaType.PROTOBUF_NATIVE, native("p.M") + b" "), C.FULL)
+    assert not fits([old], Schema(SchemaType.PROTOBUF_NATIVE, native("p.M.Inner")), C.FULL)
+    assert fits([old], Schema(SchemaType.PROTOBUF_NATIVE, native("p.M.Inner")), C.ALWAYS_COMPATIBLE)
+
+
+def test_json_schemas_of_old_clients_are_known_by_their_id() -> None:
+    old = Schema(SchemaType.JSON, b'{"type":"object","id":"x"}')
+    same_id = Schema(SchemaType.JSON, b'{"type":"object","id":"x","more":1}')
+    other_id = Schema(SchemaType.JSON, b'{"type":"object","id":"y"}')
+    assert fits([old], same_id, C.FULL)
+    assert not fits([old], other_id, C.FULL)
+    assert fits([old], Schema(SchemaType.JSON, record(A)), C.FULL)
+    assert fits([Schema(SchemaType.JSON, record(A))], old, C.FULL)
+
+
+def test_a_refusal_shows_both_definitions() -> None:
+    # covers SC-4
+    with pytest.raises(IncompatibleSchema) as refused:
+        check_follows([avro(A)], avro(A, B_REQUIRED), C.FULL)
+    text = refused.value.message
+    assert text.startswith("Error during schema compatibility check with strategy FULL: Unable to read schema: \n{")
+    assert "using schema:\n{" in text
+
+
+def test_equal_schemas() -> None:
+    # covers SC-1
+    assert are_equal(avro(A), Schema(SchemaType.AVRO, record(A) + b" ", {"k": "v"}))
+    assert not are_equal(avro(A), Schema(SchemaType.JSON, record(A)))
+    assert not are_equal(avro(A), avro(A, B_WITH_DEFAULT))
+    assert not are_equal(Schema(SchemaType.STRING), Schema(SchemaType.STRING, b"null"))
+    assert not are_equal(Schema(SchemaType.JSON, b'{"id":"x"}'), Schema(SchemaType.JSON, b'{"id": "x"}'))

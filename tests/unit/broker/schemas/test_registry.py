@@ -1,0 +1,286 @@
+"""The registry as producers, consumers and the admin API meet it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker import topics
+from spark_pulsar.broker.schemas import registry
+from spark_pulsar.model.errors import ServerError
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, Schema
+from tests.unit.admin.test_app import call
+from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, record
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
+
+NAME = TopicName.parse(TOPIC)
+REST = "/admin/v2/schemas/public/default/t"
+AVRO, STRING = Schema.Avro, Schema.String
+
+
+def produce(client: Client, data: bytes | None, kind: Any = AVRO, producer_id: int = 1, topic: str = TOPIC) -> Any:
+    """The version of a producer's schema, or its error."""
+    command = requests.producer(client.request_id(), topic, producer_id)
+    if data is not None:
+        command.producer.schema.CopyFrom(Schema(name="n", schema_data=data, type=kind))
+    client.send(command)
+    answer = client.take()
+    return answer.error if answer.type == BaseCommand.ERROR else version(answer.producer_success.schema_version)
+
+
+def consume(client: Client, data: bytes, kind: Any = AVRO, consumer_id: int = 1) -> Any:
+    """None for a consumer that may come, else its error."""
+    command = requests.subscribe(client.request_id(), TOPIC, f"s-{consumer_id}", consumer_id)
+    command.subscribe.schema.CopyFrom(Schema(name="n", schema_data=data, type=kind))
+    client.send(command)
+    answer = client.take()
+    return answer.error if answer.type == BaseCommand.ERROR else None
+
+
+def get(client: Client, data: bytes | None = None, topic: str = TOPIC) -> Any:
+    command = BaseCommand(type=BaseCommand.GET_SCHEMA)
+    command.getSchema.request_id = client.request_id()
+    command.getSchema.topic = topic
+    if data is not None:
+        command.getSchema.schema_version = data
+    client.send(command)
+    return client.expect(BaseCommand.GET_SCHEMA_RESPONSE)
+
+
+def get_or_create(client: Client, data: bytes, kind: Any = AVRO, topic: str = TOPIC) -> Any:
+    command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
+    command.getOrCreateSchema.request_id = client.request_id()
+    command.getOrCreateSchema.topic = topic
+    command.getOrCreateSchema.schema.CopyFrom(Schema(name="n", schema_data=data, type=kind))
+    client.send(command)
+    return client.expect(BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE)
+
+
+def version(data: bytes) -> int | None:
+    return int.from_bytes(data, "big") if data else None
+
+
+def post(world: World, data: bytes, kind: str = "AVRO", where: str = "schema") -> tuple[int, Any]:
+    body = json.dumps({"type": kind, "schema": data.decode(), "properties": None}).encode()
+    status, _, answer = call(world, "POST", f"{REST}/{where}", body)
+    return status, answer
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    return world.connect()
+
+
+def test_a_schema_has_one_version_however_often_it_comes(world: World, client: Client) -> None:
+    # covers SC-1
+    found = [
+        produce(client, data, producer_id=index)
+        for index, data in enumerate([record(A), record(A, B_WITH_DEFAULT), record(A), record(A) + b" "])
+    ]
+    assert found == [0, 1, 0, 0]
+    again = world.restart(**QUIET).connect()
+    assert produce(again, record(A, B_WITH_DEFAULT)) == 1
+    answer = get(again)
+    assert (version(answer.schema_version), answer.schema.name) == (1, "public/default/t")
+    assert (answer.schema.type, answer.schema.schema_data) == (AVRO, record(A, B_WITH_DEFAULT))
+
+
+def test_a_producer_that_asks_again_is_told_its_version(client: Client) -> None:
+    produce(client, record(A))
+    assert produce(client, record(A, B_WITH_DEFAULT)) == 0  # wire-protocol 5.4: answered from the old one
+    client.send(requests.close_producer(client.request_id(), 1))
+    client.take()
+    assert produce(client, None) is None
+
+
+def test_a_refused_schema_leaves_nothing_behind(world: World, client: Client) -> None:
+    # covers SC-3, SC-4
+    produce(client, record(A))
+    error = produce(client, record(A, B_REQUIRED), producer_id=2)
+    assert error.error == ServerError.IncompatibleSchema
+    assert error.message.startswith("Error during schema compatibility check with strategy FULL: ")
+    assert produce(client, b"", STRING, producer_id=2).message == (
+        "Incompatible schema: exists schema type AVRO, new schema type STRING"
+    )
+    assert len(world.core.topics[TOPIC].producers) == 1
+    assert len(registry.versions_of(world.core, NAME)) == 1
+
+
+def test_a_version_is_told_when_it_is_on_disk(world: World, client: Client) -> None:
+    # covers SC-1
+    post(world, record(A))
+    topics.find(world.core, NAME)
+    world.ask(lambda core: topics.create(core, NAME))
+    world.disk_is_slow = True
+    command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
+    command.getOrCreateSchema.request_id = 1
+    command.getOrCreateSchema.topic = TOPIC
+    command.getOrCreateSchema.schema.CopyFrom(Schema(name="n", schema_data=record(A, B_WITH_DEFAULT), type=AVRO))
+    question = BaseCommand(type=BaseCommand.GET_SCHEMA)
+    question.getSchema.request_id = 2
+    question.getSchema.topic = TOPIC
+    client.send(command, question)
+    assert not client.effects
+    world.sync()
+    assert version(client.expect(BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE).schema_version) == 1
+    assert version(client.expect(BaseCommand.GET_SCHEMA_RESPONSE).schema_version) == 1
+
+
+def test_partitions_share_the_schemas_of_their_topic(world: World, client: Client) -> None:
+    # covers SC-1
+    topic = "persistent://public/default/p"
+    world.ask(lambda core: topics.create_partitioned(core, TopicName.parse(topic), 2, {}))
+    assert produce(client, record(A), topic=f"{topic}-partition-1") == 0
+    assert produce(client, record(A), producer_id=2, topic=f"{topic}-partition-0") == 0
+    assert version(get(client, topic=topic).schema_version) == 0
+    assert get_or_create(client, record(A), topic=topic).error_code == ServerError.TopicNotFound
+    world.ask(lambda core: topics.delete(core, core.topics[f"{topic}-partition-0"]))
+    client.take_all()
+    assert version(get(client, topic=topic).schema_version) == 0
+    world.ask(lambda core: topics.delete_partitioned(core, TopicName.parse(topic)))
+    client.take_all()
+    assert get(client, topic=topic).error_code == ServerError.TopicNotFound
+
+
+def test_names_in_answers_are_encoded(client: Client) -> None:
+    # covers SC-9
+    topic = "persistent://public/default/a ü:~*.y"
+    produce(client, record(A), topic=topic)
+    assert get(client, topic=topic).schema.name == "public/default/a+%C3%BC%3A%7E*.y"
+
+
+def test_questions_about_versions(client: Client) -> None:
+    # covers SC-9
+    missing = get(client)
+    assert missing.error_code == ServerError.TopicNotFound
+    assert missing.error_message == f"Topic not found or no-schema {TOPIC}"
+    produce(client, record(A))
+    assert get(client, bytes(8)).schema.schema_data == record(A)
+    assert get(client, (9).to_bytes(8, "big")).error_code == ServerError.TopicNotFound
+    empty, short = get(client, b""), get(client, b"\0")
+    assert (empty.error_code, empty.error_message) == (ServerError.IncompatibleSchema, "Empty schema version")
+    assert short.error_code == ServerError.IncompatibleSchema
+    assert get(client, topic="foo://a/b/c").error_code == ServerError.InvalidTopicName
+
+
+def test_get_or_create(client: Client) -> None:
+    # covers SC-9
+    missing = get_or_create(client, record(A))
+    assert (missing.error_code, missing.error_message) == (ServerError.TopicNotFound, f"Topic not found {TOPIC}")
+    produce(client, None)
+    assert version(get_or_create(client, record(A)).schema_version) == 0
+    assert version(get_or_create(client, record(A, B_WITH_DEFAULT)).schema_version) == 1
+    assert get_or_create(client, record(A, B_REQUIRED)).error_code == ServerError.IncompatibleSchema
+    assert get_or_create(client, b"", Schema.AutoConsume).error_code == ServerError.IncompatibleSchema
+    nothing = get_or_create(client, b"", getattr(Schema, "None"))
+    assert (nothing.HasField("error_code"), nothing.schema_version) == (False, b"")
+
+
+def test_a_deletion_takes_a_version_and_the_older_ones_along(world: World, client: Client) -> None:
+    # covers SC-10
+    produce(client, record(A))
+    assert call(world, "DELETE", f"{REST}/schema")[::2] == (200, {"version": 1})
+    world = world.restart(**QUIET)
+    client = world.connect()
+    mark = get(client)
+    assert (mark.schema.type, mark.schema.schema_data, version(mark.schema_version)) == (0, b"", 1)
+    assert get(client, bytes(8)).error_code == ServerError.TopicNotFound
+    assert call(world, "GET", f"{REST}/schema")[0] == 404
+    assert call(world, "GET", f"{REST}/schemas")[2] == {"getSchemaResponses": []}
+    assert produce(client, b"", STRING) == 2
+    assert call(world, "DELETE", f"{REST}/schema?force=true")[2] == {"version": -1}
+    assert get(client).error_code == ServerError.TopicNotFound
+    assert post(world, b"", "STRING") == (200, {"version": {"version": 0}})
+
+
+def test_a_deleted_topic_and_a_deleted_namespace_take_their_schemas_along(world: World, client: Client) -> None:
+    # covers SC-10
+    produce(client, record(A))
+    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    assert not world.core.state.schemas
+    assert call(world, "PUT", "/admin/v2/namespaces/public/n")[0] == 204
+    body = json.dumps({"type": "STRING", "schema": ""}).encode()
+    assert call(world, "POST", "/admin/v2/schemas/public/n/t/schema", body)[0] == 200
+    assert call(world, "DELETE", "/admin/v2/namespaces/public/n")[0] == 204
+    assert not world.core.state.schemas
+
+
+def test_both_domains_have_the_same_schemas(world: World, client: Client) -> None:
+    # covers SC-1, SC-10
+    passing = TOPIC.replace("persistent", "non-persistent")
+    assert produce(client, record(A)) == 0
+    assert produce(client, record(A), producer_id=2, topic=passing) == 0
+    assert get(client, topic=passing).schema.name == "public/default/t"
+    world.ask(lambda core: topics.delete(core, core.topics[passing]))
+    client.take_all()
+    assert get(client).schema.schema_data == record(A)
+    assert produce(client, record(A), producer_id=2, topic=passing) == 0
+    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    client.take_all()
+    assert get(client).schema.schema_data == record(A)
+    world.ask(lambda core: topics.delete(core, core.topics[passing]))
+    assert not world.core.state.schemas
+
+
+# ---- consumers --------------------------------------------------------------------------------------------------
+
+
+def test_a_consumer_gives_an_idle_topic_its_schema(world: World, client: Client) -> None:
+    # covers SC-8
+    assert consume(client, b"", Schema.AutoConsume) is None
+    assert not registry.versions_of(world.core, NAME)
+    assert consume(client, record(A), consumer_id=2) is None
+    assert len(registry.versions_of(world.core, NAME)) == 1
+
+
+def test_a_topic_of_bytes_gets_no_schema_from_a_consumer(world: World) -> None:
+    # covers SC-8
+    refused = "Failed to add schema to an active topic with empty(BYTES) schema: new schema type AVRO"
+    feeder, eater = world.connect(), world.connect()
+    produce(feeder, None)
+    assert consume(eater, record(A)).message == refused
+    feeder.publish(1, entry("x"))
+    feeder.close()
+    assert consume(eater, record(A)).message == refused
+    other = World(**QUIET).connect()
+    other.open_consumer("plain", 9)
+    assert consume(other, record(A)).message == refused
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fitting"),
+    [
+        ("FULL", {"optional", "fewer", "wider"}),
+        ("FORWARD", {"optional", "fewer", "wider"}),
+        ("FULL_TRANSITIVE", {"optional"}),
+        ("BACKWARD_TRANSITIVE", {"optional", "fewer", "wider"}),
+        ("ALWAYS_COMPATIBLE", {"optional", "fewer", "wider", "required", "string"}),
+        ("ALWAYS_INCOMPATIBLE", set()),
+    ],
+)
+def test_what_a_consumer_may_bring(strategy: str, fitting: set[str]) -> None:
+    # covers SC-8
+    client = World(schema_compatibility=strategy, **QUIET).connect()
+    produce(client, record(A))
+    brought = {
+        "optional": (record(A, B_WITH_DEFAULT), AVRO),
+        "fewer": (record(), AVRO),
+        "wider": (record({"name": "a", "type": "long"}), AVRO),
+        "required": (record(A, B_REQUIRED), AVRO),
+        "string": (b"", STRING),
+    }
+    found = {
+        name
+        for index, (name, (data, kind)) in enumerate(brought.items())
+        if consume(client, data, kind, consumer_id=index) is None
+    }
+    assert found == fitting
+
+
+def test_an_unreadable_schema_of_a_consumer_is_refused(client: Client) -> None:
+    # covers SC-8 (Apache Pulsar 4.0.8 lets it in without a schema)
+    assert consume(client, b"{").error == ServerError.IncompatibleSchema
