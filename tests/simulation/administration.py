@@ -340,8 +340,8 @@ class Administrator:
             judge = self._world.judge
             names = partition_names(base, count)
             new = [name for name in names if name not in judge.live.topics]
-            first = judge.live.topics.get(names[0])
-            expected = set() if first is None else set(first.subscriptions)
+            old = [judge.live.topics[name] for name in names if name in judge.live.topics]
+            expected = {subscription for topic in old for subscription in topic.subscriptions}
             judge.initial.update({(name, subscription): False for name in new for subscription in expected})
             grows = judge.live.partition_counts.get(base, 0) < count
             answer = self._answer(core, what)
