@@ -209,11 +209,18 @@ def own_broker(own_brokers: OwnBrokers, request: pytest.FixtureRequest) -> Itera
     request.node.stash[FAILED] = False
     own = own_brokers.current()
     yield own
-    own.close_since(0)
-    # Ours starts in a fraction of a second. A real Pulsar takes ten: the tests of a module share one, but nobody takes
-    # over one that a failed test may have left dead, the second try of that test least of all.
-    if own.kind == "ours" or request.node.stash[FAILED]:
-        own_brokers.drop()
+    try:
+        own.close_since(0)
+    finally:
+        # The tests of a module share one, but nobody takes over one that a failed test may have left dead, least of all
+        # the second try of that test.
+        if request.node.stash[FAILED] or core_stopped(own):
+            own_brokers.drop()
+
+
+def core_stopped(broker: Broker) -> bool:
+    """Whether an invariant of our broker's core was broken."""
+    return broker.kind == "ours" and CORE_STOPPED in getattr(broker.process, "log", "")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,9 @@
 One seed is one history. `profile` draws what it is about, `world` holds broker, storage, connections and clock and
 decides what happens next, `actors` are the clients, `store` and `disk` what the bytes live on. `judge` hears everything
 and keeps an account of its own (`account`): what is stored, what is acked, what was promised; it says `Violation` as
-soon as the broker breaks a promise. Nothing reads a clock, a thread or a random source but the seed's own.
+soon as the broker breaks a promise. `compaction` does what a core orders to be compacted, `past` says where a
+power loss may lead back to when the journal is not synced. Nothing reads a clock, a thread or a random source but the
+seed's own.
 
     make simulate SEEDS=1..2000        many seeds on all cores
     make simulate SEEDS=1234           one seed, with its story

@@ -132,6 +132,8 @@ class Account:
     """`Topic.heads` of topics that were deleted."""
     compacting: dict[int, tuple[int, list[tuple[Place, bytes]]]] = field(default_factory=dict)
     """Compacted ledgers that are being written: the topic's id, places and entries."""
+    idle_since_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    """Since when nobody uses a subscription; None: it is in use."""
 
     def copy(self) -> Account:
         """The same, apart."""
@@ -146,6 +148,7 @@ class Account:
             set(self.dead_ledgers),
             dict(self.past_heads),
             {number: (topic_id, list(entries)) for number, (topic_id, entries) in self.compacting.items()},
+            dict(self.idle_since_ms),
         )
 
     def post(self, posting: Posting) -> None:
@@ -215,6 +218,7 @@ class Account:
 
     def unsubscribed(self, cursor_id: int) -> None:
         topic_name, name = self.cursors.pop(cursor_id)
+        self.idle_since_ms.pop((topic_name, name), None)
         del self.topics[topic_name].subscriptions[name]
 
     def acked(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
@@ -254,6 +258,9 @@ class Account:
         for place in places:
             if place in topic.log and place not in subscription.acked:
                 subscription.redelivered[place] = subscription.redelivered.get(place, 0) + 1
+
+    def used(self, key: tuple[str, str], idle_since_ms: int | None) -> None:
+        self.idle_since_ms[key] = idle_since_ms
 
     def compaction_prepared(self, topic_id: int, horizon: Place) -> None:
         self.topics[self.topic_names[topic_id]].horizon = horizon

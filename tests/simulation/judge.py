@@ -19,6 +19,7 @@ from tests.contract.histories import shared_picture as picture
 from .account import Account, Place, Posting, Sent
 from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
+from .idleness import Idleness
 from .orders import Expiring, Seek
 from .past import Past, Submit
 from .rules import Rules
@@ -61,6 +62,7 @@ class Judge:
         self.deduplicates = False
         self.batch_index_acks = False
         self.compaction = CompactionJudge(self)
+        self.idleness = Idleness(self)
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
@@ -256,10 +258,11 @@ class Judge:
             raise Violation(f"{record.name} of {name} begins at {mark}: wrong for {wrong} (CUR-9)")
         self.created_in[name, record.name] = self.submitted + 1
         self.post("subscribed", record.cursor_id, record.topic_id, record.name, mark)
+        self.idleness.created((name, record.name))
 
     def _cursor_deleted(self, record: cr.CursorDeleted) -> None:
         key = self.live.cursors[record.cursor_id]
-        if key not in self.unsubscribing and not self.is_deleting(key[0]):
+        if key not in self.unsubscribing and not self.is_deleting(key[0]) and not self.idleness.may_go(key):
             raise Violation(f"the subscription {key[1]} of {key[0]} goes, and nobody asked for it")
         for seek in self.seeks.pop(key, ()):
             seek.is_moot = True

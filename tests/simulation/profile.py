@@ -85,7 +85,8 @@ FEATURES: Final[dict[str, dict[str, float]]] = {
     "compaction": {"compact": 1, "go_on_compacting": 5, "fail_compacting": 0.1, "open_compacted_reader": 1.5},
     "partitions": {"create_partitioned": 0.6, "grow": 0.5, "delete_partitioned": 0.3},
 }
-"""What only some histories have, and what happens in them therefore."""
+"""What only some histories have, and what happens in them therefore. Beside these, `idleness`: nobody uses some
+subscriptions for longer than they may be idle."""
 
 _FEATURE_SHARE: Final = 0.3
 DAY_MS: Final = 86_400_000
@@ -185,3 +186,8 @@ def _draw_features(profile: Profile) -> None:
             if name == "compaction":
                 profile.config["compaction_keeps_null_keys"] = random.random() < 0.3
             profile.weights.update({action: weight * factor for action, weight in FEATURES[name].items()})
+    random = Random(f"idleness for {profile.seed}")
+    if random.random() < _FEATURE_SHARE and not profile.clock_goes_back:
+        profile.features |= {"idleness"}
+        profile.config["subscription_expiration_minutes"] = random.choice((1, 2, 61))
+        profile.weights["leave_alone"] = random.choice((0.3, 0.6, 2))

@@ -369,6 +369,11 @@ class Steps:
 
     # Time
 
+    def _leave_alone(self) -> None:
+        """So much time passes that some subscriptions are idle for long enough, or nearly so."""
+        minutes = self.profile.config.get("subscription_expiration_minutes", 1)
+        self.world.advance(60_000 * minutes - self.random.choice((0, 0, 1, 30_000)))
+
     def _tick(self) -> None:
         deadline = self.world.broker.next_deadline()
         ms = self.random.choice((0, 1, 30, 150))

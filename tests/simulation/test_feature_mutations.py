@@ -1,4 +1,4 @@
-"""Would the simulation notice? Broken rules of administration and of compaction, in histories that have these."""
+"""Would the simulation notice? Broken rules of what only some histories have: administration, compaction, expiry."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import compaction, cursor_moves, expire_now, topics
+from spark_pulsar.broker import compaction, cursor_moves, expire_now, idle_subscriptions, topics
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.effects import CompactTopic
+from spark_pulsar.broker.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.ledger.compaction_records import Compaction
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet
 from spark_pulsar.ledger.topics import TopicState
@@ -139,6 +140,25 @@ def the_compacted_view_goes_on_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CompactedDispatcher, "dispatch", dispatch)
 
 
+# ---- subscriptions that nobody uses
+
+
+def an_idle_subscription_goes_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(idle_subscriptions, "_MINUTE_MS", 59_999)
+
+
+def an_idle_subscription_goes_late(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(idle_subscriptions, "_MINUTE_MS", 62_000)
+
+
+def a_use_is_not_noted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(IdleSubscriptions, "joined", lambda _self, _subscription: None)
+
+
+def what_was_idle_before_a_restart_stays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(IdleSubscriptions, "look", lambda _self, _topic: None)
+
+
 FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
     ("moves", skipping_takes_one_too_many),
     ("moves", clearing_takes_what_is_not_on_disk),
@@ -149,6 +169,10 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
     ("deletion", a_topic_goes_under_its_clients),
     ("partitions", new_partitions_lack_subscriptions),
     ("partitions", a_partition_outlives_its_topic),
+    ("idleness", an_idle_subscription_goes_early),
+    ("idleness", an_idle_subscription_goes_late),
+    ("idleness", a_use_is_not_noted),
+    ("idleness", what_was_idle_before_a_restart_stays),
     ("compaction", the_first_of_a_key_is_left),
     ("compaction", a_key_comes_back),
     ("compaction", what_was_compacted_before_is_left_out),
@@ -163,7 +187,7 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
 def test_a_broken_rule_of_administration_is_found(
     feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C4
+    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C4, CUR-17
     mutation(monkeypatch)
     found = seeds_until_found(None, lambda profile: feature in profile.features)
     assert found is not None, f"not found within {MAX_SEEDS} seeds"

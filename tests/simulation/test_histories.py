@@ -10,14 +10,15 @@ import pytest
 
 from .seeds import numbers_of, run_many
 
-SEEDS = os.environ.get("SIMULATION_SEEDS", "1..2500")
-"""Chosen to take about 45 s on two cores."""
+SEEDS = os.environ.get("SIMULATION_SEEDS", "1..2000")
+"""Chosen to take about 45 s on two cores that do other things too."""
 
 
 @pytest.mark.timeout(0)
 def test_no_promise_is_broken() -> None:
     # covers DUR-1, DUR-3, ML-1, ML-5, PR-2, PR-9, PR-15, ACK-1 … ACK-4, ACK-9, SH-4, SH-10, EX-1, EX-2, EX-4, NACK-2
     # covers NACK-3, RC-1, CUR-1, CUR-3, CUR-6, CUR-9, CUR-11, CUR-12, CUR-16, 5.2
+    # covers CUR-17, CMP-C1, CMP-C4
     summary = run_many(numbers_of(SEEDS))
     print(summary.text)
     stories = "\n\n".join(f"---- seed {seed}\n{story}" for seed, story in summary.failures[:3])

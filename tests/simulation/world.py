@@ -33,7 +33,7 @@ from .compaction import Work
 from .disk import PowerLost
 from .judge import Judge
 from .profile import Profile
-from .store import FileStore, MemoryStore, Store
+from .store import Store, make_store
 from .story import told
 from .witness import Witness
 
@@ -50,6 +50,7 @@ class World:
         self.judge = Judge()
         self.judge.deduplicates = bool(profile.config.get("deduplication"))
         self.judge.batch_index_acks = profile.config["batch_index_acks"]
+        self.judge.idleness.limit_ms = 60_000 * profile.config.get("subscription_expiration_minutes", 0)
         self.judge.compaction.keeps_unkeyed = profile.config.get("compaction_keeps_null_keys", False)
         self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
         self.links: dict[int, Link] = {}
@@ -63,17 +64,11 @@ class World:
         self._durable: list[int] = []
         """Groups of the core that storage reported and the core has not heard of."""
         self._failed = False
-        self.store: Store = self._make_store()
+        self.store: Store = make_store(profile, self.random, lambda: self.now_ms / 1000)
         self.broker: Broker
         self.witness: Witness
         self.state: DurableState
         self.start()
-
-    def _make_store(self) -> Store:
-        profile = self.profile
-        if profile.storage == "memory":
-            return MemoryStore()
-        return FileStore(self.random, profile.power, profile.segment_bytes, lambda: self.now_ms / 1000)
 
     @property
     def core(self) -> Core:
@@ -104,6 +99,7 @@ class World:
         may_lose, self.store.power_lost = self.store.power_lost and sync != "always", False
         survivors = self.judge.on_recovered(self.state, may_lose=may_lose)
         self.judge.is_synced = synced
+        self.judge.idleness.begin_life(self.now_ms)
         self.judge.verify_content(self.store.storage, self.state)
         self.starts += 1
         self.note("started", self.starts, survivors, self.judge.on_disk)
@@ -218,11 +214,13 @@ class World:
         self.judge.now_ms = max(self.now_ms, self.core.now_ms)
         effects = self.broker.handle(happened, self.now_ms)
         check(self.broker)
+        self.judge.idleness.note(self.core)
         # The records of a turn are its last effect, but were made before anything was sent to consumers.
         numbers = [self.judge.on_submit(effect.records) for effect in effects if isinstance(effect, fx.AppendRecords)]
         for effect in effects:
             self._perform(effect, numbers)
         quotas.check(self.core, self.judge.live)
+        self.judge.idleness.check()
 
     def _perform(self, effect: fx.Effect, numbers: list[int]) -> None:
         if isinstance(effect, fx.AppendRecords):
