@@ -23,7 +23,7 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLoc
 
 from .disk import Disk
 
-VERSION_TEXT: Final = "spark-pulsar data directory, layout 2\n"
+VERSION_TEXT: Final = "spark-pulsar data directory, layout 3\n"
 JOURNAL_SUFFIX: Final = ".journal"
 LEDGER_SUFFIX: Final = ".ledger"
 SPARE_PREFIX: Final = "spare-"

@@ -25,11 +25,11 @@ def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
     storage.close(state)
 
 
-def test_a_layout_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+def test_a_layout_of_another_program_is_refused(tmp_path: Path) -> None:
     storage, state = FileStorage.open(tmp_path)
     storage.close(state)
-    (tmp_path / "VERSION").write_text("spark-pulsar data directory, layout 3\n")
-    with pytest.raises(StorageVersionUnknown, match="layout 3"):
+    (tmp_path / "VERSION").write_text("spark-pulsar data directory, layout 99\n")
+    with pytest.raises(StorageVersionUnknown, match="layout 99"):
         FileStorage.open(tmp_path)
     assert [finding.file for finding in check(tmp_path)] == ["VERSION"]
 
