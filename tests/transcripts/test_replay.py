@@ -21,8 +21,8 @@ NOT_BUILT = {
     "26-transaction": "transactions (section 15)",
 }
 # Where we differ on purpose, by line. RC-3: redelivery counts are kept with the cursor, Apache Pulsar forgets them when
-# the last consumer leaves. NP-2: entries of a non-persistent topic have ids that rise, for clients that take two messages
-# of the same id for one; Apache Pulsar gives all of them 0:0.
+# the last consumer leaves. NP-2: entries of a non-persistent topic have ids that rise, for clients that take two
+# messages of the same id for one; Apache Pulsar gives all of them 0:0.
 DIFFERENT = {
     "15-negative-ack": {line: {"redelivery_count": count} for line, count in ((30, 1), (31, 3), (32, 1))},
     "22-non-persistent": {
