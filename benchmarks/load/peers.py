@@ -37,6 +37,13 @@ class Peer:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
+    def processor_s(self) -> float:
+        """Processor time used so far; 0 when this run did not start it."""
+        if self.pid is None:
+            return 0.0
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """While another one is measured this one gets no processor: what it has put off it does in its own time.
