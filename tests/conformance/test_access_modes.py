@@ -172,11 +172,12 @@ def test_an_exclusive_producer_survives_an_unload(broker: Broker) -> None:
     # covers PR-4, PR-17
     topic = broker.topic()
     client = broker.client()
+    # Without it the ledger that the unloading ends would be nobody's.
+    client.subscribe(topic, "s", initial_position=EARLIEST).close()
     holder = client.create_producer(topic, access_mode=MODES.Exclusive)
     holder.send(b"a")
     assert broker.rest("PUT", f"{topic_path(topic)}/unload")[0] == 204
     holder.send(b"b")
     with pytest.raises(pulsar.ProducerFenced):
         client.create_producer(topic, access_mode=MODES.Exclusive)
-    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
-    assert receive_texts(consumer, 2) == ["a", "b"]
+    assert receive_texts(client.subscribe(topic, "s"), 2) == ["a", "b"]
