@@ -19,7 +19,7 @@ from spark_pulsar.ledger.topics import TopicState
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import EARLIEST
 
-from .effects import SendReceipts
+from .producers import send_receipts
 from .subscriptions import Subscription
 
 if TYPE_CHECKING:
@@ -128,18 +128,7 @@ def publish(core: Core, producer: Producer, sends: SendRun) -> None:
     topic.messages_in += messages
     topic.bytes_in += size_bytes
     topic.last_published_ms = core.now_ms
-    session = producer.session
-    if session.open:
-        core.effects.append(
-            SendReceipts(
-                session.session_id,
-                producer.producer_id,
-                run.ledger_id,
-                run.first_entry_id,
-                sends.sequence_ids,
-                sends.highest_sequence_ids,
-            )
-        )
+    send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
     for subscription in topic.subscriptions.values():
         if subscription.consumers:
             dispatcher: Receiving = subscription.dispatcher  # type: ignore[assignment]

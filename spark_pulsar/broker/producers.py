@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
 
+from .effects import SendReceipts
 from .rates import Meter
 
 if TYPE_CHECKING:
+    from spark_pulsar.wire.send_runs import SendRun
+
     from .core import Core
     from .sessions import Session
     from .topics import Topic
@@ -75,6 +78,23 @@ class Producer:
             del self.topic.producers[self.name]
             if self.topic.access is not None:
                 self.topic.access.left(self)
+
+
+def send_receipts(core: Core, producer: Producer, sends: SendRun, ledger_id: int, first_entry_id: int) -> None:
+    """Answer a run of SENDs, if the producer's connection is still there; both ids are -1 for what was stored before
+    (DED-3)."""
+    session = producer.session
+    if session.open:
+        core.effects.append(
+            SendReceipts(
+                session.session_id,
+                producer.producer_id,
+                ledger_id,
+                first_entry_id,
+                sends.sequence_ids,
+                sends.highest_sequence_ids,
+            )
+        )
 
 
 def disconnect_after_receipts(core: Core, producer: Producer) -> None:

@@ -27,9 +27,8 @@ from . import (
     topics,
 )
 from .deduplication import NOTHING_SENT, Verdict
-from .effects import SendReceipts
 from .non_persistent import publish
-from .producers import Producer
+from .producers import Producer, send_receipts
 from .schemas import registry
 
 if TYPE_CHECKING:
@@ -223,21 +222,10 @@ class _Stored:
     def __call__(self) -> None:
         core, producer, run, sends = self.core, self.producer, self.run, self.sends
         producer.topic.confirm(core, run)
-        session = producer.session
         entries = len(run.starts)
         producer.entries_pending -= entries
-        if session.open:
-            core.effects.append(
-                SendReceipts(
-                    session.session_id,
-                    producer.producer_id,
-                    run.ledger_id,
-                    run.first_entry_id,
-                    sends.sequence_ids,
-                    sends.highest_sequence_ids,
-                )
-            )
-        back_pressure.settle_pending(core, session, entries, self.size_bytes)
+        send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
+        back_pressure.settle_pending(core, producer.session, entries, self.size_bytes)
 
 
 class _Repeated:
@@ -251,17 +239,7 @@ class _Repeated:
         self.sends = sends
 
     def __call__(self) -> None:
-        producer, sends = self.producer, self.sends
-        if producer.session.open:
-            receipts = SendReceipts(
-                producer.session.session_id,
-                producer.producer_id,
-                -1,
-                -1,
-                sends.sequence_ids,
-                sends.highest_sequence_ids,
-            )
-            self.core.effects.append(receipts)
+        send_receipts(self.core, self.producer, self.sends, -1, -1)
 
 
 def on_sends(core: Core, event: SendsReceived) -> None:
