@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class PendingReply:
-    """One request on its way: the reader thread resolves it once, the caller waits for it."""
+    """One request on its way: the reader thread resolves it, the caller waits for it. What is said first stays: that
+    the connection is lost as well must not hide why the broker closed it."""
 
     __slots__ = ("_abandon", "_done", "_error", "_patience", "_reply", "consumer_id", "kind")
 
@@ -36,13 +37,15 @@ class PendingReply:
 
     def resolve(self, reply: "BaseCommand") -> None:
         """The reply has arrived."""
-        self._reply = reply
-        self._done.set()
+        if not self._done.is_set():
+            self._reply = reply
+            self._done.set()
 
     def fail(self, error: PulsarError) -> None:
         """No reply will arrive, or the reply is an error."""
-        self._error = error
-        self._done.set()
+        if not self._done.is_set():
+            self._error = error
+            self._done.set()
 
     def result(self, deadline: Deadline) -> "BaseCommand":
         """The reply.
