@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -281,16 +282,32 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 class CopyingDisk(Disk):
-    """Before each step that changes the disk, hands the moment to `before`."""
+    """Before each step that changes the disk, hands the moment to `before`; nobody else takes a step meanwhile."""
 
     def __init__(self, before: Callable[[], None]) -> None:
         self.before = before
+        self.stepping = threading.RLock()
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        if name in ("write", "write_durably", "sync", "sync_directory", "preallocate", "truncate", "rename", "remove"):
-            super().__getattribute__("before")()
-        return found
+        if name not in (
+            "write",
+            "write_durably",
+            "sync",
+            "sync_directory",
+            "preallocate",
+            "truncate",
+            "rename",
+            "remove",
+        ):
+            return found
+
+        def step(*args: Any, **kwargs: Any) -> Any:
+            with self.stepping:
+                self.before()
+                return found(*args, **kwargs)
+
+        return step
 
 
 def expect(data_dir: Path, allowed: list[dict[str, Any]], needed: dict[int, range]) -> None:
@@ -357,17 +374,18 @@ def test_dying_between_any_two_steps_of_writing(tmp_path: Path) -> None:
 
     def copy() -> None:
         to = tmp_path / f"copy-{len(copies)}"
-        before = len(pictures)  # more is written meanwhile when another thread than this one copies
+        before = len(pictures)  # more is confirmed meanwhile when another thread than this one copies
         shutil.copytree(world.data_dir, to, ignore=shutil.ignore_patterns("*-shm"))
         copies.append((to, before, len(pictures)))
 
-    world.files._disk = world.files._segments.disk = world.files._journal._disk = CopyingDisk(copy)
-    world.files._journal._write = world.files._journal._disk.write_durably
+    disk = world.files._disk = world.files._segments.disk = world.files._journal._disk = CopyingDisk(copy)
+    world.files._journal._write = disk.write_durably
     for _ in range(50):
         append(world, 1)
         pictures.append(picture(world.state))
         if len(pictures) % 10 == 0:
-            copy()
+            with disk.stepping:
+                copy()
     world.dispose()
     assert len(copies) > 8
     for data_dir, before, after in copies:
