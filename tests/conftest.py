@@ -98,7 +98,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """On Apache Pulsar a test that fails is tried a second time; the summary names it (`-rR`), with its first failure.
 
     The judge has races of its own (broker-semantics section 21 rows 24 and 30) and pauses to collect garbage: one
-    failure in thousands of tests says nothing about our reading of Pulsar. On our broker it is a bug: no second try.
+    failure in thousands of tests says nothing about our reading of Pulsar. On our broker it is a bug: no second try,
+    unless `--reruns` asks for one.
     """
     if config.getoption("--broker") == "apache-pulsar" and getattr(config.option, "reruns", None) is None:
         config.option.reruns = 1
@@ -113,15 +114,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid}: ours_only must name the rule row where we differ")
     if config.getoption("--small-files"):
         CONF_OF_OURS.update(SMALL_FILES)
+    if getattr(config.option, "reruns", None):
+        for item in items:
+            # Else one clock runs for both tries, and never again after it has rung.
+            item.add_marker(pytest.mark.timeout(func_only=True))
     if config.getoption("--broker") == "ours":
         return
     ours = [item for item in items if item.get_closest_marker("ours_only")]
     if ours:
         items[:] = [item for item in items if not item.get_closest_marker("ours_only")]
         config.hook.pytest_deselected(items=ours)
-    for item in items:
-        # Else one clock runs for both tries, and never again after it has rung.
-        item.add_marker(pytest.mark.timeout(func_only=True))
 
 
 @contextmanager
