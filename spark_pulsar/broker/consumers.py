@@ -143,6 +143,19 @@ class Consumer:
         self.unacked -= messages
         return entries
 
+    def let_go_each(self, ledger_id: int, entry_ids: list[int]) -> int:
+        """Hold these entries, which rise, no more, as far as it did; returns how many it held."""
+        pending = self.pending
+        assert isinstance(pending, EntrySet), "ranges are let go as such"
+        entries = messages = pending.remove_each(ledger_id, entry_ids)
+        batches = self.batch_messages.get(ledger_id)
+        if batches and entries:
+            messages += sum([batches.pop(entry_id) - 1 for entry_id in entry_ids if entry_id in batches])
+            if not batches:
+                del self.batch_messages[ledger_id]
+        self.unacked -= messages
+        return entries
+
     def let_go_through(self, ledger_id: int, entry_id: int) -> None:
         """Hold nothing any more at or before a position."""
         for held in self.pending.ledgers():

@@ -18,6 +18,7 @@ from spark_pulsar.wire import varint
 from spark_pulsar.wire.entries import Entry, parse_entry
 from spark_pulsar.wire.frames import command_end, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.scattered_ids import is_plain_rest, read_scattered
 from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP
 
 _SIZE: Final = Struct(">I")
@@ -189,14 +190,14 @@ def parse_message_frame(buffer: bytes, start: int, end: int) -> ReceivedMessage:
 class PlainAck(NamedTuple):
     """An ACK of whole entries: `ranges` are (ledger, first entry, end entry exclusive), neighbours merged.
 
-    They come in the order of the frame, so ranges may repeat or overlap, and name entries that do not exist. Ids that
-    no entry can have (-1, for one) are left out. A cumulative one has one range of one entry. `request_id` asks for an
-    ACK_RESPONSE.
+    Of many entries apart from each other the ranges are `Singles`. Others come in the order of the frame, so they may
+    repeat or overlap, and name entries that do not exist. Ids that no entry can have (-1, for one) are left out. A
+    cumulative one has one range of one entry. `request_id` asks for an ACK_RESPONSE.
     """
 
     consumer_id: int
     is_cumulative: bool
-    ranges: list[tuple[int, int, int]]
+    ranges: Sequence[tuple[int, int, int]]
     request_id: int | None
 
 
@@ -216,11 +217,17 @@ def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
         if at + size != end or at >= end or buffer[at] != 0x08:
             return None
         consumer_id, at = varint.decode(buffer, at + 1, end)
+        ranges: Sequence[tuple[int, int, int]]
         if at + 2 > end or buffer[at] != 0x10 or buffer[at + 1] > 1:
             return None
         is_cumulative = buffer[at + 1] == 1
-        ranges: list[tuple[int, int, int]] = []
-        at = _read_ids(buffer, at + 2, end, ranges)
+        at += 2
+        scattered = None if is_cumulative else read_scattered(buffer, at, end)
+        if scattered is not None:
+            ranges, at = scattered
+        else:
+            found: list[tuple[int, int, int]] = []
+            at, ranges = _read_ids(buffer, at, end, found), found
         request_id = None
         if 0 <= at < end and buffer[at] == 0x40:
             request_id, at = varint.decode(buffer, at + 1, end)
@@ -243,7 +250,7 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
             return -1
         entry_at += 1
         entry, rest_at = varint.decode(buffer, entry_at, stop)
-        if not _is_plain_rest(buffer, rest_at, stop):
+        if not is_plain_rest(buffer, rest_at, stop):
             return -1
         if entry >= _NO_ENTRY_FROM:
             at = stop
@@ -303,12 +310,3 @@ def _alike(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -
 def _id_layout(head_size: int, tail_size: int) -> Struct:
     """An id in an ACK: up to its entry id, the first byte of that, the rest."""
     return Struct(f"{head_size}sB{tail_size}s")
-
-
-def _is_plain_rest(buffer: bytes, at: int, end: int) -> bool:
-    """Whether the fields after the entry id are only partition, batch index and batch size, which do not matter."""
-    while at < end:
-        if buffer[at] not in (0x18, 0x20, 0x30):
-            return False
-        _, at = varint.decode(buffer, at + 1, end)
-    return True

@@ -17,6 +17,7 @@ from spark_pulsar.broker.effects import SendMessages
 from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ids import Position
+from spark_pulsar.model.singles import Singles
 from spark_pulsar.wire.pulsar_api_pb2 import STICKY, KeySharedMeta
 from spark_pulsar.wire.sticky_keys import sticky_hashes
 
@@ -332,7 +333,17 @@ class KeySharedDispatcher(SharedDispatcher):
             self._wake()
         return super()._let_go(consumer, ledger_id, first, end)
 
+    def _let_go_each(self, consumer: Consumer, singles: Singles) -> bool:
+        """Let go of entries at once. False when more is to be done: the consumer did not hold all, or a slot drains."""
+        ledger_id, entry_ids = singles.ledger_id, singles.entry_ids
+        draining = self.rooms.draining
+        if draining and not draining.keys().isdisjoint(self.rooms.slots.of_each(ledger_id, entry_ids)):
+            return False
+        return consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids)
+
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
+        if isinstance(ranges, Singles) and self._let_go_each(consumer, ranges):
+            ranges = ()
         for ledger_id, first, end in ranges:
             held = self._let_go(consumer, ledger_id, first, end)
             if held < end - first:  # anybody may ack what another holds, or what waits (ACK-1)
