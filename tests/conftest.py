@@ -80,6 +80,7 @@ CONFIGURED: dict[str, object] = {
     "statsUpdateFrequencyInSecs": 2,
     "subscriptionExpirationTimeMinutes": 1,
     "subscriptionExpiryCheckIntervalInMinutes": 1,
+    "brokerPublisherThrottlingMaxMessageRate": 100,
 }
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"

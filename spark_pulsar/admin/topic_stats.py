@@ -27,7 +27,6 @@ _NEVER: Final = "1970-01-01T00:00:00Z"
 _NOT_HERE: Final[dict[str, Any]] = {
     "systemTopicBytesInCounter": 0,
     "bytesOutInternalCounter": 0,
-    "publishRateLimitedTimes": 0,
     "offloadedStorageSize": 0,
     "lastOffloadLedgerId": 0,
     "lastOffloadSuccessTimeStamp": 0,
@@ -36,7 +35,6 @@ _NOT_HERE: Final[dict[str, Any]] = {
     "abortedTxnCount": 0,
     "committedTxnCount": 0,
     "replication": {},
-    "delayedMessageIndexSizeInBytes": 0,
 }
 """Of features that this broker has not."""
 _STORED: Final = frozenset({"deduplicationStatus"})
@@ -93,6 +91,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "backlogQuotaLimitTime": policies.age_quota.limit_time_s,
         **_oldest(core, topic, wanted),
         **_NOT_HERE,
+        "publishRateLimitedTimes": topic.publish_limited_times,
         "topicCreationTimeStamp": topic.state.created_ms,
         "lastPublishTimestamp": topic.last_published_ms,
         "publishers": [publisher_stats(each) for each in topic.producers.values()] if wanted.publishers else [],
@@ -104,9 +103,9 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
             each["nonContiguousDeletedMessagesRanges"] for each in subscriptions.values()
         ),
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "delayedMessageIndexSizeInBytes": delayed.index_bytes(topic),
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
-    stats["delayedMessageIndexSizeInBytes"] = delayed.index_bytes(topic)
     if topic.live is not None:
         return {**{name: value for name, value in stats.items() if name not in _STORED}, **_NOTHING_STORED}
     damage = topic.state.damage
@@ -255,6 +254,8 @@ _SUMMED: Final = (
     "msgOutCounter",
     "storageSize",
     "backlogSize",
+    "publishRateLimitedTimes",
+    "delayedMessageIndexSizeInBytes",
     "nonContiguousDeletedMessagesRanges",
 )
 _SUBSCRIPTION_SUMMED: Final = (

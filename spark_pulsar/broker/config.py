@@ -46,6 +46,10 @@ class BrokerConfig:
     """maxPublishRatePerTopicInMessages, a second (PR-14); 0 = no limit."""
     max_publish_rate_bytes: int = 0
     """maxPublishRatePerTopicInBytes, a second (PR-14); 0 = no limit."""
+    broker_publish_rate_messages: int = 0
+    """brokerPublisherThrottlingMaxMessageRate, a second for all topics together (PR-14); 0 = no limit."""
+    broker_publish_rate_bytes: int = 0
+    """brokerPublisherThrottlingMaxByteRate, a second for all topics together (PR-14); 0 = no limit."""
     max_producers_per_topic: int = 0
     """maxProducersPerTopic (PR-13); 0 = no limit."""
     max_consumers_per_topic: int = 0

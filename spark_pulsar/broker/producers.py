@@ -76,6 +76,8 @@ class Producer:
             del self.session.producers[self.producer_id]
         if self.topic.producers.get(self.name) is self:
             del self.topic.producers[self.name]
+            if self.topic.publish_limit is not None:
+                self.topic.publish_limit.forget(self)
             if self.topic.access is not None:
                 self.topic.access.left(self)
 

@@ -147,6 +147,16 @@ KEYS: Final[Mapping[str, Key]] = {
         natural,
         help="Bytes a second that a topic takes, where no policy says otherwise; 0: no limit.",
     ),
+    "brokerPublisherThrottlingMaxMessageRate": Key(
+        "broker_publish_rate_messages",
+        natural,
+        help="Messages a second that all topics together take; 0: no limit.",
+    ),
+    "brokerPublisherThrottlingMaxByteRate": Key(
+        "broker_publish_rate_bytes",
+        natural,
+        help="Bytes a second that all topics together take; 0: no limit.",
+    ),
     "maxProducersPerTopic": Key(
         "max_producers_per_topic",
         natural,

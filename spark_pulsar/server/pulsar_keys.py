@@ -26,6 +26,8 @@ PULSAR_KEYS: Final = frozenset(
         managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
         managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
         managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
+        brokerPublisherThrottlingTickTimeMillis topicPublisherThrottlingTickTimeMillis
+        preciseTopicPublishRateLimiterEnable
         maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic
         dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
         dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import pulsar
@@ -122,6 +123,24 @@ def test_repeated_messages_are_dropped_unless_the_topic_says_otherwise(configure
         producer = client.create_producer(name, producer_name="p")
         assert producer.send(b"x", sequence_id=3).ledger_id() >= 0
         assert (producer.send(b"again", sequence_id=3).ledger_id() == -1) is dropped
+
+
+def test_all_topics_together_are_slowed_down(configured_broker: Broker) -> None:
+    # covers PR-14
+    topics = [configured_broker.topic(), configured_broker.topic()]
+    producers = [configured_broker.client().create_producer(topic) for topic in topics]
+    results: list[pulsar.Result] = []
+    began = time.monotonic()
+    for number in range(300):
+        producers[number % 2].send_async(b"x", lambda result, _: results.append(result))
+    for producer in producers:
+        producer.flush()
+    eventually(lambda: len(results) == 300)
+    assert set(results) == {pulsar.Result.Ok}
+    # A second of the rate at most goes at once.
+    assert time.monotonic() - began > 1
+    stats = [configured_broker.rest("GET", f"{topic_path(topic)}/stats")[1] for topic in topics]
+    assert all(each["publishRateLimitedTimes"] > 0 for each in stats)
 
 
 def test_an_idle_subscription_goes(left: Left) -> None:
