@@ -19,7 +19,6 @@ from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.singles import Singles
 from spark_pulsar.wire.pulsar_api_pb2 import STICKY, KeySharedMeta
-from spark_pulsar.wire.sticky_keys import sticky_hashes
 
 from .base import fit, values_of
 from .reading import EntryReader
@@ -133,8 +132,7 @@ class KeySharedDispatcher(SharedDispatcher):
         slots = book.of(run.ledger_id, first + low, first + high)
         if 0 in slots:
             low += slots.index(0)
-            hashes = sticky_hashes(run.buffer, run.starts[low:high], run.ends[low:high])
-            fresh = [*map(self.selector.slot_of, hashes)]
+            fresh = self.selector.slots.of(run.buffer, run.starts[low:high], run.ends[low:high])
             book.note(run.ledger_id, first + low, fresh)
             slots[-len(fresh) :] = fresh
         return slots

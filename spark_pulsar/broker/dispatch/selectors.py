@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from spark_pulsar.model.errors import ConsumerAssignFailed
 from spark_pulsar.wire.hashes import SLOTS, murmur3_32, range_slot, ring_slot
+from spark_pulsar.wire.sticky_slots import StickySlots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 class Selector(ABC):
     """Shares out the slots among consumers."""
+
+    slots: ClassVar = StickySlots(range_slot)
+    """Tells the slots of entries."""
 
     slot_of: Callable[[int], int] = staticmethod(range_slot)
     """The slot of a masked Murmur hash."""
@@ -85,6 +89,7 @@ class HalvedRanges(Selector):
 class HashRing(Selector):
     """AUTO_SPLIT by consistent hashing: each consumer has many points on a ring, and the slots before them (KS-6)."""
 
+    slots: ClassVar = StickySlots(ring_slot)
     slot_of = staticmethod(ring_slot)
 
     def __init__(self, points: int) -> None:

@@ -249,7 +249,7 @@ class SharedDispatcher(Dispatcher):
             if self.replay:
                 self.replay.remove(ledger_id, first, end)
         self._unblock(consumer)
-        if self._is_blocked:
+        if self._is_blocked or self.chunks.free:
             self.core.wake(self.subscription)
 
     def passed(self) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from spark_pulsar.broker import cursor_moves
 from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands, requests, sticky_keys
+from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
+from spark_pulsar.wire.sticky_slots import StickySlots
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
 from tests.unit.broker.world import START_MS, TOPIC, Client, World
 
@@ -335,11 +336,12 @@ def test_each_key_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers KS-14, row 3
     hashed = []
 
-    def count(buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:
+    def count(self: StickySlots, buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:
         hashed.append(len(starts))
-        return sticky_keys.sticky_hashes(buffer, starts, ends)
+        return original(self, buffer, starts, ends)
 
-    monkeypatch.setattr("spark_pulsar.broker.dispatch.key_shared.sticky_hashes", count)
+    original = StickySlots.of
+    monkeypatch.setattr(StickySlots, "of", count)
     world, client, first, second = two()
     join(client, "c3", 3, permits=1)
     publish(client, *(keyed(f"key-{number % 9}", str(number)) for number in range(200)))
