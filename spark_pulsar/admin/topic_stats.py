@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.broker import access, delayed, rates, usage
 from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.compaction_records import Compaction
+from spark_pulsar.ledger.cursor_rows import RANGE_BYTES
 
 from . import key_shared_stats
 
@@ -102,7 +103,9 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "nonContiguousDeletedMessagesRanges": sum(
             each["nonContiguousDeletedMessagesRanges"] for each in subscriptions.values()
         ),
-        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "nonContiguousDeletedMessagesRangesSerializedSize": sum(
+            each["nonContiguousDeletedMessagesRangesSerializedSize"] for each in subscriptions.values()
+        ),
         "delayedMessageIndexSizeInBytes": delayed.index_bytes(topic),
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
@@ -144,7 +147,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
     """One subscription; `msgBacklog` counts entries."""
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
-    delayed_entries = subscription.dispatcher.delayed_count
+    delayed_entries, holes = subscription.dispatcher.delayed_count, subscription.cursor.acked.range_count()
     rate, consumed = rates.delivered(subscription), [rates.consumed(each) for each in consumers]
     stats = {
         "msgRateOut": rate.messages,
@@ -153,7 +156,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "msgOutCounter": subscription.messages_out,
         "msgRateRedeliver": sum(each.redelivered for each in consumed),
         "messageAckRate": sum(each.acked for each in consumed),
-        "chunkedMessageRate": 0.0,
+        "chunkedMessageRate": sum(each.chunks for each in consumed),
         "msgBacklog": backlog,
         "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
         "earliestMsgPublishTimeInBacklog": _earliest(subscription, wanted),
@@ -175,8 +178,8 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "isReplicated": False,
         "consumersAfterMarkDeletePosition": {},
         **key_shared_stats.subscription_members(subscription),
-        "nonContiguousDeletedMessagesRanges": subscription.cursor.acked.range_count(),
-        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "nonContiguousDeletedMessagesRanges": holes,
+        "nonContiguousDeletedMessagesRangesSerializedSize": RANGE_BYTES * holes if subscription.is_durable else 0,
         "delayedMessageIndexSizeInBytes": 0,
         "subscriptionProperties": dict(subscription.cursor.properties),
         **_FILTERS,
@@ -202,7 +205,7 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
         "msgOutCounter": consumer.messages_out,
         "msgRateRedeliver": rate.redelivered,
         "messageAckRate": rate.acked,
-        "chunkedMessageRate": 0.0,
+        "chunkedMessageRate": rate.chunks,
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
         "unackedMessages": consumer.unacked,
@@ -230,7 +233,7 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
         "averageMsgSize": rate.average_message_bytes,
-        "chunkedMessageRate": 0.0,
+        "chunkedMessageRate": rate.chunks,
         "producerId": producer.producer_id,
         "supportsPartialProducer": False,
         "producerName": producer.name,
@@ -263,6 +266,7 @@ _SUBSCRIPTION_SUMMED: Final = (
     "msgThroughputOut",
     "msgRateRedeliver",
     "messageAckRate",
+    "chunkedMessageRate",
     "msgRateExpired",
     "msgInReplay",
     "bytesOutCounter",

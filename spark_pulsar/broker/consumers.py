@@ -31,6 +31,7 @@ class Consumer:
         "batch_messages",
         "blocked",
         "bytes_out",
+        "chunks_out",
         "connected_ms",
         "consumer_id",
         "entries_out",
@@ -102,6 +103,7 @@ class Consumer:
         self.entries_out = 0
         self.messages_out = 0
         self.bytes_out = 0
+        self.chunks_out = 0
         self.messages_redelivered = 0
         self.messages_acked = 0
         self.last_sent_ms = 0
