@@ -114,6 +114,10 @@ class Engine:
         self._may_wait = False
         """Whether this turn has nothing else to do, so that the loop may wait for a quick disk."""
         self._put_off: AppendRecords | None = None
+        self._durable_group = 0
+        """The last group that the journal's thread has on disk; it says so."""
+        self._is_told = False
+        """Whether the loop is about to look at that."""
         self._asking = Asking(loop)
         self.happen([])
 
@@ -288,13 +292,16 @@ class Engine:
             self.happen([RecordsDurable(effect.group)])
 
     def _tell_durable(self, group: int, _storage_group: int) -> None:
-        """Called by the journal's thread."""
-        if not self._stopped:
-            self.loop.call_soon_threadsafe(self._on_durable, group)
+        """Called by the journal's thread, for rising groups. The loop hears once of all that one write made durable."""
+        self._durable_group = group
+        if not self._is_told and not self._stopped:
+            self._is_told = True
+            self.loop.call_soon_threadsafe(self._on_durable)
 
-    def _on_durable(self, group: int) -> None:
-        """The journal has a group on disk: no need to wait for the end of this turn."""
-        self._happened.append(RecordsDurable(group))
+    def _on_durable(self) -> None:
+        """The journal has groups on disk: no need to wait for the end of this turn."""
+        self._is_told = False  # before the look at the group: what is told after it is heard of in another call
+        self._happened.append(RecordsDurable(self._durable_group))
         self.turn()
 
     def _tell(self, event: Event) -> None:
