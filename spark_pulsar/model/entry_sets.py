@@ -106,10 +106,13 @@ class EntrySet:
         ledger_id = min(self._ledgers)
         return ledger_id, self._ledgers[ledger_id][0]
 
-    def between(self, ledger_id: int, first: int, end: int) -> list[int]:
-        """The entries of a range that are in."""
+    def between(self, ledger_id: int, first: int, end: int, limit: int = 1 << 62) -> list[int]:
+        """The entries of a range that are in, or so many of them."""
         known = self._ledgers.get(ledger_id)
-        return [] if known is None else known[bisect_left(known, first) : bisect_left(known, end)]
+        if known is None:
+            return []
+        low = bisect_left(known, first)
+        return known[low : min(bisect_left(known, end), low + limit)]
 
     def pieces_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
         """The parts of a range that are in."""

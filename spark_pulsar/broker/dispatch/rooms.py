@@ -104,6 +104,14 @@ class Rooms:
         """Entries from `first` on, with these slots, wait where they belong."""
         self.wait_each(ledger_id, zip(range(first, first + len(slots)), slots, strict=True))
 
+    def wait_for(self, owner: Consumer | None, ledger_id: int, entry_ids: list[int]) -> None:
+        """Some entries, rising, that wait nowhere yet, wait for their owner, or by their slots when it is None."""
+        if owner is None:
+            for entry_id, slot in zip(entry_ids, self.slots.of_each(ledger_id, entry_ids), strict=True):
+                self.parked.setdefault(slot, EntrySet()).add_all(ledger_id, (entry_id,))
+        else:
+            self.of[owner].add_all(ledger_id, entry_ids)
+
     def wait_each(self, ledger_id: int, entries: Iterable[tuple[int, int]]) -> None:
         """Entries, rising and with their slots, that wait nowhere yet, wait where they belong."""
         bounds, owners, draining = self._selector.bounds, self._selector.owners, self.draining
