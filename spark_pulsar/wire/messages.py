@@ -6,8 +6,10 @@ totalSize, the unchanging front, one byte, and the unchanging rest; the stored b
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import sub
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -23,6 +25,7 @@ from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP
 
 _SIZE: Final = Struct(">I")
 _VIEW_FROM_BYTES: Final = 8192
+_LOWEST_14: Final = (1 << 14) - 1
 _NO_ENTRY_FROM: Final = 1 << 62
 _ACK_START: Final = b"\x08\x0a\x52"
 
@@ -40,8 +43,8 @@ def message_frames(
     consumer_epoch: int | None = None,
     entry_ids: Sequence[int] | None = None,
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of consecutive entries, or of those of `entry_ids`, as pieces to be written one after the
-    other.
+    """The MESSAGE frames of consecutive entries, or of those of `entry_ids`, which rise, as pieces to be written one
+    after the other.
 
     Entry `first_entry_id + i` is `buffer[starts[i]:ends[i]]`, delivered as it is stored. `partition` is -1 for a topic
     that is none. Redelivery counts of 0 are left out; `ack_sets` are bitmaps (1 = deliver this index), None = all.
@@ -95,10 +98,21 @@ def _scattered_frames(
     redelivery_counts: Sequence[int] | None,
     ack_sets: Sequence[int | None] | None,
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of any entries of a ledger."""
-    pieces: list[bytes | memoryview] = []
-    add = pieces.append
+    """The MESSAGE frames of entries of a ledger, which rise."""
     plain = redelivery_counts is None and ack_sets is None
+    pieces: list[bytes | memoryview] = []
+    if plain:
+        sizes = [*map(sub, ends, starts)]
+        if entry_ids[0] > 127 and max(sizes) < _VIEW_FROM_BYTES:
+            begin = 0
+            while begin < len(sizes):
+                entry_size = len(varint.encode(entry_ids[begin]))
+                before, after = _template(consumer_id, ledger_id, partition, entry_size, b"")
+                near = slice(begin, bisect_left(entry_ids, (entry_ids[begin] | _LOWEST_14) + 1, begin))
+                pieces += _near_frames(before, after, entry_ids[near], buffer, starts[near], ends[near], sizes[near])
+                begin = near.stop
+            return pieces
+    add = pieces.append
     known, before, after, tail, beside = -1, b"", b"", b"", 0
     for index, (entry_id, start, end) in enumerate(zip(entry_ids, starts, ends, strict=True)):
         high = entry_id >> 7
@@ -119,6 +133,36 @@ def _scattered_frames(
             add(b"".join((_SIZE.pack(size + beside), before, low, tail)))
             add(memoryview(buffer)[start:end])
     return pieces
+
+
+def _near_frames(
+    before: bytes,
+    after: bytes,
+    entry_ids: Sequence[int],
+    buffer: bytes,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    sizes: list[int],
+) -> list[bytes | memoryview]:
+    """The MESSAGE frames of small entries whose ids, above 127, differ in their lowest fourteen bits alone: four pieces
+    for each, of which only the second and the last one are its own."""
+    highest = entry_ids[0] >> 14
+    tail = varint.encode(highest) + after if highest else after
+    lows = _two_bytes(is_continued=highest > 0)
+    beside = len(before) + 2 + len(tail)
+    heads = {size: _SIZE.pack(size + beside) + before for size in set(sizes)}
+    pieces: list[bytes | memoryview] = [heads[sizes[0]], b"", tail, b""] * len(sizes)
+    if len(heads) > 1:
+        pieces[0::4] = map(heads.__getitem__, sizes)
+    pieces[1::4] = [lows[entry_id & _LOWEST_14] for entry_id in entry_ids]
+    pieces[3::4] = [buffer[start:end] for start, end in zip(starts, ends, strict=True)]
+    return pieces
+
+
+@lru_cache(maxsize=2)
+def _two_bytes(*, is_continued: bool) -> list[bytes]:
+    """The first two bytes of a value, by its fourteen low bits."""
+    return [low + second for second in (LOW_CONTINUED if is_continued else LOW) for low in LOW_CONTINUED]
 
 
 def _add_block(

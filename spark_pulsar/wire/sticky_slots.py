@@ -28,7 +28,7 @@ _TIME_BYTES: Final = 8
 _TIME_THEN_KEY: Final = re.compile(rb"\x18[\x80-\xff]{5}[\x00-\x7f]\x32", re.DOTALL)
 """Publish time in six bytes, then the tag of the key."""
 _MOST_LEARNT: Final = 16_384
-_FIRST_BLOCK: Final = 16
+_FIRST_BLOCK: Final = 64
 _LARGEST_BLOCK: Final = 1_024
 _KEY, _KEY_IS_BASE64, _ORDERING_KEY = 6, 17, 18
 _UNKNOWN: Final = -1
