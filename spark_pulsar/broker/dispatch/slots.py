@@ -40,9 +40,11 @@ class SlotBook:
         if known is None:
             return [0] * (end - first)
         at = first - self._firsts[ledger_id]
-        if at >= 0 and at + end - first <= len(known):
-            return known[at : at + end - first].tolist()
-        return [known[index] if 0 <= index < len(known) else 0 for index in range(at, at + end - first)]
+        wanted = at + end - first
+        slots = known[max(at, 0) : max(wanted, 0)].tolist()
+        if at < 0:
+            slots = [0] * min(-at, end - first) + slots
+        return slots + [0] * (end - first - len(slots))
 
     def of_each(self, ledger_id: int, entry_ids: list[int]) -> list[int]:
         """The slots of entries, which rise."""
