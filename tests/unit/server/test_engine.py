@@ -138,12 +138,10 @@ def test_failing_journal_stops_the_engine_without_a_receipt() -> None:
 def test_all_that_one_write_made_durable_is_answered_in_one_turn() -> None:
     # covers DUR-1
     async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
-        success = asyncio.ensure_future(peer.receive())
-        while not success.done():
-            storage.sync()
-            await asyncio.sleep(0)
-        assert success.result().type == BaseCommand.PRODUCER_SUCCESS
+        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")), command_frame(commands.ping()))
+        assert (await peer.receive()).type == BaseCommand.PONG
+        storage.sync()
+        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
         for sequence_id in range(3):
             peer.send(payload_frame(requests.send(1, sequence_id), ENTRY), command_frame(commands.ping()))
             assert (await peer.receive()).type == BaseCommand.PONG
