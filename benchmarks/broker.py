@@ -62,7 +62,7 @@ half a second, ten seconds at most."""
 # Frames built per second of measuring: more than any broker has taken.
 MAX_FRAMES_PER_S, MAX_BATCHES_PER_S = 260_000, 60_000
 BACKLOG_ENTRIES = {OURS: 200_000, APACHE_PULSAR: 60_000}
-BACKLOG_BATCHES = 30_000
+BACKLOG_BATCHES = {OURS: 30_000, APACHE_PULSAR: 10_000}
 DISPATCH_QUEUE = 100_000
 """Permits of a consumer that never has to wait for more."""
 MEMBERS = 10
@@ -122,7 +122,7 @@ def consume(name: str, kind: int) -> Workload:
     """One consumer drains a backlog of single messages."""
 
     def run(peer: Peer, seconds: float) -> Figures:
-        buffer = send_buffer(BACKLOG_ENTRIES.get(peer.name, BACKLOG_ENTRIES[APACHE_PULSAR]))
+        buffer = send_buffer(backlog(peer, BACKLOG_ENTRIES))
         return {name: workloads.Backlog(peer.service_url, buffer, kind).consume(seconds)}
 
     return run
@@ -130,22 +130,30 @@ def consume(name: str, kind: int) -> Workload:
 
 def consume_batches(peer: Peer, seconds: float) -> Figures:
     """A backlog of batches."""
-    backlog = workloads.Backlog(peer.service_url, send_buffer(BACKLOG_BATCHES, BATCH), api.CommandSubscribe.Exclusive)
-    return {"consume-batches": backlog.consume(seconds)}
+    return {"consume-batches": backlog_of_batches(peer, workloads.RECEIVER_QUEUE).consume(seconds)}
 
 
 def dispatch_batches(peer: Peer, seconds: float) -> Figures:
     """A backlog of batches, for a consumer that always has permits."""
-    buffer = send_buffer(BACKLOG_BATCHES, BATCH)
-    backlog = workloads.Backlog(peer.service_url, buffer, api.CommandSubscribe.Exclusive, DISPATCH_QUEUE)
-    return {"dispatch-batches": backlog.consume(seconds)}
+    return {"dispatch-batches": backlog_of_batches(peer, DISPATCH_QUEUE).consume(seconds)}
+
+
+def backlog_of_batches(peer: Peer, receiver_queue: int) -> workloads.Backlog:
+    """Batches for one consumer with so many permits."""
+    buffer = send_buffer(backlog(peer, BACKLOG_BATCHES), BATCH)
+    return workloads.Backlog(peer.service_url, buffer, api.CommandSubscribe.Exclusive, receiver_queue)
+
+
+def backlog(peer: Peer, entries: dict[str, int]) -> int:
+    """How many entries a broker gets to deliver; one that is slow would take long to get more."""
+    return entries.get(peer.name, entries[APACHE_PULSAR])
 
 
 def share(name: str, kind: int) -> Workload:
     """Many consumers drain a backlog of single messages with keys."""
 
     def run(peer: Peer, seconds: float) -> Figures:
-        buffer = send_buffer(BACKLOG_ENTRIES.get(peer.name, BACKLOG_ENTRIES[APACHE_PULSAR]), keys=KEYS)
+        buffer = send_buffer(backlog(peer, BACKLOG_ENTRIES), keys=KEYS)
         return {name: sharing.consume_shared(peer.service_url, buffer, kind, MEMBERS, seconds)}
 
     return run
