@@ -128,6 +128,8 @@ class BrokerConfig:
     """subscriptionKeySharedUseConsistentHashing (KS-6); else ranges are split (KS-4)."""
     key_shared_ring_points: int = 100
     """subscriptionKeySharedConsistentHashingReplicaPoints: points of one consumer (KS-6)."""
+    key_shared_classic: bool = False
+    """subscriptionKeySharedUseClassicPersistentImplementation: newcomers wait for all that was read before (KS-9)."""
     look_ahead_per_consumer: int = 2_000
     """keySharedLookAheadMsgInReplayThresholdPerConsumer, in entries (KS-10); 0 = no limit."""
     look_ahead_per_subscription: int = 20_000

@@ -14,7 +14,6 @@ PULSAR_KEYS: Final = frozenset(
         backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
         subscriptionExpiryCheckIntervalInMinutes
         subscriptionRedeliveryTrackerEnabled
-        subscriptionKeySharedUseClassicPersistentImplementation
         unblockStuckSubscriptionEnabled
         maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
         dispatcherMinReadBatchSize preciseDispatcherFlowControl

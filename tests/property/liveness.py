@@ -18,6 +18,7 @@ from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
 from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared_classic import ClassicKeySharedDispatcher
 from spark_pulsar.broker.events import WritingResumed
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.wire.hashes import murmur3_32
@@ -71,6 +72,10 @@ class JudgedLife(Life):
             owner = next((each for each in able if self.consumer(each) is selector.owner(slots[what.key])), None)
             if not dispatcher.keeps_order:
                 return owner
+            if isinstance(dispatcher, ClassicKeySharedDispatcher) and owner is not None:
+                newcomers = dispatcher.newcomers
+                if self.consumer(owner) in newcomers and place >= min(newcomers.values()):
+                    return None
             others = [key for each in self.eaters if each is not owner for key in self.keys_held([each])]
             return None if slots[what.key] in [slots[key] for key in others] else owner
         if what.uuid:  # whoever has a part of a large message gets the rest

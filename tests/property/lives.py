@@ -42,6 +42,7 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
         "key_shared_ring": False,
     },
     "small ledgers": {"ledger_max_entries": 5, "ledger_min_age_ms": -1, "cache_bytes": 2_000, "failover_delay_ms": 0},
+    "classic": {"key_shared_classic": True, "ledger_max_entries": 20, "ledger_min_age_ms": -1, "failover_delay_ms": 10},
     "expiry": {"default_message_ttl_s": 3, "round_robin_batch": 2},
 }
 KEYS: Final = 12

@@ -143,7 +143,7 @@ class KeySharedDispatcher(SharedDispatcher):
         queue = [
             (room.first() or (0, 0), index, consumer)
             for index, (consumer, room) in enumerate(self.rooms.of.items())
-            if room and consumer.can_receive
+            if room and self._can_send_to(consumer)
         ]
         heapq.heapify(queue)
         while queue and self._budget > 0:
@@ -153,10 +153,14 @@ class KeySharedDispatcher(SharedDispatcher):
                 return
             self._send_from_room(consumer, run, first)
             following = self.rooms.of[consumer].first()
-            if following in (None, (ledger_id, first)) or not consumer.can_receive:
+            if following in (None, (ledger_id, first)) or not self._can_send_to(consumer):
                 heapq.heappop(queue)
             else:
                 heapq.heapreplace(queue, (following, index, consumer))
+
+    def _can_send_to(self, consumer: Consumer) -> bool:
+        """Whether the first entry of its room may be sent to it now."""
+        return consumer.can_receive
 
     def _send_from_room(self, consumer: Consumer, run: EntryRun, first: int) -> None:
         """Send what lies in one run, as far as it may be sent. Something leaves the room."""
