@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 
 def sharing_keys_classically(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
-    """The dispatcher for the mode that the first consumer wants. The rule is for AUTO_SPLIT in order; whoever names his
-    slots or allows any order is served as always. Slots are shared out as always, too: Apache Pulsar has a ring of its own
-    for this rule, so that the same keys go to other consumers there."""
+    """The dispatcher for the mode that the first consumer wants.
+
+    The rule is for AUTO_SPLIT in order; whoever names his slots or allows any order is served as always. Slots are
+    shared out as always, too: Apache Pulsar has a ring of its own for this rule, which gives keys to other consumers.
+    """
     if wanted.keySharedMode == AUTO_SPLIT and not wanted.allowOutOfOrderDelivery:
         return ClassicKeySharedDispatcher(core, subscription, selector_for(core, wanted))
     return sharing_keys(core, subscription, wanted)
