@@ -30,7 +30,7 @@ test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
 	$(BIN)/python -m pytest tests/conformance tests/spark --broker=apache-pulsar
 
-test-clients:  ## Apache's own pulsar-admin and Go client on our broker and on a real Apache Pulsar (Maven, Go)
+test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar
 	@.ci/setup maven go
 	$(BIN)/python -m pytest tests/clients
 	$(BIN)/python -m pytest tests/clients --broker=apache-pulsar
