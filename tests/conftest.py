@@ -43,6 +43,7 @@ LIMITS: dict[str, object] = {
     "maxConsumersPerSubscription": 2,
     "maxSubscriptionsPerTopic": 3,
     "maxNumPartitionsPerPartitionedTopic": 4,
+    "subscriptionKeySharedEnable": False,
     # Topics that nobody uses go where a policy says so; Apache Pulsar only looks for them when this is on.
     "brokerDeleteInactiveTopicsEnabled": True,
     "brokerDeleteInactiveTopicsFrequencySeconds": 1,
@@ -80,6 +81,7 @@ CONFIGURED: dict[str, object] = {
     "statsUpdateFrequencyInSecs": 2,
     "subscriptionExpirationTimeMinutes": 1,
     "subscriptionExpiryCheckIntervalInMinutes": 1,
+    "subscriptionKeySharedUseClassicPersistentImplementation": True,
     "brokerPublisherThrottlingMaxMessageRate": 100,
 }
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.

@@ -110,6 +110,20 @@ def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
     expect_nothing(consumer)
 
 
+def test_acknowledgements_that_wait_in_the_client_go_out_when_it_closes(broker: Broker) -> None:
+    # covers ACK-8
+    topic = broker.topic()
+    _filled(broker, topic, 5)
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    for message in receive(consumer, 5)[:4]:
+        consumer.acknowledge(message)
+    consumer.close()
+    again = client.subscribe(topic, "s")
+    assert receive_texts(again, 1) == ["4"]
+    expect_nothing(again)
+
+
 def test_redelivery_of_single_entries_on_shared(broker: Broker) -> None:
     # covers NACK-3, RC-1, SH-3
     topic = broker.topic()

@@ -43,6 +43,21 @@ def test_the_keys_that_were_seen_on_apache_pulsar() -> None:
     assert got(second) == ["key-1", "NONE_KEY"]
 
 
+def test_priorities_change_nothing() -> None:
+    # covers KS-17
+    world = World()
+    client, first, second = world.connect(), world.connect(), world.connect()
+    client.open_producer()
+    for each, name, priority in ((first, "c1", 3), (second, "c2", 0)):
+        command = subscribe(name)
+        command.subscribe.priority_level = priority
+        each.send(command, requests.flow(1, 100))
+        assert each.take().type == BaseCommand.SUCCESS
+    mine, other = keys_of(world, "c1", 3), keys_of(world, "c2", 3)
+    publish(client, *(keyed(key, key) for key in (*mine, *other)))
+    assert (got(first), got(second)) == (mine, other)
+
+
 def test_the_ordering_key_wins_and_entries_without_key_are_spread() -> None:
     # covers KS-2, X5
     world, client, first, second = two()
