@@ -69,6 +69,8 @@ class BrokerConfig:
     """defaultRetentionSizeInMB (RET-1); -1 = no limit."""
     default_message_ttl_s: int = 0
     """ttlDurationDefaultInSeconds (TTL-1); 0 = off."""
+    ttl_from_delivery: bool = False
+    """ttlCountsFromDeliveryTime (ours): a delayed entry's time to live begins when it is delivered (TTL-6)."""
     default_quota_bytes: int = -1
     """backlogQuotaDefaultLimitBytes (BQ-1); negative = no limit."""
     default_quota_time_s: int = -1

@@ -340,6 +340,11 @@ KEYS: Final[Mapping[str, Key]] = {
         natural,
         help="Age at which unacknowledged messages count as acknowledged, where no policy says otherwise; 0: never.",
     ),
+    "ttlCountsFromDeliveryTime": Key(
+        "ttl_from_delivery",
+        switch,
+        help="Whether a delayed message's time to live begins when it is due (ours); else when it was published.",
+    ),
     "backlogQuotaCheckEnabled": Key(
         "quota_check_enabled",
         switch,
