@@ -61,7 +61,7 @@ class Selector(ABC):
             numbers = {owner: number for number, owner in enumerate(names)}
             slots = array("B" if len(names) <= 256 else "H")
             for bound, owner in zip(self.bounds, self.owners, strict=True):
-                slots.extend(array(slots.typecode, [numbers[owner]]) * (bound + 1 - len(slots)))
+                slots.extend(array(slots.typecode, [numbers[owner]]) * (min(bound, SLOTS) + 1 - len(slots)))
             self._table = slots, names
         return self._table
 
