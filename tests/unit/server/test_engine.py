@@ -19,6 +19,7 @@ from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10
@@ -163,6 +164,21 @@ def test_core_that_contradicts_itself_stops_the_engine() -> None:
         assert isinstance(stopped[0], AttributeError)
 
     run(scene)
+
+
+def test_a_broken_invariant_stops_the_engine(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    # covers SUB-4, row 24
+    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        peer.send(command_frame(requests.subscribe(1, TOPIC, "s", 1)))
+        assert (await peer.receive()).type == BaseCommand.SUCCESS
+        engine.core.sessions[1].consumers[1].permits += 1
+        peer.send(command_frame(requests.flow(1, 5)))
+        assert await peer.closed()
+        assert "granted = sent + left" in str(stopped[0])
+
+    monkeypatch.setenv(CHECK_INVARIANTS, "1")
+    run(scene)
+    assert CORE_STOPPED in caplog.text.encode(), "what the fixtures of the suite look for"
 
 
 def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that_waits() -> None:
