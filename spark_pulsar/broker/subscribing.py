@@ -46,8 +46,6 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
         present = session.consumers[command.consumer_id].subscription
         core.when_group_durable(present.born_group, lambda: core.succeed(session, command.request_id))
         return
-    if command.consumer_id in session.joining:
-        raise ServiceNotReady("Consumer is already present on the connection")
     check_subscription_name(command.subscription)
     name = TopicName.parse(command.topic)
     _check_built(core, name, command)
@@ -80,7 +78,8 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
 
 
 def _still_wants_to(core: Core, session: Session, command: CommandSubscribe) -> bool:
-    """Whether who waited to join is there, and has not closed its consumer meanwhile. It waits no more."""
+    """Whether who waited to join is there, and has neither closed its consumer meanwhile nor asked again. It waits no
+    more."""
     if session.session_id not in core.sessions or session.joining.get(command.consumer_id) is not command:
         return False
     del session.joining[command.consumer_id]

@@ -38,7 +38,7 @@ def _redeliver(raw: RawConnection, *messages: Frame, consumer_id: int = 1) -> No
 
 
 def test_order_with_a_negative_ack_on_exclusive(broker: Broker) -> None:
-    # covers EX-3 (A, B, C, A), NACK-1, NACK-2
+    # covers EX-3 (A, B, C, A), NACK-1, NACK-2, NACK-7
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST, negative_ack_redelivery_delay_ms=1_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, entry, positions_of
 
 
@@ -41,13 +41,14 @@ def test_who_closes_before_the_end_of_a_seek_does_not_join() -> None:
     assert positions_of(newcomer.deliveries()) == [Position(1, number) for number in range(10)]
 
 
-def test_an_id_that_waits_is_taken() -> None:
+def test_who_asks_again_joins_once() -> None:
     # covers CUR-11
     world, newcomer = sought_world()
     newcomer.send(requests.subscribe(2, TOPIC, "s", 1, CommandSubscribe.Shared))
-    assert newcomer.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
     go_on(world)
-    assert newcomer.expect(BaseCommand.SUCCESS).request_id == 1
+    assert newcomer.expect(BaseCommand.SUCCESS).request_id == 2
+    assert newcomer.take_all() == []
+    assert len(world.core.topics[TOPIC].subscriptions["s"].consumers) == 1
 
 
 def test_who_closes_while_a_rival_is_looked_for_does_not_join() -> None:
