@@ -34,7 +34,10 @@ EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = range(4)
 LATEST, EARLIEST = range(2)
 NO_COMPRESSION, LZ4, ZLIB, ZSTD, SNAPPY = range(5)
 SHARED_ACCESS, EXCLUSIVE_ACCESS, WAIT_FOR_EXCLUSIVE = range(3)
-BY_KEY = {"BatcherBuilderType": 1}
+IN_BATCHES = {"DisableBatching": False}
+# What is sent by one call is one entry.
+IN_ONE_BATCH = {"DisableBatching": False, "BatchingMaxPublishDelay": 60 * SECOND}
+BY_KEY = {"DisableBatching": False, "BatcherBuilderType": 1, "BatchingMaxPublishDelay": 200 * MS}
 AUTO_SPLIT, STICKY = range(2)
 
 
@@ -56,7 +59,10 @@ def build(into: Path) -> Path:
     go = next((place for place in GO_PLACES if place and Path(place).exists()), None)
     if go is None:
         raise NoGo("the Go client needs Go 1.24 or newer: there is no `go` on the search path")
-    listed = _run(go, "list", "-deps", "./...")
+    try:
+        listed = _run(go, "list", "-deps", "./...")
+    except subprocess.TimeoutExpired as error:
+        raise NoGo(f"the Go client's modules did not come within {BUILD_TIMEOUT_S} s") from error
     if listed.returncode != 0:
         raise NoGo(f"the Go client needs Go 1.24 or newer and its modules, and `go list` says: {listed.stderr[-500:]}")
     built = _run(go, "build", "-o", str(into / "go-client"), ".")
@@ -162,7 +168,7 @@ class GoClient:
         return self.start(do, what)[1].result(ANSWER_TIMEOUT_S)
 
     def producer(self, topic: str, **options: Any) -> Producer:
-        """A producer; batches are off unless `DisableBatching` says otherwise."""
+        """A producer; batches are off unless the options say otherwise."""
         number, name = self.start("producer", {"Topic": topic, "DisableBatching": True} | options)
         return Producer(self, number, name)
 

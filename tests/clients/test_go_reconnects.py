@@ -11,6 +11,7 @@ from tests.clients.go_client import (
     EXCLUSIVE,
     EXCLUSIVE_ACCESS,
     FAILOVER,
+    IN_BATCHES,
     KEY_SHARED,
     MS,
     SHARED,
@@ -71,7 +72,7 @@ def test_everybody_goes_on_after_the_broker_was_away(own_broker: Broker, clients
         assert set(seen) - {"0"} == {"1", "2", *more}
     assert texts(reader.receive(len(more), AFTER_RESTART_MS)) == more
     alone.send("1")
-    assert go.producer(topic, DisableBatching=False).send("last")
+    assert go.producer(topic, **IN_BATCHES).send("last")
     assert all(texts(consumer.receive(1, AFTER_RESTART_MS)) == ["last"] for consumer in consumers.values())
 
 
@@ -100,7 +101,7 @@ def test_partitions_go_on_after_the_namespace_was_unloaded(broker: Broker, go: G
     # covers TN-9, PT-1
     topic = broker.topic(partitions=3)
     consumer = go.consumer(topic, type_=SHARED)
-    producer = go.producer(topic, DisableBatching=False)
+    producer = go.producer(topic, **IN_BATCHES)
     keyed = [{"Payload": str(number), "Key": str(number)} for number in range(12)]
     producer.send(*keyed)
     consumer.ack(*consumer.receive(12))

@@ -1,4 +1,4 @@
-"""Schemas of the official Go client."""
+"""Schemas of the official Go client. Only of messages in batches it says which schema they were written with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.brokers import Broker
 from tests.clients.conftest import Clients
-from tests.clients.go_client import SHARED, GoClient, GoError
+from tests.clients.go_client import IN_BATCHES, SHARED, GoClient, GoError
 from tests.conformance.schemas import of_topic
 
 CARRIER = {"name": "carrier", "type": "string"}
@@ -23,8 +23,6 @@ def schema(kind: str, *fields: dict[str, Any]) -> dict[str, Any]:
     return {"Type": kind, "Definition": json.dumps(definition)} if fields else {"Type": kind}
 
 
-# Only of these the client says which schema they were written with.
-BATCHES = {"DisableBatching": False}
 VALUES: list[tuple[str, Any]] = [
     ("BYTES", "AP8="),
     ("STRING", "text"),
@@ -43,7 +41,7 @@ def test_values_of_plain_types_arrive(broker: Broker, go: GoClient, kind: str, v
     # covers SC-1, SC-2
     topic = broker.topic()
     consumer = go.consumer(topic, Schema=schema(kind))
-    go.producer(topic, Schema=schema(kind), **BATCHES).send({"Value": value, "As": kind})
+    go.producer(topic, Schema=schema(kind), **IN_BATCHES).send({"Value": value, "As": kind})
     (message,) = consumer.receive(1)
     assert (go.value(message, kind), message.version) == (value, 0)
     status, stored = broker.rest("GET", f"{of_topic(topic)}/schema")
@@ -58,9 +56,9 @@ def test_records_of_several_versions_are_read(broker: Broker, go: GoClient, kind
     full = {"carrier": "UA", "number": 1545, "delay": 2.5}
     old, new = schema(kind, CARRIER, NUMBER), schema(kind, CARRIER, NUMBER, DELAY)
     consumer = go.consumer(topic, type_=SHARED, Schema=old)
-    go.producer(topic, Schema=old, **BATCHES).send({"Value": full | {"delay": None}, "As": "flight"})
+    go.producer(topic, Schema=old, **IN_BATCHES).send({"Value": full | {"delay": None}, "As": "flight"})
     (first,) = consumer.receive(1)
-    go.producer(topic, Schema=new, **BATCHES).send({"Value": full, "As": "flight"})
+    go.producer(topic, Schema=new, **IN_BATCHES).send({"Value": full, "As": "flight"})
     (second,) = consumer.receive(1)
     assert (first.version, second.version) == (0, 1)
     assert go.value(first, "flight") == full | {"delay": None}
@@ -74,7 +72,7 @@ def test_one_producer_sends_several_schemas(broker: Broker, go: GoClient) -> Non
     topic = broker.topic()
     old, new = schema("AVRO", CARRIER), schema("AVRO", CARRIER, DELAY)
     consumer = go.consumer(topic, Schema=new)
-    producer = go.producer(topic, Schema=old, **BATCHES)
+    producer = go.producer(topic, Schema=old, **IN_BATCHES)
     producer.send(
         {"Value": {"carrier": "UA"}, "As": "carrier"},
         {"Value": {"carrier": "AA", "number": 0, "delay": 1.5}, "As": "flight", "Schema": new},
@@ -105,7 +103,7 @@ def test_schemas_are_found_over_http(broker: Broker, go: GoClient, clients: Clie
     # covers admin-rest 1.11
     topic = broker.topic()
     kind = schema("JSON", CARRIER)
-    go.producer(topic, Schema=kind, **BATCHES).send({"Value": {"carrier": "UA"}, "As": "carrier"})
+    go.producer(topic, Schema=kind, **IN_BATCHES).send({"Value": {"carrier": "UA"}, "As": "carrier"})
     client = clients(broker, broker.admin_url)
     (message,) = client.consumer(topic, Schema=kind).receive(1)
     assert client.value(message, "carrier") == {"carrier": "UA"}
