@@ -30,8 +30,8 @@ test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
 	$(BIN)/python -m pytest tests/conformance tests/spark --broker=apache-pulsar
 
-test-clients:  ## Apache's own pulsar-admin against our broker and against a real Apache Pulsar (needs Maven)
-	@.ci/setup maven
+test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar
+	@.ci/setup maven go
 	$(BIN)/python -m pytest tests/clients
 	$(BIN)/python -m pytest tests/clients --broker=apache-pulsar
 

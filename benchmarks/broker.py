@@ -8,16 +8,24 @@ Each broker runs on a fresh data directory of the same disk with its defaults, e
 warmed up first. Every workload is measured in turns, `--rounds` times, while the other broker is stopped (SIGSTOP); the
 figure is the median, the ratio that of the medians.
 
+    process             start to first handshake (s), resident memory when idle (MB)
+    idle-consumers      1,000 consumers that wait, each on a connection of its own: resident memory (MB)
     unbatched           SENDs of 100 B, one producer, 1,000 in flight                                       messages/s
     batches             batches of 100 × 100 B, one producer, 1,000 in flight                                messages/s
     latency             one SEND of 100 B every millisecond, each on its own: time to its receipt           ms
+    end-to-end          5,000 SENDs of 100 B a second, each on its own: time to its consumer                ms
     consume-unbatched   a backlog of single messages, Shared, individual acks in groups                     messages/s
+    consume-exclusive   the same, Exclusive                                                                 messages/s
+    consume-failover    the same, Failover                                                                  messages/s
     consume-batches     a backlog of batches of 100, Exclusive, individual acks of whole batches in groups  messages/s
+    dispatch-batches    the same, and permits for 1,000 batches instead of 10                               messages/s
+    shared              a backlog of single messages with 1,000 keys, Shared, 10 consumers                  messages/s
+    key-shared          the same, Key_Shared                                                                messages/s
     topics              as unbatched, over 1,000 topics in turn, so that no two neighbours share a topic    messages/s
-    process             start to first handshake (s), resident memory when idle (MB)
 
-Consumers behave as official clients do by default: a receiver queue of 1,000 refilled by halves, acks by 1,000 or after
-100 ms.
+Consumers behave as official clients do by default: a receiver queue of 1,000 messages refilled by halves, acks by 1,000
+or after 100 ms. `consume-batches` is bound by that: with 10 batches in flight it measures how quickly the two processes
+answer each other. `dispatch-batches` measures what the broker can send.
 `--url` measures a broker that runs already. Results of record: `benchmarks/README.md`.
 """
 
@@ -32,7 +40,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from load import frames, machine, peers, workloads
+from load import end_to_end, frames, idle, machine, peers, sharing, workloads
 from load.peers import APACHE_PULSAR, OURS, Peer
 from rich.console import Console
 from rich.table import Table
@@ -53,19 +61,26 @@ QUIET_SHARE = 0.2
 half a second, ten seconds at most."""
 # Frames built per second of measuring: more than any broker has taken.
 MAX_FRAMES_PER_S, MAX_BATCHES_PER_S = 260_000, 60_000
-BACKLOG_ENTRIES = {OURS: 500_000, APACHE_PULSAR: 100_000}
-BACKLOG_BATCHES = 30_000
+BACKLOG_ENTRIES = {OURS: 200_000, APACHE_PULSAR: 60_000}
+BACKLOG_BATCHES = {OURS: 30_000, APACHE_PULSAR: 10_000}
+DISPATCH_QUEUE = 100_000
+"""Permits of a consumer that never has to wait for more."""
+MEMBERS = 10
+KEYS = 1000
+IDLE_CONSUMERS = 1000
+END_TO_END_PER_S = 5000
 
 Figures = dict[str, float]
+Workload = Callable[[Peer, float], Figures]
 
 
 # -- workloads -------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def send_buffer(count: int, batch: int = 0, producers: int = 1) -> frames.SendBuffer:
+@functools.lru_cache(maxsize=3)
+def send_buffer(count: int, batch: int = 0, producers: int = 1, keys: int = 0) -> frames.SendBuffer:
     """A buffer of SENDs, built once."""
-    return frames.SendBuffer(count, MESSAGE_BYTES, batch, producers)
+    return frames.SendBuffer(count, MESSAGE_BYTES, batch, producers, keys=keys)
 
 
 def unbatched(peer: Peer, seconds: float) -> Figures:
@@ -86,24 +101,62 @@ def latency(peer: Peer, seconds: float) -> Figures:
     """Paced SENDs, one by one."""
     buffer = send_buffer(int(PACE_PER_S * seconds))
     ordered = workloads.publish_paced(peer.service_url, buffer, PACE_PER_S, seconds)
-    at = {name: ordered[min(int(len(ordered) * part), len(ordered) - 1)] for name, part in PERCENTILES.items()}
-    return {f"latency {name}": value for name, value in at.items()}
+    return percentiles("latency", ordered)
 
 
-PERCENTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+def from_end_to_end(peer: Peer, seconds: float) -> Figures:
+    """Paced SENDs, one by one, to a consumer."""
+    buffer = send_buffer(int(END_TO_END_PER_S * seconds))
+    return percentiles("end-to-end", end_to_end.end_to_end(peer.service_url, buffer, END_TO_END_PER_S, seconds))
 
 
-def consume_unbatched(peer: Peer, seconds: float) -> Figures:
-    """A backlog of single messages."""
-    buffer = send_buffer(BACKLOG_ENTRIES.get(peer.name, BACKLOG_ENTRIES[APACHE_PULSAR]))
-    backlog = workloads.Backlog(peer.service_url, buffer, api.CommandSubscribe.Shared)
-    return {"consume-unbatched": backlog.consume(seconds)}
+def percentiles(name: str, ordered: list[float]) -> Figures:
+    """Figures of sorted latencies."""
+    return {f"{name} {key}": ordered[min(int(len(ordered) * part), len(ordered) - 1)] for key, part in PARTS.items()}
+
+
+PARTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+
+
+def consume(name: str, kind: int) -> Workload:
+    """One consumer drains a backlog of single messages."""
+
+    def run(peer: Peer, seconds: float) -> Figures:
+        buffer = send_buffer(backlog(peer, BACKLOG_ENTRIES))
+        return {name: workloads.Backlog(peer.service_url, buffer, kind).consume(seconds)}
+
+    return run
 
 
 def consume_batches(peer: Peer, seconds: float) -> Figures:
     """A backlog of batches."""
-    backlog = workloads.Backlog(peer.service_url, send_buffer(BACKLOG_BATCHES, BATCH), api.CommandSubscribe.Exclusive)
-    return {"consume-batches": backlog.consume(seconds)}
+    return {"consume-batches": backlog_of_batches(peer, workloads.RECEIVER_QUEUE).consume(seconds)}
+
+
+def dispatch_batches(peer: Peer, seconds: float) -> Figures:
+    """A backlog of batches, for a consumer that always has permits."""
+    return {"dispatch-batches": backlog_of_batches(peer, DISPATCH_QUEUE).consume(seconds)}
+
+
+def backlog_of_batches(peer: Peer, receiver_queue: int) -> workloads.Backlog:
+    """Batches for one consumer with so many permits."""
+    buffer = send_buffer(backlog(peer, BACKLOG_BATCHES), BATCH)
+    return workloads.Backlog(peer.service_url, buffer, api.CommandSubscribe.Exclusive, receiver_queue)
+
+
+def backlog(peer: Peer, entries: dict[str, int]) -> int:
+    """How many entries a broker gets to deliver; one that is slow would take long to get more."""
+    return entries.get(peer.name, entries[APACHE_PULSAR])
+
+
+def share(name: str, kind: int) -> Workload:
+    """Many consumers drain a backlog of single messages with keys."""
+
+    def run(peer: Peer, seconds: float) -> Figures:
+        buffer = send_buffer(backlog(peer, BACKLOG_ENTRIES), keys=KEYS)
+        return {name: sharing.consume_shared(peer.service_url, buffer, kind, MEMBERS, seconds)}
+
+    return run
 
 
 def topics(peer: Peer, seconds: float) -> Figures:
@@ -113,15 +166,20 @@ def topics(peer: Peer, seconds: float) -> Figures:
     return {"topics": workloads.publish(peer.service_url, buffer, names, IN_FLIGHT, seconds).messages_per_s}
 
 
-WORKLOADS: dict[str, Callable[[Peer, float], Figures]] = {
+WORKLOADS: dict[str, Workload] = {
     "unbatched": unbatched,
     "batches": batches,
     "latency": latency,
-    "consume-unbatched": consume_unbatched,
+    "end-to-end": from_end_to_end,
+    "consume-unbatched": consume("consume-unbatched", api.CommandSubscribe.Shared),
+    "consume-exclusive": consume("consume-exclusive", api.CommandSubscribe.Exclusive),
+    "consume-failover": consume("consume-failover", api.CommandSubscribe.Failover),
     "consume-batches": consume_batches,
+    "dispatch-batches": dispatch_batches,
+    "shared": share("shared", api.CommandSubscribe.Shared),
+    "key-shared": share("key-shared", api.CommandSubscribe.Key_Shared),
     "topics": topics,
 }
-PROCESS = "process"
 
 
 # -- targets ---------------------------------------------------------------------------------------------------------
@@ -149,7 +207,7 @@ class Target:
         sign = "≥" if self.at_least else "≤"
         if self.other is None:
             return f"{sign} {self.bound:g}"
-        return f"{sign} {self.bound:g} × " + ("Apache Pulsar" if self.other[0] == APACHE_PULSAR else "one topic")
+        return f"{sign} {self.bound:g} × " + ("Apache Pulsar" if self.other[0] == APACHE_PULSAR else self.other[1])
 
 
 TARGETS = (
@@ -158,22 +216,49 @@ TARGETS = (
     Target("latency p50", (APACHE_PULSAR, "latency p50"), 0.25, False),
     Target("consume-batches", (APACHE_PULSAR, "consume-batches"), 4.0, True),
     Target("consume-unbatched", (APACHE_PULSAR, "consume-unbatched"), 5.0, True),
+    Target("dispatch-batches", (APACHE_PULSAR, "dispatch-batches"), 6.0, True),
+    Target("shared", (APACHE_PULSAR, "shared"), 5.0, True),
+    Target("key-shared", (OURS, "shared"), 0.7, True),
+    Target("consume-exclusive", (OURS, "consume-unbatched"), 1.0, True),
+    Target("consume-failover", (OURS, "consume-unbatched"), 1.0, True),
+    Target("end-to-end p50", None, 2.0, False),
+    Target("end-to-end p99", None, 10.0, False),
     Target("topics", (OURS, "unbatched"), 0.5, True),
     Target("start to ready, s", None, 1.0, False),
     Target("idle memory, MB", None, 80.0, False),
+    Target("1,000 idle consumers, MB", None, 10.0, False),
 )
 
 
 # -- the run ---------------------------------------------------------------------------------------------------------
 
 
-def idle(peer: Peer) -> Figures:
+def process(peer: Peer) -> Figures:
     """Start time and memory of a broker that has done nothing yet; empty when this run did not start it."""
     if peer.ready_s is None:
         return {}
     time.sleep(IDLE_S)
+    return {"start to ready, s": peer.ready_s, "idle memory, MB": resident_mb(peer)}
+
+
+def idle_consumers(peer: Peer) -> Figures:
+    """What consumers cost that do nothing, in a broker that has done nothing else: afterwards there is memory to use
+    again."""
+    if peer.pid is None:
+        return {}
+    before = resident_mb(peer)
+    with idle.idle_consumers(peer.service_url, IDLE_CONSUMERS, IDLE_CONSUMERS):
+        return {"1,000 idle consumers, MB": resident_mb(peer) - before}
+
+
+def resident_mb(peer: Peer) -> float:
+    """Resident memory; not a number when it is not known."""
     memory = peer.resident_mb()
-    return {"start to ready, s": peer.ready_s, "idle memory, MB": memory if memory is not None else float("nan")}
+    return float("nan") if memory is None else memory
+
+
+FRESH: dict[str, Callable[[Peer], Figures]] = {"process": process, "idle-consumers": idle_consumers}
+"""What is measured once, of a broker just started."""
 
 
 @contextlib.contextmanager
@@ -202,9 +287,10 @@ def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -
     """All rounds of all workloads, the brokers in turn."""
     results: dict[str, list[Figures]] = {peer.name: [] for peer in found}
     wanted = [name for name in WORKLOADS if not args.only or name in args.only]
-    for peer in found:
-        if not args.only or PROCESS in args.only:
-            results[peer.name].append(idle(peer))
+    for name, of_fresh in FRESH.items():
+        for peer in found:
+            if not args.only or name in args.only:
+                results[peer.name].append(of_fresh(peer))
     for name in wanted:
         for peer in found:
             with alone(peer, found):
@@ -216,7 +302,6 @@ def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -
                 results[peer.name].append(figures)
                 shown = "  ".join(f"{key} {figure(value)}" for key, value in figures.items())
                 console.print(f"[dim]{peer.name:>14}  {shown}[/dim]")
-        send_buffer.cache_clear()
     for peer in found:
         memory = peer.resident_mb()
         if memory is not None and wanted:
@@ -268,8 +353,8 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", choices=[APACHE_PULSAR], help="measure this one in the same run")
-    parser.add_argument("--only", nargs="+", choices=[*WORKLOADS, PROCESS], metavar="NAME", help="only these workloads")
-    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement")
+    parser.add_argument("--only", nargs="+", choices=[*WORKLOADS, *FRESH], metavar="NAME", help="only these workloads")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each workload and broker")
     parser.add_argument(
         "--warm-up", type=float, default=5.0, help="seconds of each workload before the first measurement"

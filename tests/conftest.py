@@ -43,6 +43,7 @@ LIMITS: dict[str, object] = {
     "maxConsumersPerSubscription": 2,
     "maxSubscriptionsPerTopic": 3,
     "maxNumPartitionsPerPartitionedTopic": 4,
+    "subscriptionKeySharedEnable": False,
     # Topics that nobody uses go where a policy says so; Apache Pulsar only looks for them when this is on.
     "brokerDeleteInactiveTopicsEnabled": True,
     "brokerDeleteInactiveTopicsFrequencySeconds": 1,
@@ -80,11 +81,36 @@ CONFIGURED: dict[str, object] = {
     "statsUpdateFrequencyInSecs": 2,
     "subscriptionExpirationTimeMinutes": 1,
     "subscriptionExpiryCheckIntervalInMinutes": 1,
+    "subscriptionKeySharedUseClassicPersistentImplementation": True,
+    "brokerPublisherThrottlingMaxMessageRate": 100,
 }
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
-CORE_STOPPED = "core stops"
+CORE_STOPPED = b"core stops"
 FAILED = pytest.StashKey[bool]()
+
+
+class Log:
+    """What a broker of ours writes about itself; every look at it begins where the last one ended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen = 0
+
+    def tells_of_a_failure(self) -> bool:
+        """Whether an invariant of its core was broken since the last look."""
+        if self.path.stat().st_size == self._seen:
+            return False
+        with self.path.open("rb") as file:
+            file.seek(self._seen)
+            news = file.read()
+        whole = news[: news.rfind(b"\n") + 1]
+        self._seen += len(whole)
+        return CORE_STOPPED in whole
+
+
+RUNNING: dict[object, Log] = {}
+"""The brokers of ours that run, and their logs."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -101,6 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
     failure in thousands of tests says nothing about our reading of Pulsar. On our broker it is a bug: no second try,
     unless `--reruns` asks for one.
     """
+    os.environ.setdefault(CHECK_INVARIANTS, "1")
     if config.getoption("--broker") == "apache-pulsar" and getattr(config.option, "reruns", None) is None:
         config.option.reruns = 1
         config.option.rerun_show_tracebacks = True
@@ -132,10 +159,13 @@ def started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None)
     if kind == "ours":
         from spark_pulsar import broker_process
 
-        os.environ.setdefault(CHECK_INVARIANTS, "1")
         with broker_process(data_dir=data_dir, conf=CONF_OF_OURS | dict(conf or {})) as ours:
-            yield Broker("ours", ours.service_url, ours.admin_url, ours)
-            assert CORE_STOPPED not in ours.log, f"the core failed during the tests:\n{ours.log}"
+            log = RUNNING[ours] = Log(ours.log_path)
+            try:
+                yield Broker("ours", ours.service_url, ours.admin_url, ours)
+            finally:
+                del RUNNING[ours]
+            assert not log.tells_of_a_failure(), f"the core failed during the tests:\n{ours.log}"
     else:
         from tests.apache_pulsar.start import apache_pulsar
 
@@ -216,13 +246,8 @@ def own_broker(own_brokers: OwnBrokers, request: pytest.FixtureRequest) -> Itera
     finally:
         # The tests of a module share one, but nobody takes over one that a failed test may have left dead, least of all
         # the second try of that test.
-        if request.node.stash[FAILED] or core_stopped(own):
+        if request.node.stash[FAILED]:
             own_brokers.drop()
-
-
-def core_stopped(broker: Broker) -> bool:
-    """Whether an invariant of our broker's core was broken."""
-    return broker.kind == "ours" and CORE_STOPPED in getattr(broker.process, "log", "")
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +276,7 @@ def configured_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(autouse=True)
 def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
+    """And see to it that the core of every broker holds what it promises: who breaks that fails, by name."""
     known = ("broker", "own_broker", "limited_broker", "rolling_broker", "configured_broker")
     names = [name for name in known if name in request.fixturenames]
     brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
@@ -258,3 +284,5 @@ def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None
     yield
     for each, mark in zip(brokers, marks, strict=True):
         each.close_since(mark)
+    for log in RUNNING.values():
+        assert not log.tells_of_a_failure(), f"an invariant was broken (SUB-4, SH-6, ...):\n{log.path.read_text()}"

@@ -20,13 +20,15 @@ class UnexpectedFrame(RuntimeError):
 class Connection:
     """A connected, handshaken socket. Not blocking: callers wait with `wait`."""
 
-    def __init__(self, service_url: str) -> None:
+    def __init__(self, service_url: str, small: bool = False) -> None:
+        """`small`: one of many that get next to nothing, with a buffer that grows when it must."""
         parts = urlsplit(service_url)
         self.sock = socket.create_connection((parts.hostname, parts.port or 6650), timeout=ANSWER_TIMEOUT_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.setblocking(False)
         self._request_ids = itertools.count(1)
-        self.buffer = bytearray(2 * RECEIVE_BYTES)
+        self._receive_bytes = 1 << 12 if small else RECEIVE_BYTES
+        self.buffer = bytearray(2 * self._receive_bytes)
         self.start = 0  # unread bytes are buffer[start:end]
         self.end = 0
         hello = api.CommandConnect(client_version="load", protocol_version=19, auth_method_name="none")
@@ -61,10 +63,10 @@ class Connection:
     def receive(self) -> bool:
         """Read what has arrived behind the unread bytes; false when nothing had. Raises ConnectionError at the end."""
         unread = self.end - self.start
-        if len(self.buffer) - self.end < RECEIVE_BYTES:
+        if len(self.buffer) - self.end < self._receive_bytes:
             self.buffer[:unread] = self.buffer[self.start : self.end]
             self.start, self.end = 0, unread
-            if len(self.buffer) - unread < RECEIVE_BYTES:
+            if len(self.buffer) - unread < self._receive_bytes:
                 self.buffer.extend(bytes(len(self.buffer)))
         try:
             size = self.sock.recv_into(memoryview(self.buffer)[self.end :])
@@ -193,6 +195,11 @@ class Connection:
         )
         self.send_all(frames.command(subscribe=request))
         self.answer("success")
+
+    def become_active(self) -> None:
+        """Wait until the consumer, which joined a Failover subscription, is the one that gets everything."""
+        while not self.answer("active_consumer_change").active_consumer_change.is_active:
+            pass
 
     def flow(self, consumer_id: int, permits: int) -> None:
         """Grant more permits."""

@@ -43,33 +43,39 @@ def batch_payload(messages: int, message_bytes: int, value: bytes) -> bytes:
 
 class SendBuffer:
     """`count` SEND frames of one length, one after the other: producers in turn, each with `run` of them, sequence ids
-    counting up for each.
+    counting up for each. With `keys` the messages have so many keys, in turn.
 
     The buffer may be sent again by any producer that is new to its topic.
     """
 
-    def __init__(self, count: int, message_bytes: int = 100, batch: int = 0, producers: int = 1, run: int = 1) -> None:
+    def __init__(
+        self, count: int, message_bytes: int = 100, batch: int = 0, producers: int = 1, run: int = 1, keys: int = 0
+    ) -> None:
         """`batch`: messages in a batch, 0 for entries that are no batch. `producers`: how many take turns."""
         if count // producers + run + FIRST_SEQUENCE_ID > LAST_SEQUENCE_ID:
             raise ValueError(f"{count} frames need sequence ids of more than one width")
         self.count = count
         self.messages_per_frame = max(batch, 1)
+        self.keys = keys
         value = bytes(i % 251 for i in range(message_bytes))
         payload = batch_payload(batch, message_bytes, value) if batch else value
         publish_time_ms = time.time_ns() // 1_000_000
         parts = []
         for index in range(count):
             turn = index // (run * producers) * run + index % run
-            parts.append(_send_frame(turn, index // run % producers, batch, publish_time_ms, payload))
+            key = b"key-%06d" % (index % keys) if keys else b""
+            parts.append(_send_frame(turn, index // run % producers, batch, publish_time_ms, payload, key))
         self.frame_bytes = len(parts[0])
         self.data = memoryview(b"".join(parts))
         if len(self.data) != count * self.frame_bytes:
             raise AssertionError("frames of different lengths")
 
 
-def _send_frame(turn: int, producer: int, batch: int, publish_time_ms: int, payload: bytes) -> bytes:
+def _send_frame(turn: int, producer: int, batch: int, publish_time_ms: int, payload: bytes, key: bytes) -> bytes:
     sequence_id = varint(FIRST_SEQUENCE_ID + turn)
     metadata = b"\x0a\x04load\x10" + sequence_id + b"\x18" + varint(publish_time_ms)
+    if key:
+        metadata += b"\x32" + varint(len(key)) + key
     send = b"\x08" + varint(FIRST_PRODUCER_ID + producer) + b"\x10" + sequence_id
     if batch:
         metadata += b"\x58" + varint(batch)
@@ -89,7 +95,7 @@ def ack_part(ledger_id: int, entry_id: int) -> bytes:
 
 def message_id(ledger_id: int, entry_id: int) -> bytes:
     """How every MessageIdData of a whole entry begins."""
-    return b"\x08" + varint(ledger_id) + b"\x10" + varint(entry_id)
+    return b"\x08" + _ledger_varint(ledger_id) + b"\x10" + varint(entry_id)
 
 
 def ack_frame(consumer_id: int, parts: list[bytes], request_id: int | None = None) -> bytes:
@@ -115,3 +121,6 @@ def varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+_ledger_varint = functools.lru_cache(maxsize=16)(varint)

@@ -74,12 +74,22 @@ def _pump(
             receipts = connection.take(frames.SEND_RECEIPT)
             answered += len(receipts)
             if keep_ids:
-                found = [connection.command_at(start).send_receipt.message_id for start in receipts]
-                ids.extend((message_id.ledgerId, message_id.entryId) for message_id in found)
+                ids += _ids_of(connection, receipts)
         elif now - heard > ANSWER_TIMEOUT_S:
             raise TimeoutError(f"{sent // size - answered} receipts missing for {ANSWER_TIMEOUT_S:g} s")
     elapsed = time.perf_counter() - started
     return Published(answered * buffer.messages_per_frame / elapsed, ids)
+
+
+def _ids_of(connection: Connection, receipts: list[int]) -> list[tuple[int, int]]:
+    """The ids that receipts name; those between the first and the last are known when they are as far apart."""
+    if not receipts:
+        return []
+    first, last = (connection.command_at(receipts[at]).send_receipt.message_id for at in (0, -1))
+    if first.ledgerId == last.ledgerId and last.entryId - first.entryId == len(receipts) - 1:
+        return [(first.ledgerId, entry_id) for entry_id in range(first.entryId, last.entryId + 1)]
+    found = [connection.command_at(start).send_receipt.message_id for start in receipts]
+    return [(message_id.ledgerId, message_id.entryId) for message_id in found]
 
 
 def publish_paced(service_url: str, buffer: frames.SendBuffer, per_s: float, seconds: float) -> list[float]:
@@ -114,23 +124,33 @@ def publish_paced(service_url: str, buffer: frames.SendBuffer, per_s: float, sec
     return sorted(latencies_ms)
 
 
+def publish_backlog(service_url: str, topic: str, buffer: frames.SendBuffer) -> list[tuple[int, int]]:
+    """Publish all of a buffer; returns where every entry is, in order."""
+    in_flight = 200 if buffer.messages_per_frame > 1 else 1000
+    return publish(service_url, buffer, [topic], in_flight, keep_ids=True).ids
+
+
 class Backlog:
     """A topic with a durable subscription at its beginning and `count` entries to consume."""
 
-    def __init__(self, service_url: str, buffer: frames.SendBuffer, kind: int) -> None:
+    def __init__(
+        self, service_url: str, buffer: frames.SendBuffer, kind: int, receiver_queue: int = RECEIVER_QUEUE
+    ) -> None:
         self.service_url = service_url
         self.topic = fresh_topic()
         self.kind = kind
+        self.receiver_queue = receiver_queue
         self.messages_per_entry = buffer.messages_per_frame
         with Connection(service_url) as connection:
             connection.subscribe(self.topic, "load", kind, CONSUMER_ID)
-        in_flight = 200 if buffer.messages_per_frame > 1 else 1000
-        self.ids = publish(service_url, buffer, [self.topic], in_flight, keep_ids=True).ids
+        self.ids = publish_backlog(service_url, self.topic, buffer)
 
     def consume(self, seconds: float) -> float:
         """Read and acknowledge until the time or the backlog ends; messages a second, last ack's receipt included."""
         with Connection(self.service_url) as connection:
             connection.subscribe(self.topic, "load", self.kind, CONSUMER_ID)
+            if self.kind == api.CommandSubscribe.Failover:
+                connection.become_active()
             rate = self._consume(connection, seconds)
             request = api.CommandUnsubscribe(consumer_id=CONSUMER_ID, request_id=connection.request_id())
             connection.send_all(frames.command(unsubscribe=request))
@@ -138,13 +158,12 @@ class Backlog:
         return rate
 
     def _consume(self, connection: Connection, seconds: float) -> float:
-        self._ids_as_bytes = [frames.message_id(*position) for position in self.ids]
         parts = [frames.ack_part(*position) for position in self.ids]
         count, per_entry = len(self.ids), self.messages_per_entry
         received = acked = to_refill = 0
         started = last_ack = time.perf_counter()
         deadline = started + seconds
-        connection.flow(CONSUMER_ID, RECEIVER_QUEUE)
+        connection.flow(CONSUMER_ID, self.receiver_queue)
         while received < count:
             now = time.perf_counter()
             if now >= deadline:
@@ -163,7 +182,7 @@ class Backlog:
             received += len(found)
             self._check_order(connection.buffer, found[-1], received)
             to_refill += len(found) * per_entry
-            if to_refill >= RECEIVER_QUEUE // 2:
+            if to_refill >= self.receiver_queue // 2:
                 connection.flow(CONSUMER_ID, to_refill)
                 to_refill = 0
         request_id = connection.request_id()
@@ -175,6 +194,6 @@ class Backlog:
 
     def _check_order(self, buffer: bytearray, start: int, received: int) -> None:
         """The last frame of a read must be that of the last id, which is looked for as bytes: that costs little."""
-        message_id = self._ids_as_bytes[received - 1]
+        message_id = frames.message_id(*self.ids[received - 1])
         if buffer.find(message_id, start, start + MAX_COMMAND_BYTES) < 0:
             raise UnexpectedFrame(f"message {received} is not {self.ids[received - 1]}")

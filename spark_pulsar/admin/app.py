@@ -15,7 +15,18 @@ from starlette.responses import PlainTextResponse, Response
 from spark_pulsar.broker.sessions import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
 
-from . import clusters, compaction, messages, namespaces, policies, schemas, subscriptions, topic_actions, topic_routes
+from . import (
+    clusters,
+    compaction,
+    lookups,
+    messages,
+    namespaces,
+    policies,
+    schemas,
+    subscriptions,
+    topic_actions,
+    topic_routes,
+)
 from .answers import MAX_BODY_BYTES, Refused, refusal
 from .calls import Call
 
@@ -79,6 +90,7 @@ ROUTES: Final[Routes] = (
     *clusters.ROUTES,
     *namespaces.ROUTES,
     *policies.ROUTES,
+    *lookups.ROUTES,
     *topic_routes.ROUTES,
     *topic_actions.ROUTES,
     *subscriptions.ROUTES,
@@ -125,7 +137,8 @@ async def _serve(gate: Gate | None, request: Request, binary_port: int) -> Respo
         raise Refused(503, "The broker is restarting its core")
     host = request.headers.get("host") or "localhost:8080"
     body = await _body(request)
-    return await handler(Call(gate, parts, request.query_params, body, host=host, binary_port=binary_port))
+    call = Call(gate, parts, request.query_params, body, host=host, binary_port=binary_port, headers=request.headers)
+    return await handler(call)
 
 
 async def _body(request: Request) -> bytes:

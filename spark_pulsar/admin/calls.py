@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """One request: its path's parts by name, its query, its body."""
+    """One request: its path's parts by name, its query, its body, its headers."""
 
     def __init__(
         self,
@@ -29,11 +29,13 @@ class Call:
         *,
         host: str = "localhost:8080",
         binary_port: int = 6650,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.gate = gate
         self.parts = parts
         self.query = query
         self.body = body
+        self.headers: Mapping[str, str] = headers or {}
         self._host = host
         self._binary_port = binary_port
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared_classic import ClassicKeySharedDispatcher
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.model.ids import Position
 
 
 def subscription_members(subscription: Subscription) -> dict[str, Any]:
@@ -17,7 +19,9 @@ def subscription_members(subscription: Subscription) -> dict[str, Any]:
     if not isinstance(dispatcher, KeySharedDispatcher) or not subscription.consumers:
         return {"allowOutOfOrderDelivery": False, **_draining(0, 0, 0)}
     rooms = dispatcher.rooms
+    waiting = dispatcher.newcomers if isinstance(dispatcher, ClassicKeySharedDispatcher) else {}
     return {
+        "consumersAfterMarkDeletePosition": {each.name: _place(position) for each, position in waiting.items()},
         "allowOutOfOrderDelivery": not dispatcher.keeps_order,
         "keySharedMode": "STICKY" if dispatcher.selector.is_fixed else "AUTO_SPLIT",
         **_draining(
@@ -42,8 +46,17 @@ def consumer_members(consumer: Consumer) -> dict[str, Any]:
         }
         for slot, drain in sorted(draining.items())
     ]
-    members["keyHashRangeArrays"] = [list(each) for each in dispatcher.selector.ranges_of(consumer)]
+    ranges = [list(each) for each in dispatcher.selector.ranges_of(consumer)]
+    if isinstance(dispatcher, ClassicKeySharedDispatcher):
+        members["readPositionWhenJoining"] = _place(dispatcher.joined_at[consumer])
+        members["keyHashRanges"] = [str(each) for each in ranges]
+    else:
+        members["keyHashRangeArrays"] = ranges
     return members
+
+
+def _place(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"
 
 
 def _draining(hashes: int, cleared: int, unacked: int) -> dict[str, Any]:

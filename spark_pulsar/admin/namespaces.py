@@ -101,6 +101,11 @@ def _bundles(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {"boundaries": boundaries(number), "numBundles": number}
 
 
+def bundle_edges(core: Core, namespace: str) -> list[str]:
+    """Where the bundles of a namespace begin and end."""
+    return list(_bundles(existing(core, namespace))["boundaries"])
+
+
 def _shown(core: Core, stored: Mapping[str, Any]) -> dict[str, Any]:
     own = [core.config.cluster_name]
     shown = {**_FRESH, "replication_clusters": own, **stored, "bundles": _bundles(stored)}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.broker import access, delayed, rates, usage
 from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.compaction_records import Compaction
+from spark_pulsar.ledger.cursor_rows import RANGE_BYTES
 
 from . import key_shared_stats
 
@@ -27,7 +28,6 @@ _NEVER: Final = "1970-01-01T00:00:00Z"
 _NOT_HERE: Final[dict[str, Any]] = {
     "systemTopicBytesInCounter": 0,
     "bytesOutInternalCounter": 0,
-    "publishRateLimitedTimes": 0,
     "offloadedStorageSize": 0,
     "lastOffloadLedgerId": 0,
     "lastOffloadSuccessTimeStamp": 0,
@@ -36,7 +36,6 @@ _NOT_HERE: Final[dict[str, Any]] = {
     "abortedTxnCount": 0,
     "committedTxnCount": 0,
     "replication": {},
-    "delayedMessageIndexSizeInBytes": 0,
 }
 """Of features that this broker has not."""
 _STORED: Final = frozenset({"deduplicationStatus"})
@@ -93,6 +92,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "backlogQuotaLimitTime": policies.age_quota.limit_time_s,
         **_oldest(core, topic, wanted),
         **_NOT_HERE,
+        "publishRateLimitedTimes": topic.publish_limited_times,
         "topicCreationTimeStamp": topic.state.created_ms,
         "lastPublishTimestamp": topic.last_published_ms,
         "publishers": [publisher_stats(each) for each in topic.producers.values()] if wanted.publishers else [],
@@ -103,10 +103,12 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "nonContiguousDeletedMessagesRanges": sum(
             each["nonContiguousDeletedMessagesRanges"] for each in subscriptions.values()
         ),
-        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "nonContiguousDeletedMessagesRangesSerializedSize": sum(
+            each["nonContiguousDeletedMessagesRangesSerializedSize"] for each in subscriptions.values()
+        ),
+        "delayedMessageIndexSizeInBytes": delayed.index_bytes(topic),
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
-    stats["delayedMessageIndexSizeInBytes"] = delayed.index_bytes(topic)
     if topic.live is not None:
         return {**{name: value for name, value in stats.items() if name not in _STORED}, **_NOTHING_STORED}
     damage = topic.state.damage
@@ -145,7 +147,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
     """One subscription; `msgBacklog` counts entries."""
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
-    delayed_entries = subscription.dispatcher.delayed_count
+    delayed_entries, holes = subscription.dispatcher.delayed_count, subscription.cursor.acked.range_count()
     rate, consumed = rates.delivered(subscription), [rates.consumed(each) for each in consumers]
     stats = {
         "msgRateOut": rate.messages,
@@ -154,7 +156,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "msgOutCounter": subscription.messages_out,
         "msgRateRedeliver": sum(each.redelivered for each in consumed),
         "messageAckRate": sum(each.acked for each in consumed),
-        "chunkedMessageRate": 0.0,
+        "chunkedMessageRate": sum(each.chunks for each in consumed),
         "msgBacklog": backlog,
         "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
         "earliestMsgPublishTimeInBacklog": _earliest(subscription, wanted),
@@ -176,8 +178,8 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "isReplicated": False,
         "consumersAfterMarkDeletePosition": {},
         **key_shared_stats.subscription_members(subscription),
-        "nonContiguousDeletedMessagesRanges": subscription.cursor.acked.range_count(),
-        "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+        "nonContiguousDeletedMessagesRanges": holes,
+        "nonContiguousDeletedMessagesRangesSerializedSize": RANGE_BYTES * holes if subscription.is_durable else 0,
         "delayedMessageIndexSizeInBytes": 0,
         "subscriptionProperties": dict(subscription.cursor.properties),
         **_FILTERS,
@@ -203,7 +205,7 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
         "msgOutCounter": consumer.messages_out,
         "msgRateRedeliver": rate.redelivered,
         "messageAckRate": rate.acked,
-        "chunkedMessageRate": 0.0,
+        "chunkedMessageRate": rate.chunks,
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
         "unackedMessages": consumer.unacked,
@@ -231,7 +233,7 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
         "averageMsgSize": rate.average_message_bytes,
-        "chunkedMessageRate": 0.0,
+        "chunkedMessageRate": rate.chunks,
         "producerId": producer.producer_id,
         "supportsPartialProducer": False,
         "producerName": producer.name,
@@ -255,6 +257,8 @@ _SUMMED: Final = (
     "msgOutCounter",
     "storageSize",
     "backlogSize",
+    "publishRateLimitedTimes",
+    "delayedMessageIndexSizeInBytes",
     "nonContiguousDeletedMessagesRanges",
 )
 _SUBSCRIPTION_SUMMED: Final = (
@@ -262,6 +266,7 @@ _SUBSCRIPTION_SUMMED: Final = (
     "msgThroughputOut",
     "msgRateRedeliver",
     "messageAckRate",
+    "chunkedMessageRate",
     "msgRateExpired",
     "msgInReplay",
     "bytesOutCounter",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.ledger.cursor_records import CursorAcked, CursorMarkDeleted
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import Position, signed
+from spark_pulsar.model.singles import Singles
 from spark_pulsar.wire import ack_sets, commands
 from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandAck,
@@ -110,14 +111,15 @@ def _ack_each(
         for batch_set in sets:
             cursor.acknowledge_batch(*batch_set)
     consumer.last_acked_ms = core.now_ms
-    entries = sum(end - first for _, first, end in whole)
+    entries = len(whole) if isinstance(whole, Singles) else sum(end - first for _, first, end in whole)
+    emptied: list[EntryRange] = []
     for ledger_id, entry_id, _ in sets:
         left = cursor.batch_set(ledger_id, entry_id)
         if left is None:
-            whole.append((ledger_id, entry_id, entry_id + 1))
+            emptied.append((ledger_id, entry_id, entry_id + 1))
         else:
             subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
-    subscription.dispatcher.acked(consumer, whole)
+    subscription.dispatcher.acked(consumer, [*whole, *emptied] if emptied else whole)
     consumer.messages_acked += (held - consumer.unacked) or entries
     if cursor.mark_delete != moved_from:
         subscription.last_moved_ms = core.now_ms
@@ -164,8 +166,11 @@ def _record(core: Core, record: Record, *, wants_receipt: bool) -> None:
         core.append_lazily(record)
 
 
-def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> list[EntryRange]:
+def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> Sequence[EntryRange]:
     """The parts of ranges that the topic really has; acks of anything else are no-ops (ACK-1)."""
+    if isinstance(ranges, Singles):
+        known = ledger.ledgers.get(ranges.ledger_id)
+        return () if known is None else ranges.between(0, known.entries) or ()
     found: list[EntryRange] = []
     for ledger_id, first, end in ranges:
         info = ledger.ledgers.get(ledger_id)

@@ -39,6 +39,9 @@ def settle_pending(core: Core, session: Session, entries: int, size_bytes: int) 
 def throttle(core: Core, session: Session) -> None:
     """Something of the session is held back by a rate: it is not read until `unthrottle` was called as often."""
     session.throttles += 1
+    if session.throttles == 1:
+        for topic in {producer.topic for producer in session.producers.values()}:
+            topic.publish_limited_times += 1
     _pause(core, session)
 
 

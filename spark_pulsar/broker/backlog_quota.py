@@ -16,7 +16,7 @@ from spark_pulsar.model.errors import BacklogQuotaExceeded, BacklogQuotaHold, Pu
 from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, BacklogQuota
 
 from . import cursor_moves, expire_now, producers, usage
-from .expiry import time_in
+from .entry_times import time_in
 from .topics import NEVER_BYTES
 
 if TYPE_CHECKING:

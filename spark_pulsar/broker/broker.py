@@ -31,6 +31,7 @@ from . import (
     last_id,
     lookup,
     policies,
+    publish_rates,
     publishing,
     seek,
     sessions,
@@ -110,6 +111,7 @@ class Broker:
         self.core.now_ms = self.core.started_ms = now_ms
         self.core.upkeep = Upkeep(self.core)
         self.core.watchers = watching.TopicWatchers()
+        self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in policies.records_of_a_new_broker(state, config):

@@ -46,6 +46,10 @@ class BrokerConfig:
     """maxPublishRatePerTopicInMessages, a second (PR-14); 0 = no limit."""
     max_publish_rate_bytes: int = 0
     """maxPublishRatePerTopicInBytes, a second (PR-14); 0 = no limit."""
+    broker_publish_rate_messages: int = 0
+    """brokerPublisherThrottlingMaxMessageRate, a second for all topics together (PR-14); 0 = no limit."""
+    broker_publish_rate_bytes: int = 0
+    """brokerPublisherThrottlingMaxByteRate, a second for all topics together (PR-14); 0 = no limit."""
     max_producers_per_topic: int = 0
     """maxProducersPerTopic (PR-13); 0 = no limit."""
     max_consumers_per_topic: int = 0
@@ -65,6 +69,8 @@ class BrokerConfig:
     """defaultRetentionSizeInMB (RET-1); -1 = no limit."""
     default_message_ttl_s: int = 0
     """ttlDurationDefaultInSeconds (TTL-1); 0 = off."""
+    ttl_from_delivery: bool = False
+    """ttlCountsFromDeliveryTime (ours): a delayed entry's time to live begins when it is delivered (TTL-6)."""
     default_quota_bytes: int = -1
     """backlogQuotaDefaultLimitBytes (BQ-1); negative = no limit."""
     default_quota_time_s: int = -1
@@ -124,6 +130,8 @@ class BrokerConfig:
     """subscriptionKeySharedUseConsistentHashing (KS-6); else ranges are split (KS-4)."""
     key_shared_ring_points: int = 100
     """subscriptionKeySharedConsistentHashingReplicaPoints: points of one consumer (KS-6)."""
+    key_shared_classic: bool = False
+    """subscriptionKeySharedUseClassicPersistentImplementation: newcomers wait for all that was read before (KS-9)."""
     look_ahead_per_consumer: int = 2_000
     """keySharedLookAheadMsgInReplayThresholdPerConsumer, in entries (KS-10); 0 = no limit."""
     look_ahead_per_subscription: int = 20_000

@@ -31,6 +31,7 @@ class Consumer:
         "batch_messages",
         "blocked",
         "bytes_out",
+        "chunks_out",
         "connected_ms",
         "consumer_id",
         "entries_out",
@@ -102,6 +103,7 @@ class Consumer:
         self.entries_out = 0
         self.messages_out = 0
         self.bytes_out = 0
+        self.chunks_out = 0
         self.messages_redelivered = 0
         self.messages_acked = 0
         self.last_sent_ms = 0
@@ -138,6 +140,19 @@ class Consumer:
             for entry_id in range(first, end) if end - first < len(batches) else list(batches):
                 if first <= entry_id < end and entry_id in batches:
                     messages += batches.pop(entry_id) - 1
+            if not batches:
+                del self.batch_messages[ledger_id]
+        self.unacked -= messages
+        return entries
+
+    def let_go_each(self, ledger_id: int, entry_ids: list[int]) -> int:
+        """Hold these entries, which rise, no more, as far as it did; returns how many it held."""
+        pending = self.pending
+        assert isinstance(pending, EntrySet), "ranges are let go as such"
+        entries = messages = pending.remove_each(ledger_id, entry_ids)
+        batches = self.batch_messages.get(ledger_id)
+        if batches and entries:
+            messages += sum([batches.pop(entry_id) - 1 for entry_id in entry_ids if entry_id in batches])
             if not batches:
                 del self.batch_messages[ledger_id]
         self.unacked -= messages

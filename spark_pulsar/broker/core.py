@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from .config import BrokerConfig
     from .idle_subscriptions import IdleSubscriptions
+    from .publish_rates import PublishLimits
     from .sessions import Session
     from .subscriptions import Subscription
     from .topics import Topic
@@ -92,8 +93,8 @@ class Core:
         self.effects: list[Effect] = []
         self.producer_names_given = 0
         self.pending_publish_bytes = 0
-        self.publish_limits = 0
-        """Topics in use that have a rate of publishing (PR-14)."""
+        self.publish_limits: PublishLimits
+        """How fast topics may be published to (PR-14); `Broker` sets it."""
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0

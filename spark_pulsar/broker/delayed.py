@@ -84,6 +84,8 @@ class DelayWatch:
             if len(due) >= _RANGES_A_TURN:
                 break
         self.free(due)
+        if topic.expiry is not None:
+            topic.expiry.released(due)
         self.arm(core.now_ms + pause_ms)
 
     def check(self) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.ids import Position
 
-from .expiry import CLOCK_TOLERANCE_MS, ack_expired, time_in
+from .entry_times import time_in
+from .expiry import CLOCK_TOLERANCE_MS, ack_expired
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.cursor_records import EntryRange

@@ -12,20 +12,25 @@ when to go on. Two kinds of entries do not fit and are noted as *odd ranges* wit
 Whatever the walk has done so far, `fresh_part` keeps expired entries from being delivered. Expired entries are acked
 one by one for every durable subscription: an entry that is not expired is never acked with them (TTL-4). Readers are
 not expired: what is stored can be read (TTL-1).
+
+Where the life of delayed entries is counted from their delivery (TTL-6), the walk steps over those that wait, and they
+are noted as odd ranges when their time has come.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.cursor_records import CursorAcked
-from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ids import Position
-from spark_pulsar.wire.entries import publish_time_of
 
 from . import retention, termination
+from .entry_times import delivery_time_in, time_in
+from .odd_ranges import OddRange, note, note_surely
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_pulsar.ledger.cursor_records import EntryRange
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.names import TopicName
@@ -44,21 +49,6 @@ _ENTRIES_A_TURN: Final = 500
 _READ_ENTRIES: Final = 2_000
 _READ_BYTES: Final = 1024 * 1024
 _SURVEYED_ENTRIES: Final = 10_000
-_MAX_ODD_RANGES: Final = 1_000
-"""Bound of memory for one topic. Above it entries of lagging clocks wait for the walk, and the walk stops at entries of
-clocks that are ahead."""
-
-_UNREADABLE: Final = 1 << 62
-"""Publish time of an entry whose metadata cannot be read: it never expires, and hides nothing."""
-
-
-class OddRange(NamedTuple):
-    """Entries `first … end - 1` of a ledger, none of which expires before `deadline_ms`."""
-
-    deadline_ms: int
-    ledger_id: int
-    first: int
-    end: int
 
 
 class _Scan:
@@ -83,6 +73,7 @@ class Expiry:
         self._core = core
         self._topic = topic
         self.age_ms = age_ms
+        self._from_delivery = core.config.ttl_from_delivery
         self._position = Position(-1, -1)
         self._odd: list[OddRange] = []
         self._must_survey = True
@@ -125,10 +116,24 @@ class Expiry:
             last_ms = time_in(run, len(run.starts) - 1)
         oldest_ms = min(first_ms, last_ms)
         if oldest_ms < self._newest_ms - CLOCK_TOLERANCE_MS:
-            self._note(OddRange(oldest_ms + self.age_ms, run.ledger_id, run.first_entry_id, run.end_entry_id))
+            note(self._odd, OddRange(oldest_ms + self.age_ms, run.ledger_id, run.first_entry_id, run.end_entry_id))
         if last_ms <= self._core.now_ms + CLOCK_TOLERANCE_MS:
             self._newest_ms = max(self._newest_ms, last_ms)
         self._arm(oldest_ms + self.age_ms)
+
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        """The delivery of these entries has come."""
+        if self._from_delivery:
+            deadline_ms = self._core.now_ms + self.age_ms
+            for each in ranges:
+                note_surely(self._odd, OddRange(deadline_ms, *each))
+            self._arm(deadline_ms)
+
+    def has_expired(self, run: EntryRun, index: int, horizon_ms: int) -> bool:
+        """Whether the life of an entry began at `horizon_ms` or before."""
+        return time_in(run, index) <= horizon_ms and not (
+            self._from_delivery and delivery_time_in(run, index) > horizon_ms
+        )
 
     def look(self) -> None:
         """Expire what is due now."""
@@ -233,20 +238,18 @@ class Expiry:
         first_expired = entry_id
         while entry_id < end:
             time_ms = time_in(run, entry_id - run.first_entry_id)
-            if time_ms > horizon_ms:
+            if time_ms > horizon_ms or self._lives_on(run, entry_id, horizon_ms):
                 if first_expired < entry_id:
                     expired.append((ledger_id, first_expired, entry_id))
                 deadline_ms = time_ms + self.age_ms
-                if scan.is_survey:
-                    if time_ms < scan.newest_ms - CLOCK_TOLERANCE_MS:
-                        self._note(OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1))
-                    elif time_ms <= ahead_ms:
-                        scan.newest_ms = max(scan.newest_ms, time_ms)
+                if scan.is_survey or time_ms <= horizon_ms:
+                    if time_ms > horizon_ms:
+                        self._survey(scan, time_ms, OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1))
                     entry_id += 1
                     first_expired = entry_id
                     continue
                 is_odd = not scan.is_walk or time_ms > ahead_ms
-                if not is_odd or not self._note(OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1)):
+                if not is_odd or not note(self._odd, OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1)):
                     self._move(scan, Position(ledger_id, entry_id))
                     if not scan.is_walk:
                         self._odd.append(OddRange(deadline_ms, ledger_id, entry_id, scan.end.entry_id))
@@ -258,22 +261,25 @@ class Expiry:
         self._move(scan, Position(ledger_id, entry_id))
         return entry_id - position.entry_id, False, None
 
+    def _lives_on(self, run: EntryRun, entry_id: int, horizon_ms: int) -> bool:
+        """Whether an entry that was published long ago lives from its delivery on."""
+        if not self._from_delivery:
+            return False
+        begins_ms = delivery_time_in(run, entry_id - run.first_entry_id)
+        if horizon_ms < begins_ms <= self._core.now_ms:  # a later one is noted when it is released
+            note_surely(self._odd, OddRange(begins_ms + self.age_ms, run.ledger_id, entry_id, entry_id + 1))
+        return begins_ms > horizon_ms
+
+    def _survey(self, scan: _Scan, time_ms: int, odd: OddRange) -> None:
+        if time_ms < scan.newest_ms - CLOCK_TOLERANCE_MS:
+            note(self._odd, odd)
+        elif time_ms <= self._core.now_ms + CLOCK_TOLERANCE_MS:
+            scan.newest_ms = max(scan.newest_ms, time_ms)
+
     def _move(self, scan: _Scan, position: Position) -> None:
         scan.position = position
         if scan.is_walk:
             self._position = position
-
-    def _note(self, odd: OddRange) -> bool:
-        """Remember a range with a deadline of its own; False when there are too many."""
-        ranges = self._odd
-        last = ranges[-1] if ranges else None
-        if last is not None and (last.ledger_id, last.end) == (odd.ledger_id, odd.first):
-            ranges[-1] = OddRange(min(last.deadline_ms, odd.deadline_ms), odd.ledger_id, last.first, odd.end)
-        elif len(ranges) >= _MAX_ODD_RANGES:
-            return False
-        else:
-            ranges.append(odd)
-        return True
 
     def _finish(self, expired: list[EntryRange], next_ms: int | None) -> None:
         """The walk is where nothing more is expired: come back when something is."""
@@ -332,10 +338,10 @@ def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, 
     if run.oldest_publish_ms > horizon_ms:
         return low, high
     start = low
-    while start < high and time_in(run, start) <= horizon_ms:
+    while start < high and expiry.has_expired(run, start, horizon_ms):
         start += 1
     end = start
-    while end < high and time_in(run, end) > horizon_ms:
+    while end < high and not expiry.has_expired(run, end, horizon_ms):
         end += 1
     if start > low:
         ack_expired(core, subscription, [(run.ledger_id, run.first_entry_id + low, run.first_entry_id + start)])
@@ -363,11 +369,3 @@ def adopt(core: Core, topic: Topic) -> None:
     if age_ms > 0:
         topic.expiry = Expiry(core, topic, age_ms)
         topic.expiry.look()
-
-
-def time_in(run: EntryRun, index: int) -> int:
-    """When the entry at an index of a run was published."""
-    try:
-        return publish_time_of(run.buffer, run.starts[index], run.ends[index])
-    except CorruptMessage:
-        return _UNREADABLE

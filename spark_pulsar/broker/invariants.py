@@ -83,4 +83,22 @@ def _check_consumer(consumer: Consumer) -> None:
     assert granted == consumer.permits + consumer.messages_out, (
         f"permits of {consumer.name}: granted = sent + left (SUB-4)"
     )
-    assert consumer.unacked >= 0
+    pending, batches = consumer.pending, consumer.batch_messages
+    extra = sum(left - 1 for entries in batches.values() for left in entries.values())
+    assert consumer.unacked == pending.count() + extra, f"unacked of {consumer.name} = what it holds (SH-6)"
+    subscription = consumer.subscription
+    assert not pending or subscription.topic.live is None, "what is not stored is not held (NP-5)"
+    cursor = subscription.cursor
+    for ledger_id, first, end in pending:
+        assert (ledger_id, first) > cursor.mark_delete, f"{consumer.name} holds what is acked (ACK-1)"
+        assert not cursor.acked.intersects(ledger_id, first, end), f"{consumer.name} holds what is acked (ACK-1)"
+    for ledger_id, entries in batches.items():
+        sets = cursor.batch_sets.get(ledger_id, {})
+        for entry_id, left in entries.items():
+            bits = sets.get(entry_id)
+            is_right = left >= 1 if bits is None else 1 <= left <= bits.bit_count()
+            assert is_right, f"{consumer.name} holds what is not acked of a batch (ACK-9)"
+            assert pending.intersects(ledger_id, entry_id, entry_id + 1), "a batch that is held is pending"
+    if consumer.blocked:
+        limit = subscription.core.policies_of(subscription.topic.name).max_unacked_per_consumer
+        assert 0 < limit // 2 < consumer.unacked, f"{consumer.name} waits for acks although half is acked (SH-6)"

@@ -18,6 +18,7 @@ from spark_pulsar.ledger.managed import ManagedLedger
 from spark_pulsar.ledger.topics import TopicState
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import EARLIEST
+from spark_pulsar.wire.send_runs import CHUNK
 
 from .producers import send_receipts
 from .subscriptions import Subscription
@@ -128,6 +129,9 @@ def publish(core: Core, producer: Producer, sends: SendRun) -> None:
     topic.messages_in += messages
     topic.bytes_in += size_bytes
     topic.last_published_ms = core.now_ms
+    if sends.flags & CHUNK:
+        producer.chunks_in += entries
+        topic.state.has_chunks = True
     send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
     for subscription in topic.subscriptions.values():
         if subscription.consumers:

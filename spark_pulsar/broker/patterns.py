@@ -1,21 +1,27 @@
 """Patterns of topic names, as clients send them (MT-2).
 
-They come from anybody, so RE2 matches them: in time that grows with the text, whatever the pattern. Python's own `re`
-would let one client stop the broker. pyarrow brings RE2 along; it is loaded with the first pattern.
+They come from anybody, so RE2 matches them: in time that grows with the text, whatever the pattern, and in a bounded
+memory. Python's own `re` would let one client stop the broker. RE2 is imported with the first pattern.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_pulsar.model.names import TopicName
 
+    Matcher = Callable[[str, Sequence[str]], list[bool]]
+
+_MAX_COMPILED_BYTES: Final = 256 * 1024
+"""Of one pattern. RE2 keeps the 128 that were used last."""
+
 
 class InvalidPattern(ValueError):
-    """The text is no regular expression."""
+    """The text is no regular expression, or one that would take too much memory."""
 
 
 class TopicPattern:
@@ -28,22 +34,56 @@ class TopicPattern:
         self.text = text
         _, separator, rest = text.partition("://")
         expression = rest if separator else text
-        _matches(expression, ("",))  # before it is wrapped, so that `a)(b` is refused
+        matches = _matcher()
+        matches(expression, ("",))  # before it is wrapped, so that `a)(b` is refused
         self._expression = rf"\A(?:{expression})\z"
-        _matches(self._expression, ("",))
+        matches(self._expression, ("",))
 
     def select(self, names: Sequence[TopicName]) -> list[str]:
         """The full names of those that match."""
         texts = [f"{name.tenant}/{name.namespace}/{name.base.local}" for name in names]
-        return [name.full for name, fits in zip(names, _matches(self._expression, texts), strict=True) if fits]
+        return [name.full for name, fits in zip(names, _matcher()(self._expression, texts), strict=True) if fits]
 
 
-def _matches(expression: str, texts: Sequence[str]) -> list[bool]:
+@cache
+def _matcher() -> Matcher:
+    """RE2 by itself, or, where there is no package of it, the one inside pyarrow, which takes ten times the memory."""
+    try:
+        return with_re2()
+    except ImportError:
+        return with_pyarrow()
+
+
+def with_re2() -> Matcher:
+    """Which of some texts an expression is found in. Raises InvalidPattern."""
+    import re2
+
+    options = re2.Options()
+    options.max_mem = _MAX_COMPILED_BYTES
+    options.log_errors = False
+
+    def matches(expression: str, texts: Sequence[str]) -> list[bool]:
+        try:
+            search = re2.compile(expression, options).search
+            return [search(text) is not None for text in texts]
+        except re2.error as error:
+            raise InvalidPattern(error.args[0].decode(errors="replace")) from error
+        except UnicodeEncodeError as error:
+            raise InvalidPattern(str(error)) from error
+
+    return matches
+
+
+def with_pyarrow() -> Matcher:
+    """The same."""
     import pyarrow
     import pyarrow.compute
 
-    try:
-        found = pyarrow.compute.match_substring_regex(pyarrow.array(texts, pyarrow.string()), expression)
-    except (pyarrow.ArrowInvalid, UnicodeEncodeError) as error:
-        raise InvalidPattern(str(error)) from error
-    return list(found.to_pylist())
+    def matches(expression: str, texts: Sequence[str]) -> list[bool]:
+        try:
+            found = pyarrow.compute.match_substring_regex(pyarrow.array(texts, pyarrow.string()), expression)
+        except (pyarrow.ArrowInvalid, UnicodeEncodeError) as error:
+            raise InvalidPattern(str(error)) from error
+        return list(found.to_pylist())
+
+    return matches

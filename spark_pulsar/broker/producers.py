@@ -24,6 +24,7 @@ class Producer:
     __slots__ = (
         "access_mode",
         "bytes_in",
+        "chunks_in",
         "connected_ms",
         "entries_pending",
         "epoch",
@@ -63,6 +64,7 @@ class Producer:
         self.entries_pending = 0
         self.messages_in = 0
         self.bytes_in = 0
+        self.chunks_in = 0
 
     def join(self) -> None:
         """Take the id on the session and the name on the topic."""
@@ -76,6 +78,8 @@ class Producer:
             del self.session.producers[self.producer_id]
         if self.topic.producers.get(self.name) is self:
             del self.topic.producers[self.name]
+            if self.topic.publish_limit is not None:
+                self.topic.publish_limit.forget(self)
             if self.topic.access is not None:
                 self.topic.access.left(self)
 

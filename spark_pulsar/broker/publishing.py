@@ -312,8 +312,10 @@ def _take(core: Core, producer: Producer, sends: SendRun) -> None:
 def _store(core: Core, producer: Producer, sends: SendRun) -> None:
     """Store a run: what the open ledger takes, and the rest in those after it (ML-2)."""
     topic = producer.topic
-    if sends.flags & CHUNK and not topic.state.has_chunks:
-        core.append(TopicChunked(topic.state.topic_id))
+    if sends.flags & CHUNK:
+        producer.chunks_in += len(sends.ends)
+        if not topic.state.has_chunks:
+            core.append(TopicChunked(topic.state.topic_id))
     while True:
         info = topic.ledger.open_ledger
         if info is None or topic.must_roll(core):

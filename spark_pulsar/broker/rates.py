@@ -27,6 +27,8 @@ class Published(NamedTuple):
     bytes: float = 0.0
     stored: float = 0.0
     """Entries that its ledgers took; of a topic only."""
+    chunks: float = 0.0
+    """Chunks of large messages; of a producer only."""
 
     @property
     def average_message_bytes(self) -> float:
@@ -56,6 +58,8 @@ class Consumed(NamedTuple):
     """Messages that it gave back."""
     acked: float = 0.0
     """Messages that it acked; outside Shared subscriptions acks, of which a cumulative one counts as one."""
+    chunks: float = 0.0
+    """Chunks of large messages."""
 
 
 class Meter:
@@ -128,7 +132,7 @@ def look_at(topic: Topic, now_ms: int) -> None:
     """Take the counters of a topic and of all that is connected to it."""
     topic.meter.look(now_ms, (topic.messages_in, topic.bytes_in, topic.ledger.total_entries))
     for producer in topic.producers.values():
-        producer.meter.look(now_ms, (producer.messages_in, producer.bytes_in))
+        producer.meter.look(now_ms, (producer.messages_in, producer.bytes_in, 0, producer.chunks_in))
     for subscription in topic.subscriptions.values():
         counted = (
             subscription.messages_out,
@@ -146,5 +150,6 @@ def look_at(topic: Topic, now_ms: int) -> None:
                     consumer.bytes_out,
                     consumer.messages_redelivered,
                     consumer.messages_acked,
+                    consumer.chunks_out,
                 ),
             )

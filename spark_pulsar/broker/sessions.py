@@ -12,6 +12,8 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect
 from .effects import ResumeReading
 
 if TYPE_CHECKING:
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+
     from .access import Waiter
     from .consumers import Consumer
     from .core import Core
@@ -34,6 +36,7 @@ class Session:
         "consumers",
         "dropped_producers",
         "heard",
+        "joining",
         "local",
         "open",
         "peer",
@@ -72,11 +75,13 @@ class Session:
         self.watchers: dict[int, Watcher] = {}
         """By the ids of lists of topics that it watches (MT-2)."""
         self.consumers: dict[int, Consumer] = {}
+        self.joining: dict[int, CommandSubscribe] = {}
+        """By the ids of consumers that wait to join, for the end of a seek or until a rival is looked for."""
         self.pending_publishes = 0
         """Entries received whose receipt was not sent yet (PR-15)."""
         self.pending_publish_bytes = 0
         self.throttles = 0
-        """Topics whose rate holds back something of it (PR-14)."""
+        """Rates that hold back something of it (PR-14)."""
         self.alive_waiters: list[Callable[[bool], None]] = []
         """Who waits to hear whether the peer still answers."""
 

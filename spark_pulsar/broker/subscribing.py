@@ -11,6 +11,7 @@ from spark_pulsar.model.errors import (
     MetadataError,
     NotAllowed,
     PulsarError,
+    ServiceNotReady,
     SubscriptionNotFound,
 )
 from spark_pulsar.model.ids import EARLIEST, Position, signed
@@ -63,16 +64,26 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
     """Join now, or when the seek that runs is over (CUR-11; never refused, C1)."""
 
     def join() -> None:
-        if session.session_id in core.sessions:
+        if _still_wants_to(core, session, command):
             try:
                 _join(core, session, command, subscription, look_again=True)
             except PulsarError as error:
                 sessions.refuse(core, session, error, command.request_id)
 
+    session.joining[command.consumer_id] = command
     if subscription.fenced:
         subscription.waiting.append(join)
     else:
         join()
+
+
+def _still_wants_to(core: Core, session: Session, command: CommandSubscribe) -> bool:
+    """Whether who waited to join is there, and has neither closed its consumer meanwhile nor asked again. It waits no
+    more."""
+    if session.session_id not in core.sessions or session.joining.get(command.consumer_id) is not command:
+        return False
+    del session.joining[command.consumer_id]
+    return True
 
 
 def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -> None:
@@ -166,6 +177,9 @@ def _join(
     subscription.add(consumer, command.subType, command.keySharedMeta)
 
     def ready() -> None:
+        if session.consumers.get(command.consumer_id) is not consumer:  # else its client would take it for connected
+            refused(ServiceNotReady("Consumer was closed before it was ready"))
+            return
         core.succeed(session, command.request_id)
         consumer.ready = True
         termination.joined(core, consumer)
@@ -230,8 +244,10 @@ def _when_rival_is_checked(
     if rival.session is session or not look_again:
         raise refusal
 
+    session.joining[command.consumer_id] = command
+
     def go_on(alive: bool) -> None:
-        if session.session_id not in core.sessions:
+        if not _still_wants_to(core, session, command):
             return
         try:
             if alive and rival in subscription.consumers:
@@ -266,7 +282,8 @@ def on_flow(core: Core, session: Session, command: CommandFlow) -> None:
 
 
 def on_close_consumer(core: Core, session: Session, command: CommandCloseConsumer) -> None:
-    """CLOSE_CONSUMER: SUCCESS, also for an unknown id."""
+    """CLOSE_CONSUMER: SUCCESS, also for an unknown id. Who waits to join does not any more."""
+    session.joining.pop(command.consumer_id, None)
     consumer = session.consumers.get(command.consumer_id)
     if consumer is not None:
         consumer.subscription.remove(consumer)

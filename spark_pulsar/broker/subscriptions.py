@@ -15,6 +15,7 @@ from .dispatch.compacted import CompactedDispatcher
 from .dispatch.exclusive import ExclusiveDispatcher
 from .dispatch.failover import FailoverDispatcher
 from .dispatch.key_shared import sharing_keys
+from .dispatch.key_shared_classic import sharing_keys_classically
 from .dispatch.live import live_dispatcher
 from .dispatch.shared import SharedDispatcher
 from .rates import Meter
@@ -129,7 +130,8 @@ class Subscription:
         if self.topic.live is not None:
             return live_dispatcher(self.core, self, wanted_type, key_shared or KeySharedMeta())
         if wanted_type == CommandSubscribe.Key_Shared:
-            return sharing_keys(self.core, self, key_shared or KeySharedMeta())
+            share = sharing_keys_classically if self.core.config.key_shared_classic else sharing_keys
+            return share(self.core, self, key_shared or KeySharedMeta())
         if wanted_type == CommandSubscribe.Shared:
             return SharedDispatcher(self.core, self)
         if wanted_type == CommandSubscribe.Failover:

@@ -48,7 +48,9 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
     producers = [producer for producer in found if producer is not None]
     if producers:
         passes_on = core.live.by_name and any(producer.topic.live is not None for producer in producers)
-        is_limited = core.publish_limits and any(producer.topic.publish_limit is not None for producer in producers)
+        is_limited = core.publish_limits.topics and any(
+            producer.topic.publish_limit is not None for producer in producers
+        )
         if passes_on or is_limited or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3])):
             _take_each(core, producers, sweep.buffer, *columns)
         elif core.silent_producers.is_watching:

@@ -71,6 +71,7 @@ class Topic:
         "partition",
         "producers",
         "publish_limit",
+        "publish_limited_times",
         "quota",
         "roll_limits",
         "state",
@@ -97,6 +98,8 @@ class Topic:
         """Who has the topic alone and who waits for it; None until somebody wants it alone (PR-4)."""
         self.publish_limit: PublishLimit | None = None
         """How fast it may be published to, when that is limited (PR-14)."""
+        self.publish_limited_times = 0
+        """How often a connection that publishes to it was not read because of a rate."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
         self.delays: DelayWatch | None = None

@@ -43,7 +43,8 @@ class BrokerProcess:
         self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._conf = self._write_conf(conf)
-        self._log_path = self._scratch / "broker.log"
+        self.log_path = self._scratch / "broker.log"
+        """Where `log` is kept until `close`."""
         self._host = host
         self._port = port
         self._http_port = http_port
@@ -73,7 +74,7 @@ class BrokerProcess:
     @property
     def log(self) -> str:
         """What the broker has written to its log (standard error) so far, all starts together."""
-        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Start the broker and wait until it accepts connections.
@@ -88,7 +89,7 @@ class BrokerProcess:
         command += ["--port", str(self._port), "--http-port", str(self._http_port)]
         if self._conf is not None:
             command += ["--conf", str(self._conf)]
-        with self._log_path.open("ab") as log:
+        with self.log_path.open("ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self._process = process
         output = _ReadyLine(process)

@@ -7,11 +7,13 @@ of `cursor_records`; the cursor of a reader (CUR-8) is the same class, changed d
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.singles import Singles
 
 from .cursor_records import EntryRange
 from .managed import ManagedLedger
@@ -34,7 +36,8 @@ class Cursor:
     | `redelivered` | ledger id → entry id → redelivery count of unacked entries |
     | `changed_blocks` | `(ledger id, entry id >> BLOCK_SHIFT)` of what changed since the last checkpoint |
 
-    Memory: 16 bytes for each acked range (17 MB for a million holes), about 100 bytes for each partly acked batch of up
+    Memory: 16 bytes for each acked range (17 MB for a million holes; where entries are acked here and there, a byte for
+    each of the last 65,536 entries of a ledger instead), about 100 bytes for each partly acked batch of up
     to 30 messages (more by an eighth of a byte for each further message), about 100 bytes for each redelivered entry.
     All of them lie between mark-delete and the last entry, so the backlog bounds them; nothing is forgotten above some
     number of them, as Apache Pulsar forgets ranges beyond 10,000 in a crash (CUR-5).
@@ -153,6 +156,9 @@ class Cursor:
 
     def acknowledge(self, ranges: Iterable[EntryRange]) -> None:
         """Ack entries one by one. Mark-delete moves over ranges that touch it (CUR-1)."""
+        if isinstance(ranges, Singles):
+            self._acknowledge_each(ranges.ledger_id, ranges.entry_ids)
+            return
         mark_ledger, mark_entry = self.mark_delete
         later: list[EntryRange] = []
         for ledger_id, first, end in ranges:
@@ -173,6 +179,20 @@ class Cursor:
             self._acknowledge_later(later)
         if self.acked:
             self.absorb()
+
+    def _acknowledge_each(self, ledger_id: int, entry_ids: list[int]) -> None:
+        """Ack entries, which rise, all at once."""
+        mark_ledger, mark_entry = self.mark_delete
+        if ledger_id == mark_ledger and entry_ids[0] <= mark_entry:
+            entry_ids = entry_ids[bisect_right(entry_ids, mark_entry) :]
+        if ledger_id < mark_ledger or not entry_ids:
+            return
+        self.acked.join_each(ledger_id, entry_ids, BLOCK_SHIFT, self.changed_blocks)
+        for table in (self.batch_sets, self.redelivered):
+            if table:
+                for entry_id in entry_ids:
+                    self._forget(table, ledger_id, entry_id, entry_id + 1)
+        self.absorb()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, bits: int) -> None:
         """AND a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3)."""

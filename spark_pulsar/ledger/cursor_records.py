@@ -9,6 +9,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Final
 
+from spark_pulsar.model.singles import Singles
+
 from .record_codec import I64, TEXT, TEXT_MAP, RecordDamaged, i64s_from, i64s_packed
 from .records import DeclaredRecord, Record
 
@@ -84,11 +86,8 @@ class CursorAcked(Record):
         if not batch_sets:
             if len(ranges) == 1:
                 return _ACKED_ONE.pack(self.cursor_id, 1, 0, *ranges[0])
-            return _ACKED_HEAD.pack(self.cursor_id, len(ranges), 0) + i64s_packed(list(chain.from_iterable(ranges)))
-        parts = [
-            _ACKED_HEAD.pack(self.cursor_id, len(ranges), len(batch_sets)),
-            i64s_packed(list(chain.from_iterable(ranges))),
-        ]
+            return _ACKED_HEAD.pack(self.cursor_id, len(ranges), 0) + _packed(ranges)
+        parts = [_ACKED_HEAD.pack(self.cursor_id, len(ranges), len(batch_sets)), _packed(ranges)]
         for ledger_id, entry_id, bits in batch_sets:
             data = bits.to_bytes((bits.bit_length() + 7) >> 3, "little")
             parts += (_BATCH_HEAD.pack(ledger_id, entry_id, len(data)), data)
@@ -116,6 +115,10 @@ class CursorAcked(Record):
         if at != end:
             raise RecordDamaged("acks: bytes left over")
         return cls(cursor_id, list(zip(flat[0::3], flat[1::3], flat[2::3], strict=True)), batch_sets)
+
+
+def _packed(ranges: Sequence[EntryRange]) -> bytes:
+    return i64s_packed(ranges.flat() if isinstance(ranges, Singles) else list(chain.from_iterable(ranges)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ BLOCK_COLUMNS = (
 )
 """Of table `cursor_blocks`; the first three are its key."""
 
+RANGE_BYTES = 16
+"""What a checkpoint keeps of one acked range: where it begins and ends."""
+
 BlockKey = tuple[int, int, int]
 
 

@@ -98,6 +98,10 @@ class Storage(Protocol):
         """
 
     @property
+    def is_quick(self) -> bool:
+        """Whether a small submit `at_once` would be made durable by that call were nothing under way."""
+
+    @property
     def unwritten_bytes(self) -> int:
         """Bytes submitted and not yet durable: the shell stops reading from producers above some bound."""
 

@@ -59,6 +59,27 @@ class EntrySet:
                 del self._ledgers[ledger_id]
         return high - low
 
+    def remove_each(self, ledger_id: int, entry_ids: list[int]) -> int:
+        """Take entries out, which rise; returns how many were in."""
+        known = self._ledgers.get(ledger_id)
+        if known is None:
+            return 0
+        low = bisect_left(known, entry_ids[0])
+        high = low + len(entry_ids)
+        if known[low:high] == entry_ids:  # the usual case: some in a row
+            gone = len(entry_ids)
+            del known[low:high]
+        else:
+            high = bisect_right(known, entry_ids[-1], low)
+            out = set(entry_ids)
+            left = [entry_id for entry_id in known[low:high] if entry_id not in out]
+            gone = high - low - len(left)
+            known[low:high] = left
+        self._count -= gone
+        if not known:
+            del self._ledgers[ledger_id]
+        return gone
+
     def remove_through(self, ledger_id: int, entry_id: int) -> int:
         """Take out everything at or before a position; returns how many entries were in."""
         before = self._count
@@ -85,10 +106,13 @@ class EntrySet:
         ledger_id = min(self._ledgers)
         return ledger_id, self._ledgers[ledger_id][0]
 
-    def between(self, ledger_id: int, first: int, end: int) -> list[int]:
-        """The entries of a range that are in."""
+    def between(self, ledger_id: int, first: int, end: int, limit: int = 1 << 62) -> list[int]:
+        """The entries of a range that are in, or so many of them."""
         known = self._ledgers.get(ledger_id)
-        return [] if known is None else known[bisect_left(known, first) : bisect_left(known, end)]
+        if known is None:
+            return []
+        low = bisect_left(known, first)
+        return known[low : min(bisect_left(known, end), low + limit)]
 
     def pieces_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
         """The parts of a range that are in."""

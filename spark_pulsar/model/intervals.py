@@ -200,6 +200,18 @@ class Intervals:
             return None
         return chunk, bisect_right(self.ends[chunk], entry_id)
 
+    def around(self, entry_id: int) -> tuple[int, int] | None:
+        """The first interval that holds or follows an entry id, whole; None when there is none."""
+        chunk = bisect_right(self.lasts, entry_id)
+        if chunk == len(self.lasts):
+            return None
+        index = bisect_right(self.ends[chunk], entry_id)
+        return self.starts[chunk][index], self.ends[chunk][index]
+
+    def last(self) -> int:
+        """The highest entry that is in; there is one."""
+        return self.lasts[-1] - 1
+
     def _after(self, chunk: int, index: int) -> tuple[int, int]:
         """The next place, or where it would be."""
         return (chunk, index + 1) if index + 1 < len(self.starts[chunk]) else (chunk + 1, 0)

@@ -14,9 +14,12 @@ from operator import ge
 from typing import Final
 
 from .intervals import MAX_CHUNK, Intervals
+from .mapped_intervals import MappedIntervals
 
 _BEYOND: Final = 1 << 62
 """Past every entry id."""
+_THIN: Final = 256
+"""Entries that lie farther apart are kept as intervals: a byte for each entry between them would be too much."""
 
 
 class RangeSet:
@@ -28,7 +31,7 @@ class RangeSet:
     __slots__ = ("_count", "_ledger_ids", "_ledgers")
 
     def __init__(self, ranges: Iterable[tuple[int, int, int]] = ()) -> None:
-        self._ledgers: dict[int, Intervals] = {}
+        self._ledgers: dict[int, Intervals | MappedIntervals] = {}
         self._ledger_ids: list[int] = []
         self._count = 0
         for ledger_id, first, end in ranges:
@@ -50,7 +53,8 @@ class RangeSet:
     def join(self, ranges: Iterable[tuple[int, int, int]], shift: int, changed: set[tuple[int, int]]) -> None:
         """Put ranges in that are not empty, and note in `changed`, as `(ledger id, start >> shift)`, the starts of the
         intervals that are other ones now."""
-        intervals, known, before = Intervals(), -1, 0
+        intervals: Intervals | MappedIntervals = Intervals()
+        known, before = -1, 0
         note, blocks = changed.add, self.blocks
         for ledger_id, first, end in ranges:
             if ledger_id != known:
@@ -69,13 +73,36 @@ class RangeSet:
                 note((ledger_id, begin >> shift))
         self._count += intervals.count - before
 
+    def join_each(self, ledger_id: int, entry_ids: Sequence[int], shift: int, changed: set[tuple[int, int]]) -> None:
+        """Put entries in, which rise, seldom next to each other, and note in `changed` what `join` does, perhaps more.
+        From now on entries that lie about cost next to nothing in this ledger."""
+        intervals = self._of(ledger_id)
+        if isinstance(intervals, Intervals):
+            if entry_ids[-1] - entry_ids[0] > _THIN * len(entry_ids):
+                self.join([(ledger_id, entry_id, entry_id + 1) for entry_id in entry_ids], shift, changed)
+                return
+            intervals = self._ledgers[ledger_id] = MappedIntervals(intervals)
+        before = intervals.count
+        intervals.add_each(entry_ids)
+        self._count += intervals.count - before
+        low, high = entry_ids[0] >> shift, (entry_ids[-1] + 1) >> shift
+        blocks: Iterable[int] = range(low, high + 1)
+        if high - low > len(entry_ids):
+            blocks = {each >> shift for entry_id in entry_ids for each in (entry_id, entry_id + 1)}
+        for block in blocks:
+            changed.add((ledger_id, block))
+            first = block << shift
+            found = intervals.around(first - 1)
+            if found is not None and found[0] < first < found[1]:
+                changed.add((ledger_id, found[0] >> shift))
+
     def append(self, ledger_id: int, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Put intervals in, ascending and apart from each other, that lie behind all of the ledger. ValueError when
         they do not."""
         if not starts:
             return
         intervals = self._of(ledger_id)
-        last = intervals.lasts[-1] if intervals.lasts else -1
+        last = intervals.last() + 1 if intervals.count else -1
         if (
             len(starts) != len(ends)
             or starts[0] <= last
@@ -83,6 +110,10 @@ class RangeSet:
             or any(map(ge, ends, islice(starts, 1, None)))
         ):
             raise ValueError(f"intervals of ledger {ledger_id} are out of order")
+        if isinstance(intervals, MappedIntervals):
+            for start, end in zip(starts, ends, strict=True):
+                self.add(ledger_id, start, end)
+            return
         for at in range(0, len(starts), MAX_CHUNK):
             some_starts, some_ends = starts[at : at + MAX_CHUNK], ends[at : at + MAX_CHUNK]
             intervals.append_chunk(array("q", some_starts), array("q", some_ends))
@@ -122,9 +153,9 @@ class RangeSet:
         taken: list[tuple[int, int, int]] = []
         while limit > 0 and self._ledger_ids:
             ledger_id = self._ledger_ids[0]
-            intervals = self._ledgers[ledger_id]
-            first, end = intervals.starts[0][0], intervals.ends[0][0]
-            end = min(end, first + limit)
+            found = self._ledgers[ledger_id].around(-1)
+            assert found is not None, "the ledger has entries in"
+            first, end = found[0], min(found[1], found[0] + limit)
             self.remove(ledger_id, first, end)
             taken.append((ledger_id, first, end))
             limit -= end - first
@@ -143,8 +174,8 @@ class RangeSet:
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             return False
-        place = intervals.place(entry_id)
-        return place is not None and intervals.starts[place[0]][place[1]] <= entry_id
+        found = intervals.around(entry_id)
+        return found is not None and found[0] <= entry_id
 
     def covers(self, ledger_id: int, first: int, end: int) -> bool:
         """Whether every entry of a range is in."""
@@ -183,15 +214,16 @@ class RangeSet:
         if not self._ledger_ids:
             return None
         ledger_id = self._ledger_ids[0]
-        intervals = self._ledgers[ledger_id]
-        return ledger_id, intervals.starts[0][0]
+        found = self._ledgers[ledger_id].around(-1)
+        assert found is not None, "the ledger has entries in"
+        return ledger_id, found[0]
 
     def last(self) -> tuple[int, int] | None:
         """The highest position, None when empty."""
         if not self._ledger_ids:
             return None
         ledger_id = self._ledger_ids[-1]
-        return ledger_id, self._ledgers[ledger_id].lasts[-1] - 1
+        return ledger_id, self._ledgers[ledger_id].last()
 
     def next_gap(self, ledger_id: int, entry_id: int) -> int:
         """The first entry id at or after `entry_id` in this ledger that is not in."""
@@ -201,13 +233,7 @@ class RangeSet:
     def next_range(self, ledger_id: int, entry_id: int) -> tuple[int, int] | None:
         """The first interval of this ledger that holds or follows `entry_id`, whole; None when there is none."""
         intervals = self._ledgers.get(ledger_id)
-        if intervals is None:
-            return None
-        place = intervals.place(entry_id)
-        if place is None:
-            return None
-        chunk, index = place
-        return intervals.starts[chunk][index], intervals.ends[chunk][index]
+        return None if intervals is None else intervals.around(entry_id)
 
     def pieces_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
         """The parts of a range that are in."""
@@ -282,7 +308,7 @@ class RangeSet:
         shown = ", ".join(f"{ledger_id}:[{first}, {end})" for ledger_id, first, end in self)
         return f"RangeSet({shown})"
 
-    def _of(self, ledger_id: int) -> Intervals:
+    def _of(self, ledger_id: int) -> Intervals | MappedIntervals:
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             intervals = self._ledgers[ledger_id] = Intervals()

@@ -43,6 +43,11 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
         positive,
         help="Points of one consumer on that ring.",
     ),
+    "subscriptionKeySharedUseClassicPersistentImplementation": Key(
+        "key_shared_classic",
+        switch,
+        help="A newcomer gets nothing new until all that was read before it joined is acknowledged, as before 4.0.",
+    ),
     "keySharedLookAheadMsgInReplayThresholdPerConsumer": Key(
         "look_ahead_per_consumer",
         natural,

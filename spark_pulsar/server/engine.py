@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_pulsar.broker.broker import Broker
@@ -51,6 +50,7 @@ from .asking import Asking
 from .compactions import Compactions
 from .reads import Reads
 from .session import Connection
+from .submitting import Submitting
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.config import BrokerConfig
@@ -92,6 +92,9 @@ class Engine:
         self._timer_ms = 0
         self._stopped = False
         self._reads = Reads(loop, storage, self.happen, self.on_trouble, self.stop)
+        self._submitting = Submitting(
+            loop, storage, self._on_durable, lambda group: self.happen([RecordsDurable(group)])
+        )
         self._compactions = Compactions(storage.read, self._tell)
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
         self._do: dict[type, Callable[..., None]] = {
@@ -201,11 +204,13 @@ class Engine:
         if self._put_off is not None:
             put_off, self._put_off = self._put_off, None
             self._submit(put_off)
+        self._submitting.go_on()
 
     def _checkpoint(self, now_ms: int) -> None:
         """Begin a checkpoint; what was applied must have been submitted, lazy acks too."""
         self.core.force_lazy_records()
         self._perform(self.broker.handle([], now_ms))
+        self._submitting.hand_over()
         self._storage.checkpoint(self._state)
 
     def _set_timer(self, now_ms: int) -> None:
@@ -283,19 +288,13 @@ class Engine:
             self._submit(effect)
 
     def _submit(self, effect: AppendRecords) -> None:
-        durable = partial(self._tell_durable, effect.group)
-        if self._storage.submit(effect.records, durable, at_once=self._may_wait):
-            self.happen([RecordsDurable(effect.group)])
-
-    def _tell_durable(self, group: int, _storage_group: int) -> None:
-        """Called by the journal's thread."""
-        if not self._stopped:
-            self.loop.call_soon_threadsafe(self._on_durable, group)
+        self._submitting.submit(effect, self.core.pending_publish_bytes, at_once=self._may_wait)
 
     def _on_durable(self, group: int) -> None:
-        """The journal has a group on disk: no need to wait for the end of this turn."""
-        self._happened.append(RecordsDurable(group))
-        self.turn()
+        """The journal has groups on disk: no need to wait for the end of this turn."""
+        if not self._stopped:
+            self._happened.append(RecordsDurable(group))
+            self.turn()
 
     def _tell(self, event: Event) -> None:
         """Called by the thread that compacts."""
@@ -349,6 +348,7 @@ class Engine:
         self.core.force_lazy_records()
         happened, self._happened = self._happened, []
         self._perform(self.broker.handle(happened, self._clock()))
+        self._submitting.hand_over()
         self._end()
         self._storage.close(self._state)
 
@@ -360,5 +360,6 @@ class Engine:
         for connection in connections.values():
             connection.abort()
         self._asking.end()
+        self._submitting.close()
         self._reads.close()
         self._compactions.close()

@@ -147,6 +147,16 @@ KEYS: Final[Mapping[str, Key]] = {
         natural,
         help="Bytes a second that a topic takes, where no policy says otherwise; 0: no limit.",
     ),
+    "brokerPublisherThrottlingMaxMessageRate": Key(
+        "broker_publish_rate_messages",
+        natural,
+        help="Messages a second that all topics together take; 0: no limit.",
+    ),
+    "brokerPublisherThrottlingMaxByteRate": Key(
+        "broker_publish_rate_bytes",
+        natural,
+        help="Bytes a second that all topics together take; 0: no limit.",
+    ),
     "maxProducersPerTopic": Key(
         "max_producers_per_topic",
         natural,
@@ -329,6 +339,11 @@ KEYS: Final[Mapping[str, Key]] = {
         "default_message_ttl_s",
         natural,
         help="Age at which unacknowledged messages count as acknowledged, where no policy says otherwise; 0: never.",
+    ),
+    "ttlCountsFromDeliveryTime": Key(
+        "ttl_from_delivery",
+        switch,
+        help="Whether a delayed message's time to live begins when it is due (ours); else when it was published.",
     ),
     "backlogQuotaCheckEnabled": Key(
         "quota_check_enabled",

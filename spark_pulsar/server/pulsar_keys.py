@@ -14,7 +14,6 @@ PULSAR_KEYS: Final = frozenset(
         backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
         subscriptionExpiryCheckIntervalInMinutes
         subscriptionRedeliveryTrackerEnabled
-        subscriptionKeySharedUseClassicPersistentImplementation
         unblockStuckSubscriptionEnabled
         maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
         dispatcherMinReadBatchSize preciseDispatcherFlowControl
@@ -26,6 +25,8 @@ PULSAR_KEYS: Final = frozenset(
         managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
         managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
         managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
+        brokerPublisherThrottlingTickTimeMillis topicPublisherThrottlingTickTimeMillis
+        preciseTopicPublishRateLimiterEnable
         maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic
         dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
         dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte

@@ -20,7 +20,6 @@ from spark_pulsar.storage.files import FileStorage
 from .clock import steady_wall_clock
 from .engine import Engine
 from .listener import listen, port_of, url_host
-from .web import WebServer
 
 if TYPE_CHECKING:
     import socket
@@ -102,8 +101,11 @@ class _Runner:
             self._loop.add_signal_handler(name, self._end.set)
         binary = listen(config.bind_address, config.port)
         http = listen(config.bind_address, config.http_port)
+        opening = self._loop.run_in_executor(self._opener, self._open_storage)
+        from .web import WebServer  # there is much to import, and the disk is at work
+
         try:
-            self._start_engine(*self._open_storage())
+            self._start_engine(*await opening)
         except StorageError as error:
             _LOG.error("cannot open the data directory: %s%s", error, self._advice(error))
             _close_all([*binary, *http])
@@ -114,6 +116,7 @@ class _Runner:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
+        gc.enable()
         if config.with_parent:
             threading.Thread(target=self._watch_parent, name="parent", daemon=True).start()
         await web.started()

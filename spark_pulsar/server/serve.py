@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from .config import ServerConfig
 
 
@@ -11,6 +13,7 @@ def serve(config: ServerConfig) -> int:
     Prints `ready pulsar://127.0.0.1:PORT http://127.0.0.1:PORT` on standard output when it accepts connections;
     logs go to standard error.
     """
+    gc.disable()  # nothing that a start imports is garbage; the runner enables it again
     from .runner import run
 
     return run(config)

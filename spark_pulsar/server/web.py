@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -31,8 +31,9 @@ class WebServer:
 
     def __init__(self, engine: Callable[[], Engine | None], binary_port: int) -> None:
         app = build_app(engine, binary_port)
-        config = uvicorn.Config(app, loop="none", lifespan="off", log_level="warning", access_log=False, ws="none")
-        self._server = _Uvicorn(config)
+        settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
+        # What it logs goes where everything else goes.
+        self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="warning", **settings))
         self._task: asyncio.Task[None] | None = None
 
     def start(self, sockets: list[socket.socket]) -> None:

@@ -88,10 +88,9 @@ class FileStorage:
         self._mark = JournalMark(0, 1)
         self._report = RecoveryReport()
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
-        self._running = False
+        self._running = self._trimmed = False
         self._threads = threads
         self._closing = threads.ending()
-        self._trimmed = False
         self._records_at_checkpoint = 0
         self._acked_ranges = 0
         """In the acks submitted since the last checkpoint."""
@@ -222,6 +221,11 @@ class FileStorage:
             elif type(record) is TopicDamaged:
                 self._lost.note(record)
         return self._journal.submit(records, on_durable, at_once=at_once)
+
+    @property
+    def is_quick(self) -> bool:
+        """See `Storage.is_quick`."""
+        return self._journal.is_quick
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""

@@ -172,16 +172,19 @@ class Journal:
         self._hand_over(submission)
         return False
 
-    def _is_quick_for(self, size: int) -> bool:
-        """Whether the caller may write: the thread is at rest, and neither it nor the disk is about to be long."""
+    @property
+    def is_quick(self) -> bool:
+        """Whether neither the disk nor the segment is about to make a small write long."""
         segment = self._current
         return (
-            self._handed_over == self._handled
-            and self._quick_writes >= QUICK_WRITES
-            and size <= AT_ONCE_BYTES
+            self._quick_writes >= QUICK_WRITES
             and segment is not None
-            and segment.write_at + GROUP_HEADER_BYTES + size <= segment.filled_to
+            and segment.write_at + GROUP_HEADER_BYTES + AT_ONCE_BYTES <= segment.filled_to
         )
+
+    def _is_quick_for(self, size: int) -> bool:
+        """Whether the caller may write: the thread is at rest, and the write will not be long."""
+        return self._handed_over == self._handled and size <= AT_ONCE_BYTES and self.is_quick
 
     def _hand_over(self, item: _Item) -> None:
         self._handed_over += 1

@@ -55,6 +55,8 @@ class MemoryStorage:
         self._crashed = False
         self.checkpoint_wanted = False
         """What `needs_checkpoint` answers; set it to have the caller make one."""
+        self.is_quick = False
+        """See `Storage.is_quick`; set it to have the caller wait for what is under way."""
 
     @classmethod
     def open(

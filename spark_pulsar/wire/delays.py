@@ -39,7 +39,7 @@ def delays_in(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list
     find = buffer.find
     if ends[-1] - starts[0] > _SMALL_BYTES * len(starts):
         for index, start in enumerate(starts):
-            if find(_TAG, start, _metadata_end(buffer, start, ends[index])) >= 0:
+            if find(_TAG, start, metadata_end(buffer, start, ends[index])) >= 0:
                 _read(buffer, starts, ends, index, found)
         return found
     begin, stop = starts[0], ends[-1]
@@ -52,14 +52,15 @@ def delays_in(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list
                 wanted = _TAG
         else:
             index = bisect_right(starts, at) - 1
-            if at < _metadata_end(buffer, starts[index], ends[index]):
+            if at < metadata_end(buffer, starts[index], ends[index]):
                 _read(buffer, starts, ends, index, found)
                 at = ends[index] - 1
         at = find(wanted, at + 1, stop)
     return found
 
 
-def _metadata_end(buffer: bytes, start: int, end: int) -> int:
+def metadata_end(buffer: bytes, start: int, end: int) -> int:
+    """Where the metadata of the entry `buffer[start:end]` end, by what it says itself and inside it in any case."""
     if buffer.startswith(CHECKSUM_MAGIC, start):
         start += 6
     if end - start < 4:

@@ -6,8 +6,10 @@ totalSize, the unchanging front, one byte, and the unchanging rest; the stored b
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import sub
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -18,10 +20,12 @@ from spark_pulsar.wire import varint
 from spark_pulsar.wire.entries import Entry, parse_entry
 from spark_pulsar.wire.frames import command_end, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.scattered_ids import is_plain_rest, read_scattered
 from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP
 
 _SIZE: Final = Struct(">I")
 _VIEW_FROM_BYTES: Final = 8192
+_LOWEST_14: Final = (1 << 14) - 1
 _NO_ENTRY_FROM: Final = 1 << 62
 _ACK_START: Final = b"\x08\x0a\x52"
 
@@ -39,8 +43,8 @@ def message_frames(
     consumer_epoch: int | None = None,
     entry_ids: Sequence[int] | None = None,
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of consecutive entries, or of those of `entry_ids`, as pieces to be written one after the
-    other.
+    """The MESSAGE frames of consecutive entries, or of those of `entry_ids`, which rise, as pieces to be written one
+    after the other.
 
     Entry `first_entry_id + i` is `buffer[starts[i]:ends[i]]`, delivered as it is stored. `partition` is -1 for a topic
     that is none. Redelivery counts of 0 are left out; `ack_sets` are bitmaps (1 = deliver this index), None = all.
@@ -94,10 +98,21 @@ def _scattered_frames(
     redelivery_counts: Sequence[int] | None,
     ack_sets: Sequence[int | None] | None,
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of any entries of a ledger."""
-    pieces: list[bytes | memoryview] = []
-    add = pieces.append
+    """The MESSAGE frames of entries of a ledger, which rise."""
     plain = redelivery_counts is None and ack_sets is None
+    pieces: list[bytes | memoryview] = []
+    if plain:
+        sizes = [*map(sub, ends, starts)]
+        if entry_ids[0] > 127 and max(sizes) < _VIEW_FROM_BYTES:
+            begin = 0
+            while begin < len(sizes):
+                entry_size = len(varint.encode(entry_ids[begin]))
+                before, after = _template(consumer_id, ledger_id, partition, entry_size, b"")
+                near = slice(begin, bisect_left(entry_ids, (entry_ids[begin] | _LOWEST_14) + 1, begin))
+                pieces += _near_frames(before, after, entry_ids[near], buffer, starts[near], ends[near], sizes[near])
+                begin = near.stop
+            return pieces
+    add = pieces.append
     known, before, after, tail, beside = -1, b"", b"", b"", 0
     for index, (entry_id, start, end) in enumerate(zip(entry_ids, starts, ends, strict=True)):
         high = entry_id >> 7
@@ -118,6 +133,36 @@ def _scattered_frames(
             add(b"".join((_SIZE.pack(size + beside), before, low, tail)))
             add(memoryview(buffer)[start:end])
     return pieces
+
+
+def _near_frames(
+    before: bytes,
+    after: bytes,
+    entry_ids: Sequence[int],
+    buffer: bytes,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    sizes: list[int],
+) -> list[bytes | memoryview]:
+    """The MESSAGE frames of small entries whose ids, above 127, differ in their lowest fourteen bits alone: four pieces
+    for each, of which only the second and the last one are its own."""
+    highest = entry_ids[0] >> 14
+    tail = varint.encode(highest) + after if highest else after
+    lows = _two_bytes(is_continued=highest > 0)
+    beside = len(before) + 2 + len(tail)
+    heads = {size: _SIZE.pack(size + beside) + before for size in set(sizes)}
+    pieces: list[bytes | memoryview] = [heads[sizes[0]], b"", tail, b""] * len(sizes)
+    if len(heads) > 1:
+        pieces[0::4] = map(heads.__getitem__, sizes)
+    pieces[1::4] = [lows[entry_id & _LOWEST_14] for entry_id in entry_ids]
+    pieces[3::4] = [buffer[start:end] for start, end in zip(starts, ends, strict=True)]
+    return pieces
+
+
+@lru_cache(maxsize=2)
+def _two_bytes(*, is_continued: bool) -> list[bytes]:
+    """The first two bytes of a value, by its fourteen low bits."""
+    return [low + second for second in (LOW_CONTINUED if is_continued else LOW) for low in LOW_CONTINUED]
 
 
 def _add_block(
@@ -189,14 +234,14 @@ def parse_message_frame(buffer: bytes, start: int, end: int) -> ReceivedMessage:
 class PlainAck(NamedTuple):
     """An ACK of whole entries: `ranges` are (ledger, first entry, end entry exclusive), neighbours merged.
 
-    They come in the order of the frame, so ranges may repeat or overlap, and name entries that do not exist. Ids that
-    no entry can have (-1, for one) are left out. A cumulative one has one range of one entry. `request_id` asks for an
-    ACK_RESPONSE.
+    Of many entries apart from each other the ranges are `Singles`. Others come in the order of the frame, so they may
+    repeat or overlap, and name entries that do not exist. Ids that no entry can have (-1, for one) are left out. A
+    cumulative one has one range of one entry. `request_id` asks for an ACK_RESPONSE.
     """
 
     consumer_id: int
     is_cumulative: bool
-    ranges: list[tuple[int, int, int]]
+    ranges: Sequence[tuple[int, int, int]]
     request_id: int | None
 
 
@@ -216,11 +261,17 @@ def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
         if at + size != end or at >= end or buffer[at] != 0x08:
             return None
         consumer_id, at = varint.decode(buffer, at + 1, end)
+        ranges: Sequence[tuple[int, int, int]]
         if at + 2 > end or buffer[at] != 0x10 or buffer[at + 1] > 1:
             return None
         is_cumulative = buffer[at + 1] == 1
-        ranges: list[tuple[int, int, int]] = []
-        at = _read_ids(buffer, at + 2, end, ranges)
+        at += 2
+        scattered = None if is_cumulative else read_scattered(buffer, at, end)
+        if scattered is not None:
+            ranges, at = scattered
+        else:
+            found: list[tuple[int, int, int]] = []
+            at, ranges = _read_ids(buffer, at, end, found), found
         request_id = None
         if 0 <= at < end and buffer[at] == 0x40:
             request_id, at = varint.decode(buffer, at + 1, end)
@@ -243,7 +294,7 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
             return -1
         entry_at += 1
         entry, rest_at = varint.decode(buffer, entry_at, stop)
-        if not _is_plain_rest(buffer, rest_at, stop):
+        if not is_plain_rest(buffer, rest_at, stop):
             return -1
         if entry >= _NO_ENTRY_FROM:
             at = stop
@@ -303,12 +354,3 @@ def _alike(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -
 def _id_layout(head_size: int, tail_size: int) -> Struct:
     """An id in an ACK: up to its entry id, the first byte of that, the rest."""
     return Struct(f"{head_size}sB{tail_size}s")
-
-
-def _is_plain_rest(buffer: bytes, at: int, end: int) -> bool:
-    """Whether the fields after the entry id are only partition, batch index and batch size, which do not matter."""
-    while at < end:
-        if buffer[at] not in (0x18, 0x20, 0x30):
-            return False
-        _, at = varint.decode(buffer, at + 1, end)
-    return True

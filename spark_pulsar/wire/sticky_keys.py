@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NoBase64
-from collections.abc import Sequence
 from typing import Final
-
-import mmh3
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ids import signed
 from spark_pulsar.wire import varint
 from spark_pulsar.wire.entries import metadata_of
-from spark_pulsar.wire.hashes import MASK
 
 NONE_KEY: Final = b"NONE_KEY"
 """The key of an entry whose metadata cannot be read."""
@@ -24,14 +20,6 @@ _NAME, _SEQUENCE, _TIME, _PROPERTIES, _REPLICATED_FROM, _KEY = 0x0A, 0x10, 0x18,
 _B64_FLAG, _ORDERING_KEY = b"\x88\x01", b"\x92\x01"
 _SIX_BYTES: Final = 0x008080808080
 _SIX_BYTES_MASK: Final = 0x808080808080
-
-
-def sticky_hashes(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """The masked Murmur hash of the sticky key of each entry `buffer[starts[i]:ends[i]]`."""
-    hash_of = mmh3.hash
-    return [
-        hash_of(sticky_key(buffer, start, end), 0, signed=False) & MASK for start, end in zip(starts, ends, strict=True)
-    ]
 
 
 def sticky_key(buffer: bytes, start: int, end: int) -> bytes:

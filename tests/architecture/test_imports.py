@@ -15,6 +15,9 @@ from spark_pulsar.cli.process import broker_process
 from tests.architecture.sources import PACKAGE, ROOT, package_files, parsed, relative
 
 HEAVY = {"numba", "numpy", "pyarrow", "pandas", "pyspark", "pulsar", "rich", "llvmlite"}
+WITH_THE_DISK = {"uvicorn", "starlette"}
+"""What a broker imports while the disk opens its data directory."""
+RARE_OF_THE_WEB = {"prometheus_client", "multipart", "python_multipart", "httpx", "jinja2", "websockets", "wsproto"}
 IDLE_RSS_BYTES = 80_000_000
 
 
@@ -55,6 +58,18 @@ def test_the_package_itself_loads_nothing() -> None:
 )
 def test_the_broker_loads_nothing_heavy(module: str) -> None:
     assert not {name.partition(".")[0] for name in loaded_by(f"import {module}")} & HEAVY
+
+
+def test_a_start_imports_nothing_that_few_need() -> None:
+    # The ready line waits for all of this, and a busy machine takes ten times as long.
+    loaded = loaded_by("import spark_pulsar.cli.main, spark_pulsar.cli.serving, spark_pulsar.server.runner")
+    assert not {name.partition(".")[0] for name in loaded} & (HEAVY | WITH_THE_DISK | {"prometheus_client", "re2"})
+    rare = {"broker.schemas.avro", "broker.schemas.avro_compatibility", "broker.schemas.compatibility", "admin.app"}
+    assert not {f"spark_pulsar.{name}" for name in rare} & loaded
+
+
+def test_the_admin_api_imports_metrics_when_somebody_asks() -> None:
+    assert not {name.partition(".")[0] for name in loaded_by("import spark_pulsar.server.web")} & RARE_OF_THE_WEB
 
 
 def test_discovery_by_spark_loads_neither_broker_nor_kernels() -> None:

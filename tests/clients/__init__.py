@@ -1,1 +1,1 @@
-"""Apache's own tools against the broker: what needs Maven beside Java and Python. `make test-clients` runs it."""
+"""Apache's own tools and clients against the broker: what needs Maven and Go beside Python. See `make test-clients`."""

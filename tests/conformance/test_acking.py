@@ -52,6 +52,17 @@ def _send_batch(raw: RawConnection, topic: str, size: int) -> None:
     raw.expect("SEND_RECEIPT")
 
 
+def test_a_cumulative_ack_on_shared_changes_nothing(broker: Broker) -> None:
+    # covers ACK-2, SH-5
+    topic = broker.topic()
+    raw = broker.raw()
+    _subscribe(raw, topic)
+    _filled(broker, topic, 3)
+    messages = raw.expect_messages(3)
+    assert _ack(raw, [_id(messages[2])], "Cumulative").type == "ACK_RESPONSE"
+    assert [message.payload for message in _redelivered(raw, topic, 3)] == [b"0", b"1", b"2"]
+
+
 @pytest.mark.parametrize("kind", TYPES, ids=["exclusive", "shared"])
 def test_individual_acks_leave_the_holes(broker: Broker, kind: pulsar.ConsumerType) -> None:
     # covers ACK-1, EX-4, CUR-1

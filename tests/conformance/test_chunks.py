@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulsar
 import pytest
 
+from spark_pulsar.client.clock import wall_ms
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive_texts
 from tests.eventually import eventually
@@ -27,6 +28,7 @@ class Feeder:
         """Ten bytes of the message `uuid`; where they are stored."""
         metadata = {
             "producer_name": f"p{producer_id}",
+            "publish_time": wall_ms(),
             "uuid": uuid,
             "num_chunks_from_msg": of,
             "total_chunk_msg_size": 10 * of,

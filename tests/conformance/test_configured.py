@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from typing import Any
 
 import pulsar
 import pytest
@@ -12,6 +14,7 @@ from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive, send_all
 from tests.conformance.space import EXPIRY_S, HOUR_MS, publish_at
 from tests.eventually import eventually
+from tests.raw import Frame, RawConnection
 
 NAMES = [f"producer-{number}" for number in range(40)]
 
@@ -124,6 +127,24 @@ def test_repeated_messages_are_dropped_unless_the_topic_says_otherwise(configure
         assert (producer.send(b"again", sequence_id=3).ledger_id() == -1) is dropped
 
 
+def test_all_topics_together_are_slowed_down(configured_broker: Broker) -> None:
+    # covers PR-14
+    topics = [configured_broker.topic(), configured_broker.topic()]
+    producers = [configured_broker.client().create_producer(topic) for topic in topics]
+    results: list[pulsar.Result] = []
+    began = time.monotonic()
+    for number in range(300):
+        producers[number % 2].send_async(b"x", lambda result, _: results.append(result))
+    for producer in producers:
+        producer.flush()
+    eventually(lambda: len(results) == 300)
+    assert set(results) == {pulsar.Result.Ok}
+    # A second of the rate at most goes at once.
+    assert time.monotonic() - began > 1
+    stats = [configured_broker.rest("GET", f"{topic_path(topic)}/stats")[1] for topic in topics]
+    assert all(each["publishRateLimitedTimes"] > 0 for each in stats)
+
+
 def test_an_idle_subscription_goes(left: Left) -> None:
     # covers CUR-17
     path = f"{topic_path(left.topic)}/subscriptions"
@@ -143,3 +164,50 @@ def test_names_that_stay_away_are_forgotten(left: Left) -> None:
         return bool(answer["last_sequence_id"] == -1)
 
     assert eventually(is_forgotten, EXPIRY_S, EXPIRY_S / len(NAMES) + 1)
+
+
+def _consumer(broker: Broker, topic: str, name: str) -> dict[str, Any]:
+    consumers = broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["consumers"]
+    return next(dict(each) for each in consumers if each["consumerName"] == name)
+
+
+def _subscription(broker: Broker, topic: str) -> dict[str, Any]:
+    return dict(broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"])
+
+
+def test_a_newcomer_waits_for_what_was_read_before_it_by_the_classic_rule(configured_broker: Broker) -> None:
+    # covers KS-9, X10
+    broker, topic = configured_broker, configured_broker.topic()
+    old, new = broker.raw(), broker.raw()
+
+    def join(raw: RawConnection, name: str) -> None:
+        raw.request("LOOKUP", topic=topic)
+        wanted = {"topic": topic, "subscription": "s", "subType": "Key_Shared", "consumer_id": 1, "consumer_name": name}
+        assert raw.request("SUBSCRIBE", **wanted).type == "SUCCESS"
+        raw.send("FLOW", consumer_id=1, messagePermits=100)
+
+    def ack(raw: RawConnection, frames: list[Frame]) -> None:
+        ids = [{"ledgerId": frame.position[0], "entryId": frame.position[1]} for frame in frames]
+        raw.send("ACK", consumer_id=1, ack_type="Individual", message_id=ids)
+
+    join(old, "old")
+    assert _subscription(broker, topic)["consumersAfterMarkDeletePosition"] == {}
+    producer = broker.client().create_producer(topic, batching_enabled=False)
+    for number in range(2):
+        producer.send(b"before", partition_key=f"key-{number}")
+    before = old.expect_messages(2)
+    join(new, "new")
+    limit = f"{before[0].position[0]}:2"
+    assert _consumer(broker, topic, "old")["readPositionWhenJoining"].endswith(":0")
+    assert _consumer(broker, topic, "new")["readPositionWhenJoining"] == limit
+    assert _subscription(broker, topic)["consumersAfterMarkDeletePosition"] == {"new": limit}
+    assert _consumer(broker, topic, "new")["keyHashRanges"]
+    for number in range(40):
+        producer.send(b"after", partition_key=f"key-{number}")
+    old.expect_messages(1)
+    ack(old, before[:1])
+    new.expect_no_message()
+    ack(old, before[1:])
+    new.expect_messages(1)
+    eventually(lambda: _subscription(broker, topic)["unackedMessages"] == 40)
+    assert _subscription(broker, topic)["consumersAfterMarkDeletePosition"] == {}

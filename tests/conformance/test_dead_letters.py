@@ -11,6 +11,7 @@ import pytest
 from spark_pulsar import RetryLetters
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, texts
+from tests.conformance.space import Space
 from tests.eventually import eventually
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -56,6 +57,66 @@ def test_a_message_that_fails_too_often_goes_to_the_dead_letter_topic(broker: Br
     assert letter.properties()["REAL_TOPIC"] == topic
     assert letter.properties()["ORIGIN_MESSAGE_ID"]
     expect_nothing(consumer)
+
+
+def test_a_dead_letter_stays_when_its_subscription_may_not_be_made(broker: Broker) -> None:
+    # covers DLQ-5, PR-18, TN-9
+    space = Space(broker)
+    dead_letter_topic = f"{space.topic}-s-DLQ"
+    client = broker.client()
+    consumer = client.subscribe(
+        space.topic,
+        "s",
+        SHARED,
+        negative_ack_redelivery_delay_ms=NACK_MS,
+        dead_letter_policy=pulsar.ConsumerDeadLetterPolicy(1, initial_subscription_name="kept"),
+    )
+    policy = f"{space.path}/autoSubscriptionCreation"
+    assert broker.rest("POST", policy, {"allowAutoSubscriptionCreation": False}) == (204, "")
+    client.create_producer(space.topic).send(b"bad")
+    for count in (0, 1):
+        (message,) = receive(consumer, 1)
+        assert message.redelivery_count() == count
+        consumer.negative_acknowledge(message)
+    # The client asks for a producer, which makes the topic, is refused and keeps the message.
+    eventually(lambda: broker.rest("GET", f"{topic_path(dead_letter_topic)}/stats")[0] == 200)
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=dead_letter_topic)
+    refused = raw.request(
+        "PRODUCER", topic=dead_letter_topic, producer_id=1, producer_name="p", initial_subscription_name="kept"
+    )
+    assert (refused["error"], refused["message"]) == (
+        "NotAllowedError",
+        "Could not create the initial subscription due to the auto subscription creation is not allowed.",
+    )
+    stats = broker.rest("GET", f"{topic_path(dead_letter_topic)}/stats")[1]
+    assert (stats["publishers"], stats["subscriptions"], stats["msgInCounter"]) == ([], {}, 0)
+    assert _backlog(broker, space.topic, "s") == 1
+    consumer.close()
+    assert receive_texts(client.subscribe(space.topic, "s", SHARED), 1) == ["bad"]
+
+
+def test_a_consumer_that_goes_has_not_failed(broker: Broker) -> None:
+    # covers DLQ-6, RC-1
+    topic = broker.topic()
+    client = broker.client()
+    policy = pulsar.ConsumerDeadLetterPolicy(1, initial_subscription_name="kept")
+
+    def subscribe() -> pulsar.Consumer:
+        return client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=NACK_MS, dead_letter_policy=policy)
+
+    holder = subscribe()  # the subscription is never without a consumer, which would forget counts (SH-4)
+    client.create_producer(topic).send(b"good")
+    for _ in range(4):
+        (message,) = receive(holder, 1)
+        assert message.redelivery_count() == 0
+        following = subscribe()
+        holder.close()
+        holder = following
+    (message,) = receive(holder, 1)
+    holder.acknowledge(message)
+    eventually(lambda: _backlog(broker, topic, "s") == 0)
+    assert _backlog(broker, f"{topic}-s-DLQ", "kept") is None
 
 
 def test_good_messages_go_on_beside_one_that_fails(broker: Broker) -> None:

@@ -135,6 +135,22 @@ def test_the_ordering_key_wins_and_unkeyed_messages_are_spread(broker: Broker) -
     assert min(_consumer(broker, topic, name)["unackedMessages"] for name in ("c1", "c2")) > 5
 
 
+def test_priorities_change_nothing(broker: Broker) -> None:
+    # covers KS-17
+    topic = broker.topic()
+    raws = {"c1": broker.raw(), "c2": broker.raw()}
+    for (name, raw), priority in zip(raws.items(), (3, 0), strict=True):
+        raw.request("LOOKUP", topic=topic)
+        meta = {"keySharedMode": "AUTO_SPLIT"}
+        wanted = {"topic": topic, "subscription": "s", "subType": "Key_Shared", "keySharedMeta": meta}
+        wanted |= {"consumer_id": 1, "consumer_name": name, "priority_level": priority}
+        assert raw.request("SUBSCRIBE", **wanted).type == "SUCCESS"
+        raw.send("FLOW", consumer_id=1, messagePermits=100)
+    _publish(broker, topic, *((key, key) for key in (*OF_C1, *OF_C2)))
+    assert _texts(raws["c1"].expect_messages(4)) == OF_C1
+    assert _texts(raws["c2"].expect_messages(2)) == OF_C2
+
+
 def test_batches_by_key(broker: Broker) -> None:
     # covers KS-1, KS-2, BAT-3
     topic = broker.topic()
@@ -174,6 +190,21 @@ def test_a_key_that_moves_waits_until_the_old_owner_acked(broker: Broker) -> Non
     assert _texts(second.expect_messages(2)) == ["A2", "A3"]
     first.expect_no_message(QUIET_S)
     eventually(lambda: _consumer(broker, topic, "c1")["drainingHashesClearedTotal"] == 1)
+
+
+@pytest.mark.ours_only("KS-15, section 21 row 4: Apache Pulsar 4.0.8 still held the key back after 30 s")
+def test_a_key_goes_on_when_what_blocks_it_is_skipped(broker: Broker) -> None:
+    # covers KS-15, row 4
+    topic = broker.topic()
+    first, second = broker.raw(), broker.raw()
+    _subscribe(first, topic, "c1")
+    _publish(broker, topic, ("key-1", "A1"))
+    first.expect_messages(1)
+    _subscribe(second, topic, "c2")
+    _publish(broker, topic, ("key-1", "A2"))
+    second.expect_no_message(QUIET_S)
+    assert broker.rest("POST", f"{topic_path(topic)}/subscription/s/skip/1")[0] == 204
+    assert _texts(second.expect_messages(1)) == ["A2"]
 
 
 def test_a_consumer_that_leaves_releases_its_keys(broker: Broker) -> None:
@@ -299,7 +330,7 @@ def test_cumulative_acks_are_refused_by_the_client_and_ignored_by_the_broker(bro
 
 
 def test_negative_acks_come_back_to_the_same_consumer(broker: Broker) -> None:
-    # covers KS-1, KS-13, NACK-3, RC-1
+    # covers KS-1, KS-13, KS-14, NACK-3, RC-1
     topic = broker.topic()
     consumers = [
         broker.client().subscribe(

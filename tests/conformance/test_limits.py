@@ -108,6 +108,18 @@ def test_more_consumers_and_subscriptions_than_allowed(limited_broker: Broker) -
     assert "Exceed the maximum number of subscriptions of the topic" in refused["message"]
 
 
+def test_no_key_shared_where_it_is_switched_off(limited_broker: Broker) -> None:
+    # covers KS-16, SUB-3
+    topic = limited_broker.topic()
+    raw = limited_broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    refused = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Key_Shared", consumer_id=1)
+    assert (refused["error"], refused["message"]) == (
+        "NotAllowedError",
+        "Key_Shared subscription is disabled by broker.",
+    )
+
+
 def test_more_partitions_than_allowed(limited_broker: Broker) -> None:
     # covers TN-8
     path = f"{topic_path(limited_broker.topic())}/partitions"

@@ -59,6 +59,7 @@ def test_a_bad_name_is_refused_on_producer_and_subscribe(broker: Broker, name: s
 
 @pytest.mark.ours_only("TN-3: a v1 name with a cluster is refused, not half supported")
 def test_a_v1_name_is_refused(broker: Broker) -> None:
+    # covers TN-3
     failed = broker.raw().request("LOOKUP", topic="persistent://t/c/n/a")
     assert (failed["response"], failed["error"]) == ("Failed", "InvalidTopicName")
 

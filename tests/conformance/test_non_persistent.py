@@ -33,6 +33,17 @@ def test_what_nobody_is_there_for_is_lost(broker: Broker) -> None:
     expect_nothing(client.subscribe(topic, "s"))
 
 
+def test_durable_or_not_makes_no_difference(broker: Broker) -> None:
+    # covers NP-8, TN-9
+    topic = _topic(broker)
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    wanted = {"topic": topic, "subscription": "s", "subType": "Shared"}
+    for consumer_id, durable in enumerate((False, True, False)):
+        answer = raw.request("SUBSCRIBE", consumer_id=consumer_id, durable=durable, **wanted)
+        assert answer.type == "SUCCESS", answer
+
+
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, pulsar.ConsumerType.KeyShared])
 def test_every_subscription_gets_everything(broker: Broker, kind: pulsar.ConsumerType) -> None:
     # covers NP-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import urllib.request
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive, send_all
+from tests.conformance.test_chunks import Feeder
 from tests.eventually import eventually
 
 BATCH = 10
@@ -70,6 +72,25 @@ def test_rates_of_a_topic_and_of_what_is_connected_to_it(configured_broker: Brok
 
     eventually(idle, timeout_s=60)
     assert _stats(configured_broker, topic)["msgInCounter"] >= BATCH
+
+
+def test_chunks_have_a_rate_of_their_own(configured_broker: Broker) -> None:
+    # covers admin-rest 1.5.2 (chunkedMessageRate)
+    topic = configured_broker.topic()
+    configured_broker.client().subscribe(topic, "s", pulsar.ConsumerType.Shared)
+    feeder = Feeder(configured_broker, topic)
+    names = itertools.count()
+
+    def shown() -> bool:
+        name = f"x{next(names)}"
+        feeder.chunk(name, 0)  # the last one is not sent: it would be found to be repeated
+        feeder.chunk(name, 1)
+        stats = _stats(configured_broker, topic)
+        subscription = stats["subscriptions"]["s"]
+        counted = (stats["publishers"][0], subscription, subscription["consumers"][0])
+        return all(each["chunkedMessageRate"] > 0 for each in counted)
+
+    eventually(shown, timeout_s=60)
 
 
 def test_rates_of_partitions_are_summed(configured_broker: Broker) -> None:

@@ -38,7 +38,7 @@ def _redeliver(raw: RawConnection, *messages: Frame, consumer_id: int = 1) -> No
 
 
 def test_order_with_a_negative_ack_on_exclusive(broker: Broker) -> None:
-    # covers EX-3 (A, B, C, A), NACK-1, NACK-2
+    # covers EX-3 (A, B, C, A), NACK-1, NACK-2, NACK-7
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST, negative_ack_redelivery_delay_ms=1_000)
@@ -108,6 +108,20 @@ def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
     consumer.negative_acknowledge(messages[1])
     assert receive_texts(consumer, 1) == ["b"]
     expect_nothing(consumer)
+
+
+def test_acknowledgements_that_wait_in_the_client_go_out_when_it_closes(broker: Broker) -> None:
+    # covers ACK-8
+    topic = broker.topic()
+    _filled(broker, topic, 5)
+    client = broker.client()
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    for message in receive(consumer, 5)[:4]:
+        consumer.acknowledge(message)
+    consumer.close()
+    again = client.subscribe(topic, "s")
+    assert receive_texts(again, 1) == ["4"]
+    expect_nothing(again)
 
 
 def test_redelivery_of_single_entries_on_shared(broker: Broker) -> None:

@@ -21,6 +21,7 @@ from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST
 from spark_pulsar.model.policies import RetentionPolicy
+from spark_pulsar.model.singles import Singles
 
 
 def picture(state: DurableState) -> dict[str, Any]:
@@ -225,7 +226,9 @@ class History:
         ledger_id, first, end = ranges[0]
         choice = self.random.random()
         if choice < 0.5:
-            sets = [(ledger_id, end - 1, self.random.randrange(1 << 70))] if choice < 0.1 else []
+            if choice < 0.2:
+                return [cr.CursorAcked(cursor_id, Singles(ledger_id, list(range(first, end, 2))))]
+            sets = [(ledger_id, end - 1, self.random.randrange(1 << 70))] if choice < 0.3 else []
             return [cr.CursorAcked(cursor_id, ranges, sets)]
         if choice < 0.65:
             return [cr.CursorAcked(cursor_id, [], [(ledger_id, first, self.random.choice((0, 5, 6, 7)))])]

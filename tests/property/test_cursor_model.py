@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spark_pulsar.ledger.cursor import Cursor
 from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
+from spark_pulsar.model.singles import Singles
 
 MANY = settings(max_examples=300, deadline=None)
 
@@ -57,6 +58,7 @@ ranges = st.tuples(st.integers(1, 4), st.integers(0, 11), st.integers(1, 6)).map
 operations = st.lists(
     st.one_of(
         st.tuples(st.just("ack"), st.lists(ranges, min_size=1, max_size=3)),
+        st.tuples(st.just("each"), st.tuples(st.integers(1, 4), st.sets(st.integers(0, 11), min_size=1, max_size=5))),
         st.tuples(st.just("batch"), st.tuples(st.integers(1, 4), st.integers(0, 11), st.integers(0, 7))),
         st.tuples(st.just("mark"), st.builds(Position, st.integers(0, 4), st.integers(-1, 11))),
         st.tuples(st.just("reset"), st.builds(Position, st.integers(1, 4), st.integers(-1, 11))),
@@ -84,6 +86,8 @@ class NaiveCursor:
     def apply(self, name: str, value: Any) -> None:
         if name == "ack":
             self.ack(self._within(value))
+        elif name == "each":
+            self.ack({position for position in self.everything if position[0] == value[0] and position[1] in value[1]})
         elif name == "batch":
             ledger_id, entry_id, bits = value
             position = Position(ledger_id, entry_id)
@@ -123,6 +127,10 @@ def perform(cursor: Cursor, name: str, value: Any, entries: int) -> None:
             cursor.acknowledge(inside)
         else:
             cursor.redeliver(inside)
+    elif name == "each":
+        singles = Singles(value[0], sorted(value[1])).between(0, entries)
+        if singles is not None:
+            cursor.acknowledge(singles)
     elif name == "batch":
         if value[1] < entries:
             cursor.acknowledge_batch(*value)

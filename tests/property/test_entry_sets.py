@@ -10,7 +10,13 @@ from spark_pulsar.model.entry_sets import EntrySet
 LEDGERS = st.integers(1, 3)
 IDS = st.integers(0, 20)
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "add all", "remove", "through"]), LEDGERS, IDS, IDS, st.sets(IDS, max_size=6)),
+    st.tuples(
+        st.sampled_from(["add", "add all", "remove", "remove each", "through"]),
+        LEDGERS,
+        IDS,
+        IDS,
+        st.sets(IDS, max_size=6),
+    ),
     max_size=30,
 )
 
@@ -31,6 +37,11 @@ def test_as_a_plain_set(steps: list[tuple[str, int, int, int, set[int]]]) -> Non
         elif name == "remove":
             assert entries.remove(ledger_id, low, high) == len(model & wanted)
             model -= wanted
+        elif name == "remove each":
+            if some:
+                each = {(ledger_id, entry_id) for entry_id in some}
+                assert entries.remove_each(ledger_id, sorted(some)) == len(model & each)
+                model -= each
         else:
             gone = {place for place in model if place <= (ledger_id, low)}
             assert entries.remove_through(ledger_id, low) == len(gone)

@@ -22,6 +22,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "halves": {"key_shared_ring": False},
     "from disk": {"cache_bytes": 0, "max_read_entries": 7, "max_dispatch_bytes": 400},
     "limits": {"max_unacked_per_consumer": 6, "max_unacked_per_subscription": 15, "look_ahead_per_consumer": 10},
+    "classic": {"key_shared_classic": True},
+    "classic from disk": {
+        "key_shared_classic": True,
+        "cache_bytes": 0,
+        "max_read_entries": 7,
+        "max_unacked_per_consumer": 9,
+    },
     "small ledgers": {"ledger_max_entries": 9, "ledger_min_age_ms": 0, "cache_bytes": 2_000},
 }
 

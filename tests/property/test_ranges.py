@@ -9,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from spark_pulsar.model import intervals
+from spark_pulsar.model import intervals, mapped_intervals
 from spark_pulsar.model.ranges import RangeSet
 
 
 @pytest.fixture(params=[4, 1_024], ids=["small chunks", "large chunks"], autouse=True)
 def chunk_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small chunks they split and join all the time."""
+    """With small chunks they split and join all the time, and maps move on."""
+    if request.param == 4:
+        monkeypatch.setattr(mapped_intervals, "WIDEST", 12)
+        monkeypatch.setattr(mapped_intervals, "MARGIN", 4)
     monkeypatch.setattr(intervals, "MAX_CHUNK", request.param)
     monkeypatch.setattr(intervals, "MIN_CHUNK", min(intervals.MIN_CHUNK, request.param // 2))
 
@@ -62,6 +65,16 @@ class AgainstPlainSet(RuleBasedStateMachine):
         different = {(at, start >> 2) for (at, start), _ in before.items() ^ after.items()}
         assert different <= changed, "every interval that came, went or changed is noted"
         assert len(changed) <= len(different) + 3
+
+    @rule(ledger=LEDGERS, entries=st.sets(ENTRIES, min_size=1, max_size=8))
+    def join_each(self, ledger: int, entries: set[int]) -> None:
+        before = {(at, start): end for at, start, end in naive_ranges(self.entries)}
+        changed: set[tuple[int, int]] = set()
+        self.ranges.join_each(ledger, sorted(entries), 2, changed)
+        self.entries |= {(ledger, entry) for entry in entries}
+        after = {(at, start): end for at, start, end in naive_ranges(self.entries)}
+        different = {(at, start >> 2) for (at, start), _ in before.items() ^ after.items()}
+        assert different <= changed, "every interval that came, went or changed is noted"
 
     @rule(ledger=LEDGERS, lengths=st.lists(st.integers(1, 3), max_size=9))
     def append_many(self, ledger: int, lengths: list[int]) -> None:
@@ -156,7 +169,9 @@ def test_long_random_walks(seed: int) -> None:
     for _ in range(400):
         ledger, first, length = random.randrange(2), random.randrange(41), random.randrange(-1, 9)
         step = random.random()
-        if step < 0.45:
+        if step < 0.15:
+            pair.join_each(ledger, set(random.sample(range(first, first + 12), random.randint(1, 6))))
+        elif step < 0.45:
             pair.add(ledger, first, length)
         elif step < 0.85:
             pair.remove(ledger, first, length)
@@ -233,6 +248,20 @@ def test_no_step_moves_more_than_a_chunk(seed: int) -> None:
     assert sum(sizes) == 1_000
     small = [size for size in sizes if size < intervals.MIN_CHUNK]
     assert len(small) <= 1 + 2 * sum(sizes) // max(1, intervals.MIN_CHUNK), "small chunks are joined"
+
+
+def test_an_entry_that_is_never_acked_costs_nothing_behind_it() -> None:
+    ranges = RangeSet()
+    for first in range(1, 200_000, 500):
+        for odd in (0, 1):
+            ranges.join_each(7, list(range(first + odd, first + 500, 2)), 12, set())
+    assert list(ranges) == [(7, 1, 200_001)]
+    thin = RangeSet()
+    thin.join_each(7, [0, 10**12], 12, set())
+    assert list(thin) == [(7, 0, 1), (7, 10**12, 10**12 + 1)]
+    ranges.join_each(7, [0, 10**12, 10**12 + 2], 12, set())
+    assert list(ranges) == [(7, 0, 200_001), (7, 10**12, 10**12 + 1), (7, 10**12 + 2, 10**12 + 3)]
+    assert ranges.remove_through(7, 10**12) == 200_002
 
 
 def test_a_changing_set_has_no_hash() -> None:

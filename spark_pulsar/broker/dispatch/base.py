@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from spark_pulsar.broker import damage
 from spark_pulsar.broker.effects import SendMessages
 from spark_pulsar.model.ids import Position
+from spark_pulsar.wire.chunk_counts import chunks_among
 
 from .reading import EntryReader
 
@@ -162,6 +163,8 @@ class Dispatcher(ABC):
             )
         )
         self.count_sent(consumer, high - low, messages, ends[-1] - starts[0])
+        if self.subscription.topic.state.has_chunks:
+            consumer.chunks_out += chunks_among(run.buffer, run.starts, run.ends, range(low, high))
         return messages
 
     def count_sent(self, consumer: Consumer, entries: int, messages: int, size_bytes: int) -> None:

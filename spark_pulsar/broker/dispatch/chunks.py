@@ -45,19 +45,22 @@ class ChunkBook:
         self._uuids: dict[Place, str] = {}
         self.waiting: dict[Consumer, RangeSet] = {}
         """Chunks that were passed over because their consumer was not ready."""
+        self.free = RangeSet()
+        """Chunks that waited for a consumer who lost one of his messages: they may be somebody else's now."""
 
     def __bool__(self) -> bool:
-        return bool(self._messages or self.waiting)
+        return bool(self._messages or self.waiting or self.free)
 
     def clear(self) -> None:
         """Nobody has anything."""
         self._messages.clear()
         self._uuids.clear()
         self.waiting.clear()
+        self.free.clear()
 
     def count(self) -> int:
         """Entries that wait."""
-        return sum(each.count() for each in self.waiting.values())
+        return self.free.count() + sum(each.count() for each in self.waiting.values())
 
     def owner(self, uuid: str) -> Consumer | None:
         """Who gets the chunks of a message; None when nobody has begun it."""
@@ -77,7 +80,10 @@ class ChunkBook:
         self.waiting.setdefault(consumer, RangeSet()).add(ledger_id, entry_id, entry_id + 1)
 
     def ready(self) -> Iterator[EntryRange]:
-        """What waits no more, because its consumer is ready."""
+        """What waits no more, because its consumer is ready or another one may get it."""
+        if self.free:
+            yield from list(self.free)
+            self.free.clear()
         for consumer in [each for each in self.waiting if each.can_receive]:
             yield from self.waiting.pop(consumer)
 
@@ -109,7 +115,9 @@ class ChunkBook:
             message = self._messages[uuid]
             del message.places[place]
             if not message.places:
-                del self._messages[uuid]
+                self._forget_message(uuid)
+        for ledger_id, first, end in found:
+            self.free.remove(ledger_id, first, end)
         for consumer, waiting in list(self.waiting.items()):
             for ledger_id, first, end in found:
                 waiting.remove(ledger_id, first, end)
@@ -121,6 +129,7 @@ class ChunkBook:
         if self:
             passed = [place for place in self._uuids if place <= (ledger_id, entry_id)]
             self.done((ledger, entry, entry + 1) for ledger, entry in passed)
+            self.free.remove_through(ledger_id, entry_id)
             for consumer, waiting in list(self.waiting.items()):
                 waiting.remove_through(ledger_id, entry_id)
                 if not waiting:
@@ -137,8 +146,11 @@ class ChunkBook:
         return [place for place in self._uuids if ranges.contains(*place)]
 
     def _forget_message(self, uuid: str) -> None:
-        for place in self._messages.pop(uuid).places:
+        message = self._messages.pop(uuid)
+        for place in message.places:
             del self._uuids[place]
+        for ledger_id, first, end in self.waiting.pop(message.consumer, ()):
+            self.free.add(ledger_id, first, end)
 
 
 def uuid_of(run: EntryRun, index: int) -> str | None:

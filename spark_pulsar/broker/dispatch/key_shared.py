@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker import delayed
@@ -17,8 +18,8 @@ from spark_pulsar.broker.effects import SendMessages
 from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ids import Position
+from spark_pulsar.model.singles import Singles
 from spark_pulsar.wire.pulsar_api_pb2 import STICKY, KeySharedMeta
-from spark_pulsar.wire.sticky_keys import sticky_hashes
 
 from .base import fit, values_of
 from .reading import EntryReader
@@ -27,7 +28,7 @@ from .selectors import FixedRanges, HalvedRanges, HashRing
 from .shared import SharedDispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.core import Core
@@ -132,8 +133,7 @@ class KeySharedDispatcher(SharedDispatcher):
         slots = book.of(run.ledger_id, first + low, first + high)
         if 0 in slots:
             low += slots.index(0)
-            hashes = sticky_hashes(run.buffer, run.starts[low:high], run.ends[low:high])
-            fresh = [*map(self.selector.slot_of, hashes)]
+            fresh = self.selector.slots.of(run.buffer, run.starts[low:high], run.ends[low:high])
             book.note(run.ledger_id, first + low, fresh)
             slots[-len(fresh) :] = fresh
         return slots
@@ -143,7 +143,7 @@ class KeySharedDispatcher(SharedDispatcher):
         queue = [
             (room.first() or (0, 0), index, consumer)
             for index, (consumer, room) in enumerate(self.rooms.of.items())
-            if room and consumer.can_receive
+            if room and self._can_send_to(consumer)
         ]
         heapq.heapify(queue)
         while queue and self._budget > 0:
@@ -153,31 +153,34 @@ class KeySharedDispatcher(SharedDispatcher):
                 return
             self._send_from_room(consumer, run, first)
             following = self.rooms.of[consumer].first()
-            if following in (None, (ledger_id, first)) or not consumer.can_receive:
+            if following in (None, (ledger_id, first)) or not self._can_send_to(consumer):
                 heapq.heappop(queue)
             else:
                 heapq.heapreplace(queue, (following, index, consumer))
 
+    def _can_send_to(self, consumer: Consumer) -> bool:
+        """Whether the first entry of its room may be sent to it now."""
+        return consumer.can_receive
+
     def _send_from_room(self, consumer: Consumer, run: EntryRun, first: int) -> None:
         """Send what lies in one run, as far as it may be sent. Something leaves the room."""
-        room, counts = self.rooms.of[consumer], run.message_counts
-        allowance = self._allowance(consumer)
-        picks: list[int] = []
-        entry_ids = room.between(run.ledger_id, first, run.end_entry_id)[: max(1, allowance)]
+        room, counts, base = self.rooms.of[consumer], run.message_counts, run.first_entry_id
+        allowance, budget = self._allowance(consumer), self._budget
+        entry_ids = room.between(run.ledger_id, first, run.end_entry_id, max(1, allowance))
         if self.subscription.topic.expiry is not None:
             entry_ids = self._fresh(run, entry_ids)
-        budget, starts, ends = self._budget, run.starts, run.ends
-        for entry_id in entry_ids:
-            if allowance <= 0 or budget <= 0:
-                break
-            index = entry_id - run.first_entry_id
-            picks.append(index)
-            allowance -= 1 if counts is None else counts[index]
-            budget -= ends[index] - starts[index]
-        self._budget = budget
-        if picks:
-            room.remove(run.ledger_id, first, run.first_entry_id + picks[-1] + 1)
-            self._deliver(consumer, run, picks)
+        picks = [entry_id - base for entry_id in entry_ids]
+        if allowance <= 0 or budget <= 0 or not picks:
+            return
+        del picks[_fitting(counts, picks, allowance)[0] :]
+        starts, ends = run.starts, run.ends
+        sizes = [ends[index] - starts[index] for index in picks]
+        if sum(sizes) > budget:
+            del picks[bisect_left(list(accumulate(sizes)), budget) + 1 :]
+            del sizes[len(picks) :]
+        self._budget = budget - sum(sizes)
+        room.remove(run.ledger_id, first, base + picks[-1] + 1)
+        self._deliver(consumer, run, picks)
 
     def _fresh(self, run: EntryRun, entry_ids: list[int]) -> list[int]:
         """Those entries that are not expired."""
@@ -248,44 +251,43 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _spread_run(self, run: EntryRun, low: int, high: int, able: dict[Consumer, int]) -> int:
         """Deal out entries among consumers who may have so many messages each, until none of them may have more."""
-        slots = self._look_at(run, low, high)
-        picks: dict[Consumer, list[int]] = {consumer: [] for consumer in able}
-        bounds, owners, draining, counts = (
-            self.selector.bounds,
-            self.selector.owners,
-            self.rooms.draining,
-            run.message_counts,
-        )
-        first = run.first_entry_id
-        index = low
-        waiting: list[tuple[int, int]] = []
-        for slot in slots:
-            owner = owners[bisect_left(bounds, slot)]
-            if owner in able and slot not in draining:
-                assert owner is not None, "nobody is not able"
-                picks[owner].append(index)
-                able[owner] -= 1 if counts is None else counts[index]
-                if able[owner] <= 0:
-                    del able[owner]
-            else:
-                waiting.append((first + index, slot))
-            index += 1
-            if not able:
-                break
-        if waiting:
-            self.rooms.wait_each(run.ledger_id, waiting)
-        self._budget -= run.ends[index - 1] - run.starts[low]
-        for consumer, indexes in picks.items():
-            if indexes:
-                self._deliver(consumer, run, indexes)
-        return index
+        dealt = self._dealt(self._look_at(run, low, high), low)
+        fits = {each: _fitting(run.message_counts, dealt.get(each, ()), messages) for each, messages in able.items()}
+        if all(is_all for _, is_all in fits.values()):
+            high = max(dealt[each][entries - 1] for each, (entries, _) in fits.items()) + 1
+        ledger_id, first = run.ledger_id, run.first_entry_id
+        for owner, indexes in dealt.items():
+            entries, _ = fits.get(owner, (0, False))  # type: ignore[arg-type]
+            if entries < len(indexes):
+                if waiting := indexes[entries : bisect_left(indexes, high)]:
+                    self.rooms.wait_for(owner, ledger_id, [first + index for index in waiting])
+                indexes = indexes[:entries]
+            if owner is not None and indexes:
+                self._deliver(owner, run, indexes)
+        self._budget -= run.ends[high - 1] - run.starts[low]
+        return high
+
+    def _dealt(self, slots: list[int], low: int) -> dict[Consumer | None, list[int]]:
+        """Entries of a run from `low` on, which have these slots, by their owners; under None what has to be parked."""
+        table, owners = self.selector.table()
+        numbers = [*map(table.__getitem__, slots)]
+        draining = self.rooms.draining
+        if draining and not draining.keys().isdisjoint(slots):
+            numbers = [0 if slot in draining else number for slot, number in zip(slots, numbers, strict=True)]
+        if numbers.count(numbers[0]) == len(numbers):
+            return {owners[numbers[0]]: [*range(low, low + len(numbers))]}
+        lists: list[list[int]] = [[] for _ in owners]
+        adding = [each.append for each in lists]
+        for index, number in enumerate(numbers, low):
+            adding[number](index)
+        return {owner: indexes for owner, indexes in zip(owners, lists, strict=True) if indexes}
 
     def _deliver(self, consumer: Consumer, run: EntryRun, indexes: list[int]) -> None:
         """Send some entries of a run to a consumer, who holds them from now on."""
         ledger_id, first = run.ledger_id, run.first_entry_id
         entry_ids = [first + index for index in indexes]
-        starts, ends = [run.starts[index] for index in indexes], [run.ends[index] for index in indexes]
-        counts = None if run.message_counts is None else [run.message_counts[index] for index in indexes]
+        starts, ends = [*map(run.starts.__getitem__, indexes)], [*map(run.ends.__getitem__, indexes)]
+        counts = None if run.message_counts is None else [*map(run.message_counts.__getitem__, indexes)]
         messages = len(indexes) if counts is None else sum(counts)
         cursor = self.subscription.cursor
         redelivered, sets = cursor.redelivered.get(ledger_id), cursor.batch_sets.get(ledger_id)
@@ -332,7 +334,17 @@ class KeySharedDispatcher(SharedDispatcher):
             self._wake()
         return super()._let_go(consumer, ledger_id, first, end)
 
+    def _let_go_each(self, consumer: Consumer, singles: Singles) -> bool:
+        """Let go of entries at once. False when more is to be done: the consumer did not hold all, or a slot drains."""
+        ledger_id, entry_ids = singles.ledger_id, singles.entry_ids
+        draining = self.rooms.draining
+        if draining and not draining.keys().isdisjoint(self.rooms.slots.of_each(ledger_id, entry_ids)):
+            return False
+        return consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids)
+
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
+        if isinstance(ranges, Singles) and self._let_go_each(consumer, ranges):
+            ranges = ()
         for ledger_id, first, end in ranges:
             held = self._let_go(consumer, ledger_id, first, end)
             if held < end - first:  # anybody may ack what another holds, or what waits (ACK-1)
@@ -366,6 +378,15 @@ class KeySharedDispatcher(SharedDispatcher):
     def check(self) -> None:
         super().check()
         self.rooms.check(self.subscription.consumers)
+
+
+def _fitting(counts: Sequence[int] | None, indexes: Sequence[int], messages: int) -> tuple[int, bool]:
+    """How many of these entries of a run fit into so many messages, and whether there is no room for more then; the
+    entry that exceeds them still goes (SUB-4)."""
+    if counts is None:
+        return min(len(indexes), messages), len(indexes) >= messages
+    sums = [*accumulate(map(counts.__getitem__, indexes))]
+    return min(len(indexes), bisect_left(sums, messages) + 1), bool(sums) and sums[-1] >= messages
 
 
 def _pending(consumer: Consumer) -> EntrySet:

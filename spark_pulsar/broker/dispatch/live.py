@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
-from spark_pulsar.wire.sticky_keys import sticky_hashes
 
 from .base import Dispatcher, fit
 from .exclusive import ExclusiveDispatcher
@@ -97,8 +96,8 @@ class LiveKeySharedDispatcher(KeySharedDispatcher):
         counts = run.message_counts or [1] * len(run.starts)
         left = {consumer: consumer.permits for consumer in self.rooms.of if consumer.can_receive}
         picks: dict[Consumer, list[int]] = {}
-        for index, key_hash in enumerate(sticky_hashes(run.buffer, run.starts, run.ends)):
-            owner = self.selector.owner(self.selector.slot_of(key_hash))
+        for index, slot in enumerate(self.selector.slots.of(run.buffer, run.starts, run.ends)):
+            owner = self.selector.owner(slot)
             if owner is not None and left.get(owner, 0) > 0:
                 picks.setdefault(owner, []).append(index)
                 left[owner] -= counts[index]

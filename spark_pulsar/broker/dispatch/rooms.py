@@ -8,6 +8,7 @@ kept, at most one consumer holds entries of a slot.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from spark_pulsar.model.entry_sets import EntrySet
@@ -91,18 +92,28 @@ class Rooms:
             self.wait_each(ledger_id, [(entry_id, slots[entry_id - entry_ids[0]]) for entry_id in entry_ids])
 
     def _note_draining(self, consumer: Consumer) -> None:
-        owner = self._selector.owner
-        for ledger_id, first, end in consumer.pending:
-            for slot in self.slots.of(ledger_id, first, end):
-                if owner(slot) is not consumer:
-                    drain = self.draining.get(slot)
-                    if drain is None:
-                        drain = self.draining[slot] = Drain(consumer)
-                    drain.left += 1
+        table, owners = self._selector.table()
+        own = owners.index(consumer) if consumer in owners else -1
+        assert isinstance(consumer.pending, EntrySet), "entries of one key are seldom next to each other"
+        for ledger_id, entry_ids in consumer.pending.by_ledger():
+            slots = self.slots.of_each(ledger_id, entry_ids)
+            for slot, entries in Counter([slot for slot in slots if table[slot] != own]).items():
+                drain = self.draining.get(slot)
+                if drain is None:
+                    drain = self.draining[slot] = Drain(consumer)
+                drain.left += entries
 
     def wait(self, ledger_id: int, first: int, slots: Sequence[int]) -> None:
         """Entries from `first` on, with these slots, wait where they belong."""
         self.wait_each(ledger_id, zip(range(first, first + len(slots)), slots, strict=True))
+
+    def wait_for(self, owner: Consumer | None, ledger_id: int, entry_ids: list[int]) -> None:
+        """Some entries, rising, that wait nowhere yet, wait for their owner, or by their slots when it is None."""
+        if owner is None:
+            for entry_id, slot in zip(entry_ids, self.slots.of_each(ledger_id, entry_ids), strict=True):
+                self.parked.setdefault(slot, EntrySet()).add_all(ledger_id, (entry_id,))
+        else:
+            self.of[owner].add_all(ledger_id, entry_ids)
 
     def wait_each(self, ledger_id: int, entries: Iterable[tuple[int, int]]) -> None:
         """Entries, rising and with their slots, that wait nowhere yet, wait where they belong."""

@@ -7,11 +7,13 @@ is not below it; None is nobody.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from spark_pulsar.model.errors import ConsumerAssignFailed
 from spark_pulsar.wire.hashes import SLOTS, murmur3_32, range_slot, ring_slot
+from spark_pulsar.wire.sticky_slots import StickySlots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 class Selector(ABC):
     """Shares out the slots among consumers."""
 
+    slots: ClassVar = StickySlots(range_slot)
+    """Tells the slots of entries."""
+
     slot_of: Callable[[int], int] = staticmethod(range_slot)
     """The slot of a masked Murmur hash."""
 
@@ -31,6 +36,7 @@ class Selector(ABC):
     def __init__(self) -> None:
         self.bounds: list[int] = [SLOTS]
         self.owners: list[Consumer | None] = [None]
+        self._table: tuple[array[int], list[Consumer | None]] | None = None
 
     @abstractmethod
     def join(self, consumer: Consumer) -> None:
@@ -48,6 +54,21 @@ class Selector(ABC):
         """Who gets the entries of a slot."""
         return self.owners[bisect_left(self.bounds, slot)]
 
+    def table(self) -> tuple[array[int], list[Consumer | None]]:
+        """The number of each slot's owner, and the owners by number, nobody being 0: 64 KB, made when asked for."""
+        if self._table is None:
+            names = list(dict.fromkeys((None, *self.owners)))
+            numbers = {owner: number for number, owner in enumerate(names)}
+            slots = array("B" if len(names) <= 256 else "H")
+            for bound, owner in zip(self.bounds, self.owners, strict=True):
+                slots.extend(array(slots.typecode, [numbers[owner]]) * (min(bound, SLOTS) + 1 - len(slots)))
+            self._table = slots, names
+        return self._table
+
+    def _changed(self) -> None:
+        """The slots have been shared out anew."""
+        self._table = None
+
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
         """The slots of a consumer, from … to, both inclusive, in the words of Apache Pulsar's statistics."""
         lows = [0, *(bound + 1 for bound in self.bounds)]
@@ -60,6 +81,7 @@ class HalvedRanges(Selector):
     """AUTO_SPLIT by ranges: a newcomer takes half of the widest one (KS-4, KS-5)."""
 
     def join(self, consumer: Consumer) -> None:
+        self._changed()
         bounds, owners = self.bounds, self.owners
         if owners == [None]:
             owners[0] = consumer
@@ -73,6 +95,7 @@ class HalvedRanges(Selector):
         owners.insert(index, consumer)
 
     def leave(self, consumer: Consumer) -> None:
+        self._changed()
         index = self.owners.index(consumer)
         if len(self.owners) == 1:
             self.owners[0] = None
@@ -85,6 +108,7 @@ class HalvedRanges(Selector):
 class HashRing(Selector):
     """AUTO_SPLIT by consistent hashing: each consumer has many points on a ring, and the slots before them (KS-6)."""
 
+    slots: ClassVar = StickySlots(ring_slot)
     slot_of = staticmethod(ring_slot)
 
     def __init__(self, points: int) -> None:
@@ -130,6 +154,7 @@ class HashRing(Selector):
         return [ring_slot(murmur3_32(f"{front}{index}".encode())) for index in range(self._points)]
 
     def _arrange(self) -> None:
+        self._changed()
         lines = self._lines
         points = sorted(lines)
         self.bounds = [*points, SLOTS]
@@ -175,6 +200,7 @@ class FixedRanges(Selector):
         return list(consumer.hash_ranges)
 
     def _arrange(self) -> None:
+        self._changed()
         self.bounds, self.owners = [], []
         following = 0
         parts = [(start, end, each) for each in self._consumers for start, end in each.hash_ranges]

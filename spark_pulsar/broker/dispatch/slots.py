@@ -40,9 +40,21 @@ class SlotBook:
         if known is None:
             return [0] * (end - first)
         at = first - self._firsts[ledger_id]
-        if at >= 0 and at + end - first <= len(known):
-            return known[at : at + end - first].tolist()
-        return [known[index] if 0 <= index < len(known) else 0 for index in range(at, at + end - first)]
+        wanted = at + end - first
+        slots = known[max(at, 0) : max(wanted, 0)].tolist()
+        if at < 0:
+            slots = [0] * min(-at, end - first) + slots
+        return slots + [0] * (end - first - len(slots))
+
+    def of_each(self, ledger_id: int, entry_ids: list[int]) -> list[int]:
+        """The slots of entries, which rise."""
+        known = self._slots.get(ledger_id)
+        if known is None:
+            return [0] * len(entry_ids)
+        first, end = self._firsts[ledger_id], self._firsts[ledger_id] + len(known)
+        if first <= entry_ids[0] and entry_ids[-1] < end:
+            return [known[entry_id - first] for entry_id in entry_ids]
+        return [known[entry_id - first] if first <= entry_id < end else 0 for entry_id in entry_ids]
 
     def forget_before(self, ledger_id: int, entry_id: int) -> None:
         """Entries before a position will not be asked for again."""

@@ -12,8 +12,6 @@ from google.protobuf.message import DecodeError
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import AVRO_BASED, OF_CLIENTS, UNSTRUCTURED, Schema, SchemaType
 
-from . import avro
-
 _LENGTH_BYTES: Final = 4
 _EMPTY_STRINGS: Final = (b"", b"null")
 """What the definition of a STRING may be; Python and C++ clients send the second."""
@@ -53,6 +51,8 @@ def check(schema: Schema) -> None:
 
 
 def _check_avro(schema: Schema) -> None:
+    from . import avro
+
     try:
         found = avro.parse(schema.data)
     except avro.InvalidAvro as error:

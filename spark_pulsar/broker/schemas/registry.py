@@ -1,7 +1,7 @@
 """The rules of the registry: what a topic's schemas are, and whether a producer or consumer with one may come (SC-*).
 
 A topic's schemas are those of its name without domain and partition (SC-1). A version is on disk before anybody is told
-its number.
+its number. Avro's rules are imported with the first schema that needs them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT
 from spark_pulsar.model.schemas import Compatibility, Schema, SchemaType, StoredSchema
 from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
 
-from . import compatibility, definitions
+from . import definitions
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
@@ -79,6 +79,10 @@ def equal_version(core: Core, topic: TopicName, schema: Schema) -> int | None:
     same_bytes = next((each.version for each in alike if each.schema.data == schema.data), None)
     if same_bytes is not None:
         return same_bytes
+    if not alike:
+        return None
+    from . import compatibility
+
     return next((each.version for each in alike if compatibility.are_equal(each.schema, schema)), None)
 
 
@@ -111,6 +115,8 @@ def check_may_follow(core: Core, topic: TopicName, schema: Schema) -> None:
     strategy = strategy_of(core, topic)
     if strategy is Compatibility.ALWAYS_COMPATIBLE:
         return
+    from . import compatibility
+
     existing = [each.schema for each in versions_of(core, topic)]
     if not strategy.is_transitive:
         existing = [each for each in existing[-1:] if each.type is not schema.type or each.data != schema.data]
@@ -211,6 +217,8 @@ def admit_consumer(core: Core, topic: Topic, command: CommandSubscribe) -> None:
         raise IncompatibleSchema(
             f"Failed to add schema to an active topic with empty(BYTES) schema: new schema type {schema.type.name}"
         )
+    from . import compatibility
+
     if strategy not in _READ_AS_BACKWARD:
         compatibility.check_follows(existing, schema, strategy)
     elif existing[-1].type is not schema.type or existing[-1].data != schema.data:

@@ -44,6 +44,12 @@ def body(value: object) -> bytes:
         ("PUT", f"{NAMESPACES}/public/n", {"backlog_quota_map": {"nonsense": {}}}, 400, "is no type of quota"),
         ("POST", f"{OWN}/dispatchRate", {}, 501, "is not built"),
         ("POST", f"{TOPIC}/dispatchRate", {}, 501, "is not built"),
+        ("POST", f"{OWN}/subscriptionDispatchRate", {}, 501, "is not built"),
+        ("POST", f"{OWN}/subscribeRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/subscriptionDispatchRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/subscribeRate", {}, 501, "is not built"),
+        ("POST", f"{TOPIC}/s/dispatchRate", {}, 501, "is not built"),
+        ("PUT", f"{NAMESPACES}/public/n", {"topicDispatchRate": {"standalone": {}}}, 501, "topicDispatchRate is not"),
         ("POST", f"{TOPIC}/publishRate", {"publishThrottlingRateInMsg": "x"}, 400, "want a whole number"),
         # Kinder.
         ("POST", f"{OWN}/clearBacklog/none", None, 404, "Subscription none not found in namespace public/default"),

@@ -165,3 +165,28 @@ def test_one_consumer_gets_everything_in_order(world: World, feeder: Client, kin
     send_chunks(feeder, *names)
     assert client.messages() == names
     assert not [each for each in client.effects if isinstance(each, fx.CloseSession)]
+
+
+def test_chunks_do_not_wait_for_who_gave_the_message_back(world: World, feeder: Client) -> None:
+    # covers CHK-6, row 25, row 30
+    one = world.connect()
+    one.open_consumer(permits=1, subscription_type=SHARED)
+    send_chunks(feeder, "a0")
+    (first,) = positions_of(one.deliveries())
+    send_chunks(feeder, "a1", "a2")
+    (two,) = consumers(world, 1)
+    assert two.messages() == []
+    one.send(requests.redeliver(1, [first]))
+    assert two.messages() == ["a0", "a1", "a2"]
+
+
+def test_chunks_of_a_message_whose_beginning_was_acked_go_to_anybody(world: World, feeder: Client) -> None:
+    # covers CHK-6, row 25, row 30
+    one = world.connect()
+    one.open_consumer(permits=1, subscription_type=SHARED)
+    send_chunks(feeder, "a0")
+    (first,) = positions_of(one.deliveries())
+    send_chunks(feeder, "a1", "a2")
+    (two,) = consumers(world, 1)
+    one.ack([first])
+    assert two.messages() == ["a1", "a2"]

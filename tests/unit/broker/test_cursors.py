@@ -87,7 +87,7 @@ def test_cumulative_acks_that_mean_nothing_are_answered_and_ignored(positions: l
 
 
 def test_cumulative_ack_goes_forward_only_and_not_on_shared() -> None:
-    # covers ACK-2, ACK-3
+    # covers ACK-2, ACK-3, SH-5
     world, client = filled(5)
     client.open_consumer("s")
     client.ack([Position(1, 3)], cumulative=True)

@@ -6,6 +6,7 @@ import pytest
 
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker import expiry, policies
+from spark_pulsar.broker.odd_ranges import MAX_RANGES
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import payload_frame
@@ -226,12 +227,12 @@ def test_many_odd_clocks_stay_bounded() -> None:
     world = World(**QUIET)
     expire(world, 60)
     subscribed(client := world.connect())
-    for number in range(3 * expiry._MAX_ODD_RANGES):
+    for number in range(3 * MAX_RANGES):
         publish(client, world.now_ms + (HOUR_MS if number % 2 else 0))
     topic = world.core.topics[TOPIC]
     assert topic.expiry is not None
     world.advance(62_000)
-    assert len(topic.expiry._odd) <= expiry._MAX_ODD_RANGES + 1
+    assert len(topic.expiry._odd) <= MAX_RANGES + 1
     client.send(requests.flow(1, 10_000))
     assert all(each.entry_id % 2 for each in positions_of(client.deliveries()))
 

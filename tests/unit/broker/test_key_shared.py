@@ -6,8 +6,9 @@ import pytest
 
 from spark_pulsar.broker import cursor_moves
 from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands, requests, sticky_keys
+from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
+from spark_pulsar.wire.sticky_slots import StickySlots
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
 from tests.unit.broker.world import START_MS, TOPIC, Client, World
 
@@ -40,6 +41,21 @@ def test_the_keys_that_were_seen_on_apache_pulsar() -> None:
     publish(client, *(keyed(key, key) for key in ("key-1", "key-2", "order-42", "hello", "test", "NONE_KEY")))
     assert got(first) == ["key-2", "order-42", "hello", "test"]
     assert got(second) == ["key-1", "NONE_KEY"]
+
+
+def test_priorities_change_nothing() -> None:
+    # covers KS-17
+    world = World()
+    client, first, second = world.connect(), world.connect(), world.connect()
+    client.open_producer()
+    for each, name, priority in ((first, "c1", 3), (second, "c2", 0)):
+        command = subscribe(name)
+        command.subscribe.priority_level = priority
+        each.send(command, requests.flow(1, 100))
+        assert each.take().type == BaseCommand.SUCCESS
+    mine, other = keys_of(world, "c1", 3), keys_of(world, "c2", 3)
+    publish(client, *(keyed(key, key) for key in (*mine, *other)))
+    assert (got(first), got(second)) == (mine, other)
 
 
 def test_the_ordering_key_wins_and_entries_without_key_are_spread() -> None:
@@ -335,11 +351,12 @@ def test_each_key_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers KS-14, row 3
     hashed = []
 
-    def count(buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:
+    def count(self: StickySlots, buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:
         hashed.append(len(starts))
-        return sticky_keys.sticky_hashes(buffer, starts, ends)
+        return original(self, buffer, starts, ends)
 
-    monkeypatch.setattr("spark_pulsar.broker.dispatch.key_shared.sticky_hashes", count)
+    original = StickySlots.of
+    monkeypatch.setattr(StickySlots, "of", count)
     world, client, first, second = two()
     join(client, "c3", 3, permits=1)
     publish(client, *(keyed(f"key-{number % 9}", str(number)) for number in range(200)))

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker import topics
+from spark_pulsar.broker import policies, topics
 from spark_pulsar.broker.publish_rates import Bucket
 from spark_pulsar.model.policies import MalformedPolicy, PublishRate
 from spark_pulsar.wire import commands, requests
@@ -61,7 +61,7 @@ def test_what_comes_too_fast_waits_and_its_connection_is_not_read() -> None:
     assert received(client) == (list(range(20, 30)), [])
     world.advance(1_000)
     assert received(client) == (list(range(30, 50)), ["ResumeReading"])
-    assert world.core.topics[TOPIC].publish_limit.times == 1  # type: ignore[union-attr]
+    assert world.core.topics[TOPIC].publish_limited_times == 1
     world.advance(10_000)
     publish(client, 50, 20)
     assert received(client) == (list(range(50, 70)), [])
@@ -91,13 +91,13 @@ def test_what_comes_later_stays_behind_what_waits() -> None:
     publish(two, 7, 1)
     assert received(one) == ([0], ["PauseReading"])
     assert received(two) == ([], ["PauseReading"])
-    for expected in ([1], [2]):
-        world.advance(1_001)
-        assert received(one)[0] == expected
+    world.advance(1_001)
+    assert received(one) == ([1], [])
+    world.advance(1_001)
+    assert received(one) == ([2], ["ResumeReading"])
     assert received(two) == ([], [])
     world.advance(1_001)
     assert received(two) == ([7], ["ResumeReading"])
-    assert received(one) == ([], ["ResumeReading"])
 
 
 def test_a_close_comes_after_what_waits() -> None:
@@ -166,7 +166,133 @@ def test_a_limit_that_is_taken_away_lets_everything_go(world: World) -> None:
     assert received(client)[0] == [0]
     world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
     assert received(client) == ([], ["CLOSE_PRODUCER", "ResumeReading"])
-    assert world.core.publish_limits == 0
+    assert world.core.publish_limits.topics == 0
+
+
+OTHER = TOPIC + "-other"
+
+
+def throttles(world: World, client: Client) -> int:
+    """How many rates hold back something of a client."""
+    return world.core.sessions[client.session_id].throttles
+
+
+def limited_together(messages: int = 0, size: int = 0, **config: int) -> World:
+    return World(**QUIET, broker_publish_rate_messages=messages, broker_publish_rate_bytes=size, **config)
+
+
+def test_all_topics_together_have_a_rate_too() -> None:
+    # covers PR-14
+    world = limited_together(messages=10)
+    one, two = world.connect(), world.connect()
+    one.open_producer()
+    two.open_producer(OTHER, name="q")
+    publish(one, 0, 8)
+    publish(two, 0, 8)
+    publish(one, 8, 2)
+    assert received(one) == (list(range(8)), ["PauseReading"])
+    assert received(two) == ([0, 1], ["PauseReading"])
+    world.advance(601)
+    assert received(two) == (list(range(2, 8)), ["ResumeReading"])
+    assert received(one) == ([], [])
+    world.advance(200)
+    assert received(one) == ([8, 9], ["ResumeReading"])
+    assert [world.core.topics[name].publish_limited_times for name in (TOPIC, OTHER)] == [1, 1]
+    world.advance(10_000)
+    publish(two, 8, 10)
+    assert received(two) == (list(range(8, 18)), [])
+
+
+def test_nobody_gets_more_of_it_because_he_sends_more() -> None:
+    # covers PR-14
+    world = limited_together(messages=1)
+    greedy, modest = world.connect(), world.connect()
+    greedy.open_producer()
+    modest.open_producer(OTHER, name="q")
+    publish(greedy, 0, 3)
+    publish(modest, 0, 1)
+    publish(greedy, 3, 500)
+    world.advance(3_003)
+    assert received(modest)[0] == [0]
+    assert received(greedy)[0] == [0, 1, 2]
+
+
+def test_bytes_of_all_topics_together_are_limited() -> None:
+    # covers PR-14
+    world = limited_together(size=1_000)
+    client = world.connect()
+    client.open_producer()
+    client.open_producer(OTHER, 2, "q")
+    client.publish(1, entry("x" * 3_000))
+    client.publish(2, entry("y"))
+    assert received(client) == ([0], ["PauseReading"])
+    world.advance(2_100)
+    assert received(client) == ([0], ["ResumeReading"])
+
+
+def test_a_topic_with_a_rate_of_its_own_keeps_to_both() -> None:
+    # covers PR-14, PR-9
+    world = limited_together(messages=5, max_publish_rate_messages=2)
+    client = world.connect()
+    client.open_producer()
+    client.open_producer(OTHER, 2, "q")
+    publish(client, 0, 6)
+    assert received(client) == ([0, 1], ["PauseReading"])
+    publish(client, 0, 6, producer_id=2)
+    publish(client, 6, 1)
+    assert received(client) == ([0, 1], [])
+    for expected in ([2, 3], [4, 5], [6]):
+        world.advance(1_001)
+        ids, _ = received(client)
+        assert [number for number in ids if number in expected] == sorted(expected * (2 if expected[0] < 6 else 1))
+    assert not throttles(world, client)
+
+
+def test_the_rate_of_all_stays_when_that_of_a_topic_comes_and_goes() -> None:
+    # covers PR-14, PR-9
+    world = limited_together(messages=10)
+    client = world.connect()
+    client.open_producer()
+    topic = world.core.topics[TOPIC]
+    for rate in ({"publishThrottlingRateInMsg": 2}, None):
+        publish(client, 0, 30)
+        assert throttles(world, client)
+        world.ask(lambda core, rate=rate: policies.set_of_topic(core, topic.name, "publish_rate", rate))
+        world.advance(20_000)
+        assert received(client)[0] == list(range(30))
+        assert (topic.publish_limit is world.core.publish_limits.of_all) is (rate is None)
+    assert world.core.publish_limits.topics == 1
+
+
+def test_what_is_held_of_producers_that_left_is_dropped_at_once() -> None:
+    # covers PR-14: whoever connects, sends and goes does not fill the broker
+    world = limited_together(messages=1, max_publish_rate_messages=1)
+    limit = world.core.publish_limits.of_all
+    assert limit is not None
+    for number in range(40):
+        client = world.connect()
+        client.open_producer(f"{TOPIC}{number % 3}", name=f"p{number}")
+        publish(client, 0, 20)
+        client.close()
+        limits = [limit, *(topic.publish_limit for topic in world.core.topics.values() if topic.publish_limit)]
+        assert sum(each.runs_held for each in limits) <= 3
+    world.advance(2_000)
+    client = world.connect()
+    client.open_producer()
+    publish(client, 0, 1)
+    assert received(client)[0] == [0]
+
+
+def test_a_close_comes_after_what_waits_at_both() -> None:
+    # covers PR-14; wire-protocol 5.4
+    world = limited_together(messages=1, max_publish_rate_messages=2)
+    client = world.connect()
+    client.open_producer()
+    frames = [payload_frame(requests.send(1, number), entry("x")) for number in range(5)]
+    client.send_bytes(b"".join(frames) + payload_frame(requests.close_producer(9, 1), b""))
+    assert received(client) == ([0, 1, 2, 3, 4], ["PauseReading", "SUCCESS"])
+    world.advance(9_000)
+    assert received(client) == ([], ["ResumeReading"])
 
 
 def test_a_connection_that_waits_for_the_disk_too_is_read_when_both_allow_it() -> None:

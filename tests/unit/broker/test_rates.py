@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.admin.topic_stats import publisher_stats, subscription_stats, topic_stats
+from spark_pulsar.admin.topic_stats import partitioned_stats, publisher_stats, subscription_stats, topic_stats
 from spark_pulsar.broker.rates import Delivered, Published, consumed, delivered, published
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats, CommandSubscribe
-from tests.unit.broker.world import TOPIC, World, entry
+from tests.unit.broker.test_chunks import send_chunks
+from tests.unit.broker.world import TOPIC, World, entry, positions_of
 
 EVERY_MS = 10_000
 
@@ -44,6 +45,58 @@ def test_a_rate_is_that_of_the_last_interval() -> None:
     stats = topic_stats(world.core, topic)
     assert {stats[name] for name in ("msgRateIn", "msgRateOut", "msgThroughputIn", "averageMsgSize")} == {0.0}
     assert stats["msgInCounter"] == 50
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+def test_chunks_are_counted_beside(kind: int) -> None:
+    # covers admin-rest 1.5.2 (chunkedMessageRate)
+    world = world_with_rates()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=1_000, subscription_type=kind)
+    client.publish(1, entry("x"))
+    world.advance(EVERY_MS)
+    send_chunks(client, "a0", "plain", "b0", "a1", "xxx", "a2", "b1", "b2")
+    client.publish(1, entry("\xe8\x01"))
+    world.advance(EVERY_MS)
+    stats = topic_stats(world.core, world.core.topics[TOPIC])
+    [publisher], subscription = stats["publishers"], stats["subscriptions"]["s"]
+    [consumer] = subscription["consumers"]
+    assert [each["chunkedMessageRate"] for each in (publisher, subscription, consumer)] == [0.6, 0.6, 0.6]
+    assert (publisher["msgRateIn"], consumer["msgRateOut"]) == (0.9, 0.9)
+    world.advance(EVERY_MS)
+    stats = partitioned_stats(world.core, 1, [world.core.topics[TOPIC]])
+    assert stats["subscriptions"]["s"]["chunkedMessageRate"] == 0.0
+
+
+def test_chunks_of_a_non_persistent_topic_are_counted_too() -> None:
+    # covers admin-rest 1.5.2 (chunkedMessageRate, msgChunkPublished)
+    world = world_with_rates()
+    client = world.connect()
+    name = TOPIC.replace("persistent", "non-persistent")
+    client.open_producer(name)
+    client.open_consumer(topic=name, permits=1_000)
+    world.advance(EVERY_MS)
+    send_chunks(client, "a0", "a1", "a2")
+    world.advance(EVERY_MS)
+    stats = topic_stats(world.core, world.core.topics[name])
+    assert stats["msgChunkPublished"]
+    assert stats["publishers"][0]["chunkedMessageRate"] == stats["subscriptions"]["s"]["chunkedMessageRate"] == 0.3
+
+
+def test_holes_of_a_durable_subscription_have_a_size() -> None:
+    # covers admin-rest 1.5.2 (nonContiguousDeletedMessagesRangesSerializedSize)
+    world = World()
+    client, feeder = world.connect(), world.connect()
+    feeder.open_producer()
+    client.open_consumer(permits=10, subscription_type=CommandSubscribe.Shared)
+    feeder.publish(1, *[entry("x")] * 10)
+    positions = positions_of(client.deliveries())
+    client.ack(positions[1::2][:4])
+    stats = topic_stats(world.core, world.core.topics[TOPIC])
+    for each in (stats, stats["subscriptions"]["s"]):
+        assert each["nonContiguousDeletedMessagesRanges"] == 4
+        assert each["nonContiguousDeletedMessagesRangesSerializedSize"] == 64
 
 
 def test_what_came_within_the_interval_is_measured_from_its_coming() -> None:

@@ -177,3 +177,22 @@ def test_fixed_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], text: 
     with pytest.raises(ConsumerAssignFailed, match=text):
         join(selector, Named("x", ranges))
     assert table(selector) == before
+
+
+@pytest.mark.parametrize("make", [HalvedRanges, lambda: HashRing(20), FixedRanges], ids=["halves", "ring", "fixed"])
+@pytest.mark.parametrize("most", [6, 300])
+def test_the_table_of_slots_says_the_same(make: Any, most: int) -> None:
+    # covers KS-3: also with more owners than fit into a byte, and ranges beyond all slots
+    selector, there = make(), []
+    for number in range(most):
+        low = number * 200
+        high = low + 150 if number < most - 1 else 2**31 - 1
+        there.append(join(selector, Named(f"C{number}", ((low, high),))))
+        if number % 3 == 2:
+            selector.leave(there.pop(0))
+        if number < 6 or number == most - 1:
+            numbers, owners = selector.table()
+            assert len(numbers) == 65_537
+            assert owners[0] is None
+            for slot in (*range(0, 65_537, 97), *(low + by for by in (0, 1, 150, 151)), 65_536):
+                assert owners[numbers[min(slot, 65_536)]] is selector.owner(min(slot, 65_536))

@@ -14,6 +14,12 @@ def test_what_was_noted_is_known_whatever_the_order() -> None:
     assert book.of(1, 10, 12) == [5, 6]
     assert book.of(2, 0, 1) == [65_535]
     assert book.of(3, 0, 2) == [0, 0]
+    assert book.of(1, 2, 7) == [0] * 5
+    assert book.of(1, 14, 17) == [8, 0, 0]
+    assert book.of(1, 20, 22) == [0, 0]
+    assert book.of_each(1, [8, 10, 14]) == [3, 5, 8]
+    assert book.of_each(1, [2, 7, 8, 11, 30]) == [0, 0, 3, 6, 0]
+    assert book.of_each(3, [0, 2]) == [0, 0]
 
 
 def test_the_past_is_forgotten() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import topics, watching
+from spark_pulsar.broker import patterns, topics, watching
 from spark_pulsar.broker.patterns import InvalidPattern, TopicPattern
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -108,6 +108,30 @@ def test_a_pattern_that_is_made_to_take_for_ever_does_not() -> None:
     began = time.process_time()
     assert TopicPattern("public/default/(a*)*(a*)*(a|a)*(aa|a?)*$").select(names) == []
     assert time.process_time() - began < 30
+
+
+def test_a_pattern_that_is_made_to_fill_the_memory_is_refused() -> None:
+    # covers MT-2: hostile input
+    pytest.importorskip("re2")
+    matches = patterns.with_re2()
+    assert matches(r"\Aa{1000}\z", ["a" * 1000, "a"]) == [True, False]
+    with pytest.raises(InvalidPattern, match="too large"):
+        matches(r"[^\x{10000}]{1000}", [""])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "a.*", r"\Qa.b\E", "(?i)A.B", "[^a]", r"\pL+", ".", "(a|b)*?c", "a{2,3}", r"x\b", "é"]
+)
+def test_both_engines_say_the_same(pattern: str) -> None:
+    # covers MT-2
+    pytest.importorskip("re2")
+    texts = ["", "a", "a.b", "axb", "aa", "aaaa", "abc", "c", "é", "\n", "x y", "A.B"]
+    for expression in (pattern, rf"\A(?:{pattern})\z"):
+        assert patterns.with_re2()(expression, texts) == patterns.with_pyarrow()(expression, texts)
+    for wrong in ("(", "a**", "x{1001}", r"\1", "\ud800"):
+        for engine in (patterns.with_re2(), patterns.with_pyarrow()):
+            with pytest.raises(InvalidPattern):
+                engine(wrong, [""])
 
 
 # ---- watchers ---------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import RECORD_TYPES, decode_record
 from spark_pulsar.ledger.scattered import EntriesScattered
+from spark_pulsar.model.singles import Singles
 
 EXAMPLES: list[r.Record] = [
     r.EntriesAppended(run_of(3, 0, [b"x"])),
@@ -40,6 +41,8 @@ EXAMPLES: list[r.Record] = [
     cr.CursorDeleted(1),
     cr.CursorAcked(1, [(1, 0, 5)]),
     cr.CursorAcked(1, [(1, 0, 5), (2, 7, 9)], []),
+    cr.CursorAcked(1, Singles(2, [7, 9, 2**40])),
+    cr.CursorAcked(1, Singles(2, [7, 9]), [(1, 2, 0)]),
     cr.CursorAcked(1, [], [(1, 2, 0), (1, 3, 1 << 200 | 5)]),
     cr.CursorMarkDeleted(1, 2, -1),
     cr.CursorReset(1, -1, -1),

@@ -19,6 +19,7 @@ from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10
@@ -55,14 +56,26 @@ class Peer:
         return await asyncio.wait_for(self._reader.read(), TIMEOUT_S) == b""
 
 
-def run(scene: Callable[[Engine, MemoryStorage, Peer, list[BaseException]], Awaitable[None]]) -> None:
-    """Play a scene with a peer that has done its handshake."""
+class CountingEngine(Engine):
+    """Counts its turns."""
+
+    turns = 0
+
+    def turn(self) -> None:
+        self.turns += 1
+        super().turn()
+
+
+def run(
+    scene: Callable[[CountingEngine, MemoryStorage, Peer, list[BaseException]], Awaitable[None]], *, auto: bool = True
+) -> None:
+    """Play a scene with a peer that has done its handshake. `auto`: what is submitted is durable at once."""
 
     async def main() -> None:
         stopped: list[BaseException] = []
         loop = asyncio.get_running_loop()
-        storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error))
-        engine = Engine(loop, storage, state, BrokerConfig(), lambda: 1_795_000_000_000, stopped.append)
+        storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error), auto=auto)
+        engine = CountingEngine(loop, storage, state, BrokerConfig(), lambda: 1_795_000_000_000, stopped.append)
         server = await loop.create_server(engine.new_connection, "127.0.0.1", 0)
         peer = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
         peer.send(command_frame(requests.connect("test")))
@@ -123,6 +136,26 @@ def test_failing_journal_stops_the_engine_without_a_receipt() -> None:
     run(scene)
 
 
+def test_all_that_one_write_made_durable_is_answered_in_one_turn() -> None:
+    # covers DUR-1
+    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")), command_frame(commands.ping()))
+        assert (await peer.receive()).type == BaseCommand.PONG
+        storage.sync()
+        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
+        for sequence_id in range(3):
+            peer.send(payload_frame(requests.send(1, sequence_id), ENTRY), command_frame(commands.ping()))
+            assert (await peer.receive()).type == BaseCommand.PONG
+        turns = engine.turns
+        storage.sync()
+        receipts = [(await peer.receive()).send_receipt.sequence_id for _ in range(3)]
+        assert receipts == [0, 1, 2]
+        assert engine.turns == turns + 1
+        storage.sync()  # of the end
+
+    run(scene, auto=False)
+
+
 def test_core_that_contradicts_itself_stops_the_engine() -> None:
     async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         engine.core.sessions[1].consumers = None  # type: ignore[assignment]
@@ -131,6 +164,21 @@ def test_core_that_contradicts_itself_stops_the_engine() -> None:
         assert isinstance(stopped[0], AttributeError)
 
     run(scene)
+
+
+def test_a_broken_invariant_stops_the_engine(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    # covers SUB-4, row 24
+    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        peer.send(command_frame(requests.subscribe(1, TOPIC, "s", 1)))
+        assert (await peer.receive()).type == BaseCommand.SUCCESS
+        engine.core.sessions[1].consumers[1].permits += 1
+        peer.send(command_frame(requests.flow(1, 5)))
+        assert await peer.closed()
+        assert "granted = sent + left" in str(stopped[0])
+
+    monkeypatch.setenv(CHECK_INVARIANTS, "1")
+    run(scene)
+    assert CORE_STOPPED in caplog.text.encode(), "what the fixtures of the suite look for"
 
 
 def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that_waits() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.ids import MessageId, Position, signed
+from spark_pulsar.model.singles import Singles
 from spark_pulsar.wire import commands, frames, requests
 from spark_pulsar.wire.messages import message_frames, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData
@@ -104,6 +105,12 @@ ID_LISTS = {
     "repeated": [(7, 3), (7, 3), (7, 4), (7, 3), (7, 200), (7, 200), (7, 201)],
     "two ledgers": [(ledger, i) for ledger in (7, 8, 300) for i in range(120, 140)],
     "ledgers in turn": [(ledger, i) for i in range(120, 140) for ledger in (7, 8)],
+    "every third": [(7, i) for i in range(2**14 - 900, 2**14 + 900, 3)],
+    "apart over every length": [(7, i) for i in (*range(1, 140, 3), *range(2**14 - 9, 2**21 + 70, 2**14 + 1), 2**40)],
+    "apart in three ledgers": [(ledger, i) for ledger in (7, 9, 300) for i in range(120, 240, 2)],
+    "apart, then in a row": [(7, i) for i in (*range(0, 60, 2), *range(60, 900))],
+    "apart, then down": [(7, i) for i in (*range(0, 200, 2), *range(199, 100, -2))],
+    "apart, then again": [(7, i) for i in (*range(0, 200, 2), 198, 198)],
     "wide apart": [(7, 1), (7, 2**20), (7, 2**20 + 1), (2**40, 2**50), (7, 2)],
     "extremes": [(-1, 0), (2**63 - 1, 2**62 - 1)],
 }
@@ -117,6 +124,15 @@ def test_plain_acks(ids: list[tuple[int, int]], request_id: int | None) -> None:
     assert ack is not None
     assert (ack.consumer_id, ack.is_cumulative, ack.request_id) == (5, False, request_id)
     assert positions_of(ack.ranges) == ids
+
+
+def test_many_apart_are_one_list() -> None:
+    ids = [each for each in range(2**14 - 1_000, 2**14 + 1_000) if each % 7 in (0, 3, 4)]
+    frame = ack_frame([(7, each) for each in ids])
+    ack = parse_ack_ids(frame, 0, len(frame))
+    assert ack is not None
+    assert isinstance(ack.ranges, Singles)
+    assert (ack.ranges.ledger_id, ack.ranges.entry_ids) == (7, ids)
 
 
 def test_neighbours_are_merged() -> None:
@@ -176,8 +192,9 @@ def test_what_protobuf_must_read() -> None:
         assert parse_ack_ids(frame, 0, len(frame)) is None
 
 
-def test_every_damaged_byte_is_read_as_protobuf_reads_it_or_left_to_it() -> None:
-    frame = ack_frame([(7, i) for i in range(126, 131)], request_id=9)
+@pytest.mark.parametrize("entry_ids", [range(126, 131), range(90, 150, 3)], ids=["in a row", "apart"])
+def test_every_damaged_byte_is_read_as_protobuf_reads_it_or_left_to_it(entry_ids: range) -> None:
+    frame = ack_frame([(7, i) for i in entry_ids], request_id=9)
     for at in range(8, len(frame)):
         for value in (0, 1, 0x1A, 0x7F, 0x80, 0xFF):
             damaged = frame[:at] + bytes([value]) + frame[at + 1 :]

@@ -7,13 +7,21 @@ from hypothesis import strategies as st
 
 from spark_pulsar.wire.messages import message_frames
 
-IDS = st.lists(st.integers(0, 127) | st.integers(120, 300) | st.integers(0, 2**40), min_size=1, unique=True).map(sorted)
+LOW, NEAR, FAR = (
+    st.integers(0, 127),
+    st.integers(120, 300) | st.integers(2**14 - 9, 2**14 + 9) | st.integers(2**21 - 9, 2**21 + 9),
+    st.integers(0, 2**40),
+)
+IDS = (
+    st.lists(LOW | NEAR | FAR, min_size=1, unique=True)
+    | st.lists(NEAR | st.integers(128, 2**30), min_size=1, unique=True)
+).map(sorted)
 
 
-@given(IDS, st.booleans(), st.booleans())
-def test_each_frame_is_that_of_the_entry_alone(entry_ids: list[int], counted: bool, cut: bool) -> None:
+@given(IDS, st.booleans(), st.booleans(), st.booleans())
+def test_each_frame_is_that_of_the_entry_alone(entry_ids: list[int], counted: bool, cut: bool, is_large: bool) -> None:
     # covers wire-protocol 5.6
-    sizes = [9_000 if index == 1 else 5 + index for index in range(len(entry_ids))]
+    sizes = [9_000 if index == 1 and is_large else 5 + index // 2 for index in range(len(entry_ids))]
     buffer = bytes(index % 251 for index in range(sum(sizes)))
     ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
     starts = [end - size for size, end in zip(sizes, ends, strict=True)]

@@ -1,0 +1,58 @@
+"""Finding topics over HTTP, as clients do whose service URL is `http://…` (admin-rest.md 1.12)."""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from spark_pulsar.broker import topics as topic_rules
+
+from .answers import Refused
+from .namespaces import bundle_edges
+from .topics import check_namespace
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from .calls import Call, Routes
+
+_LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
+
+
+async def _lookup(call: Call) -> Response:
+    core, name = call.core, call.topic
+    check_namespace(core, name)
+    listener = call.query.get("listenerName") or call.headers.get(_LISTENER_HEADER)
+    if listener:
+        raise Refused(400, f"the broker do not have {listener} listener")
+    known = topic_rules.exists(core, name) or topic_rules.partition_count(core, name) is not None
+    if not known and not core.policies_of(name).allow_auto_topic_creation:
+        raise Refused(404, f"Topic not found {name}")
+    # The C++ client reads both addresses unchecked, whether there is TLS or not.
+    return JSONResponse(
+        {
+            "brokerUrl": call.service_url,
+            "brokerUrlTls": "",
+            "httpUrl": call.admin_url,
+            "nativeUrl": call.service_url,
+            "brokerUrlSsl": "",
+        }
+    )
+
+
+async def _bundle(call: Call) -> Response:
+    check_namespace(call.core, call.topic)
+    edges = bundle_edges(call.core, call.namespace)
+    place = min(bisect_right(edges, f"0x{zlib.crc32(call.topic.full.encode()):08x}"), len(edges) - 1)
+    return PlainTextResponse(f"{edges[place - 1]}_{edges[place]}")
+
+
+_TOPIC: Final = "lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
+
+ROUTES: Final[Routes] = (
+    (_TOPIC, {"GET": _lookup}),
+    (f"{_TOPIC}/bundle", {"GET": _bundle}),
+)

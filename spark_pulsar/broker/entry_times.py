@@ -1,0 +1,29 @@
+"""The times that are written in entries, by their producers' clocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.wire.delays import delays_in
+from spark_pulsar.wire.entries import publish_time_of
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.entries import EntryRun
+
+_UNREADABLE: Final = 1 << 62
+"""Publish time of an entry whose metadata cannot be read: it never expires, and hides nothing."""
+
+
+def time_in(run: EntryRun, index: int) -> int:
+    """When the entry at an index of a run was published."""
+    try:
+        return publish_time_of(run.buffer, run.starts[index], run.ends[index])
+    except CorruptMessage:
+        return _UNREADABLE
+
+
+def delivery_time_in(run: EntryRun, index: int) -> int:
+    """When the entry at an index of a run is to be delivered; 0 when it has no such time (DEL-1)."""
+    found = delays_in(run.buffer, run.starts[index : index + 1], run.ends[index : index + 1])
+    return found[0].deliver_at_ms if found else 0

@@ -1,0 +1,108 @@
+"""The ids in an ACK of entries that lie about, as a Key_Shared consumer sends it: read by columns.
+
+Ids that differ in their entry ids alone have the same size, so byte i of all of them is a slice of the frame. Bytes
+that must be the same are compared at once, and the entry ids are put together from those that differ.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from operator import lt
+from typing import Final
+
+from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.model.ids import signed
+from spark_pulsar.model.singles import Singles
+from spark_pulsar.wire import varint
+
+_SAMPLE: Final = 16
+"""Steps from id to id that are looked at first; ids of fewer entries are not read here."""
+_IN_A_ROW: Final = 12
+"""With so many steps of one among these, ranges are the better form."""
+_FEWEST_BYTES: Final = 6 * _SAMPLE
+_WIDEST: Final = 6
+"""Bytes of an entry id: more than any ledger has."""
+_TOP_BIT: Final = bytes(128) + b"\1" * 128
+
+
+class _Shape:
+    """What all ids of a block have in common: the one at `at` is read with care."""
+
+    __slots__ = ("entry_at", "ledger_id", "size", "width")
+
+    def __init__(self, buffer: bytes, at: int, end: int) -> None:
+        """MalformedFrame when that is no plain id."""
+        stop = at + 2 + buffer[at + 1] if at + 1 < end else end + 1
+        if stop > end or buffer[at + 1] > 127 or buffer[at + 2] != 0x08:
+            raise MalformedFrame("no plain id")
+        self.ledger_id, entry_at = varint.decode(buffer, at + 3, stop)
+        if entry_at >= stop or buffer[entry_at] != 0x10:
+            raise MalformedFrame("no plain id")
+        _, rest_at = varint.decode(buffer, entry_at + 1, stop)
+        self.size = stop - at
+        self.entry_at = entry_at + 1 - at
+        self.width = rest_at - entry_at - 1
+        if self.width > _WIDEST or not is_plain_rest(buffer, rest_at, stop):
+            raise MalformedFrame("no plain id")
+
+
+def read_scattered(buffer: bytes, at: int, end: int) -> tuple[Singles, int] | None:
+    """The ids from `at` on, and where they end; None unless they are plain, many, mostly apart from each other, rising
+    and of one ledger."""
+    if at + _FEWEST_BYTES > end or buffer[at] != 0x1A:
+        return None
+    try:
+        return _read(buffer, at, end)
+    except MalformedFrame:
+        return None
+
+
+def _read(buffer: bytes, at: int, end: int) -> tuple[Singles, int] | None:
+    shape = _Shape(buffer, at, end)
+    low_at = at + shape.entry_at
+    lows = buffer[low_at : min(end, low_at + _SAMPLE * shape.size + 1) : shape.size]
+    if len(lows) <= _SAMPLE or sum(lows[i + 1] - lows[i] == 1 for i in range(_SAMPLE)) >= _IN_A_ROW:
+        return None
+    ledger_id = shape.ledger_id
+    entry_ids: list[int] = []
+    while at < end and buffer[at] == 0x1A:
+        if entry_ids:
+            shape = _Shape(buffer, at, end)
+            if shape.ledger_id != ledger_id:
+                return None
+        block = _block(buffer, at, end, shape)
+        entry_ids += block
+        at += len(block) * shape.size
+    if not all(map(lt, entry_ids, islice(entry_ids, 1, None))):
+        return None
+    return Singles(signed(ledger_id), entry_ids), at
+
+
+def _block(buffer: bytes, at: int, end: int, shape: _Shape) -> list[int]:
+    """The entry ids of all ids from `at` on that have the shape of the first."""
+    size, entry_at, entry_end = shape.size, shape.entry_at, shape.entry_at + shape.width
+    count = (end - at) // size
+    region = buffer[at : at + count * size]
+    for index in range(size):
+        column = region[index::size]
+        if entry_at <= index < entry_end:
+            column = column.translate(_TOP_BIT)
+        count = min(count, len(column) - len(column.lstrip(column[:1])))
+    entry_ids = list(region[entry_at : count * size : size])
+    base = -sum(128 << shift for shift in range(0, 7 * (shape.width - 1), 7))
+    for index in range(1, shape.width):
+        column, shift = region[entry_at + index : count * size : size], 7 * index
+        if column.count(column[:1]) == count:
+            base += column[0] << shift
+        else:
+            entry_ids = [low + (high << shift) for low, high in zip(entry_ids, column, strict=True)]
+    return [entry_id + base for entry_id in entry_ids] if base else entry_ids
+
+
+def is_plain_rest(buffer: bytes, at: int, end: int) -> bool:
+    """Whether the fields after the entry id are only partition, batch index and batch size, which do not matter."""
+    while at < end:
+        if buffer[at] not in (0x18, 0x20, 0x30):
+            return False
+        _, at = varint.decode(buffer, at + 1, end)
+    return True

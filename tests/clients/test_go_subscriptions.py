@@ -1,0 +1,248 @@
+"""Subscriptions of every type by the official Go client."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.brokers import Broker, topic_path
+from tests.clients.conftest import Clients
+from tests.clients.go_client import (
+    BY_KEY,
+    EXCLUSIVE,
+    FAILOVER,
+    IN_ONE_BATCH,
+    KEY_SHARED,
+    MS,
+    SHARED,
+    STICKY,
+    GoClient,
+    GoError,
+    Message,
+    share_out,
+    texts,
+)
+from tests.clients.stats import backlog, stats
+from tests.eventually import eventually
+
+TYPES = pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED], ids=str)
+NUMBERS = [str(number) for number in range(20)]
+
+
+@TYPES
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_every_message_comes_and_its_ack_stays(broker: Broker, go: GoClient, type_: int, partitions: int) -> None:
+    # covers EX-1, SH-1, FO-1, KS-1, ACK-1, PT-1
+    topic = broker.topic(partitions=partitions)
+    consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
+    go.producer(topic).send(*[{"Payload": each, "Key": each} for each in NUMBERS])
+    messages = consumer.receive(20)
+    assert sorted(texts(messages), key=int) == NUMBERS
+    consumer.ack(*messages[:15])
+    consumer.close()
+    again = go.consumer(topic, type_=type_, AckWithResponse=True)
+    rest = again.receive(5)
+    assert set(texts(rest)) == set(NUMBERS) - set(texts(messages[:15]))
+    again.ack(*rest)
+    assert again.receive_up_to(1) == []
+    assert backlog(broker, topic, "s", partitions) == 0
+
+
+@TYPES
+def test_cumulative_acks_are_for_types_with_one_consumer(broker: Broker, go: GoClient, type_: int) -> None:
+    # covers ACK-2, ACK-3
+    topic = broker.topic()
+    consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
+    go.producer(topic).send(*NUMBERS[:5])
+    messages = consumer.receive(5)
+    if type_ in (SHARED, KEY_SHARED):
+        with pytest.raises(GoError, match="cumulative"):
+            consumer.ack(messages[2], cumulative=True)
+        return
+    consumer.ack(messages[2], cumulative=True)
+    consumer.close()
+    assert texts(go.consumer(topic, type_=type_).receive(2)) == ["3", "4"]
+
+
+def test_exclusive_refuses_a_second_consumer(broker: Broker, go: GoClient) -> None:
+    # covers EX-1, EX-2
+    topic = broker.topic()
+    first = go.consumer(topic)
+    with pytest.raises(GoError, match="ConsumerBusy"):
+        go.consumer(topic)
+    with pytest.raises(GoError, match=r"ConsumerBusy|different type"):
+        go.consumer(topic, type_=SHARED)
+    first.close()
+    go.consumer(topic, type_=SHARED)
+
+
+def test_what_a_shared_consumer_held_goes_to_another_when_it_dies(broker: Broker, clients: Clients) -> None:
+    # covers SH-2, SH-8
+    topic = broker.topic()
+    staying, dying = clients(broker), clients(broker)
+    one = staying.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
+    other = dying.consumer(topic, type_=SHARED, AckWithResponse=True)
+    staying.producer(topic).send(*NUMBERS[:10])
+    messages = other.receive(10)
+    other.ack(*messages[:4])
+    dying.close()
+    assert set(texts(one.receive(6))) == set(NUMBERS[4:10])
+
+
+def test_a_nacked_message_comes_again_and_counts(broker: Broker, go: GoClient) -> None:
+    # covers NACK-1, NACK-2, RC-1
+    topic = broker.topic()
+    consumer = go.consumer(topic, type_=SHARED, NackRedeliveryDelay=100 * MS)
+    go.producer(topic).send("good", "bad")
+    (good, bad) = consumer.receive(2)
+    consumer.ack(good)
+    for times in range(1, 3):
+        consumer.nack(bad)
+        (bad,) = consumer.receive(1)
+        assert (bad.text, bad.redeliveries) == ("bad", times)
+
+
+def test_failover_has_one_active_consumer_and_hands_over_in_order(broker: Broker, go: GoClient) -> None:
+    # covers FO-1, FO-2, FO-5 (ACTIVE_CONSUMER_CHANGE)
+    topic = broker.topic()
+    both = {name: go.consumer(topic, type_=FAILOVER, Name=name, AckWithResponse=True) for name in "ab"}
+
+    def active() -> list[str]:
+        told = {name: each.changes()[-1:] for name, each in both.items()}
+        names = [name for name, last in told.items() if last == [f"{topic} active"]]
+        return names if all(told.values()) and len(names) == 1 else []
+
+    (name,) = eventually(active)
+    go.producer(topic).send(*NUMBERS[:6])
+    first = both.pop(name)
+    messages = first.receive(6)
+    first.ack(*messages[:2])
+    (second,) = both.values()
+    assert second.receive_up_to(1) == []
+    first.close()
+    assert texts(second.receive(4)) == NUMBERS[2:6]
+    eventually(lambda: second.changes()[-1] == f"{topic} active")
+
+
+def test_partitions_of_failover_are_shared_out(broker: Broker, go: GoClient) -> None:
+    # covers FO-3
+    topic = broker.topic(partitions=4)
+    both = [go.consumer(topic, type_=FAILOVER, Name=name) for name in "ab"]
+
+    def active() -> list[set[str]]:
+        told = [dict(each.split() for each in consumer.changes()) for consumer in both]
+        return [{partition for partition, state in last.items() if state == "active"} for last in told]
+
+    def shared_out() -> bool:
+        mine, others = active()
+        return len(mine) == len(others) == 2 and not mine & others
+
+    eventually(shared_out, timeout_s=60)
+    go.producer(topic).send(*[{"Payload": each, "Key": each} for each in NUMBERS])
+    came = share_out(both, 20)
+    assert all(came)
+    assert sorted(texts([*came[0], *came[1]]), key=int) == NUMBERS
+    assert [{each.topic for each in messages} for messages in came] == active()
+
+
+def _by_key(messages: list[Message]) -> dict[str, list[str]]:
+    by_key: dict[str, list[str]] = {}
+    for each in messages:
+        by_key.setdefault(each.key, []).append(each.text)
+    return by_key
+
+
+@pytest.mark.parametrize("batches", [False, True])
+def test_key_shared_keeps_each_key_at_one_consumer_and_in_order(broker: Broker, go: GoClient, batches: bool) -> None:
+    # covers KS-1, KS-2, KS-12 (batches by key)
+    topic = broker.topic()
+    consumers = [go.consumer(topic, type_=KEY_SHARED) for _ in range(3)]
+    producer = go.producer(topic, **(BY_KEY if batches else {}))
+    sent = [{"Payload": str(number), "Key": f"k{number % 12}"} for number in range(120)]
+    producer.send(*sent)
+    came = share_out(consumers, 120)
+    assert sum(map(len, came)) == 120
+    keys = [_by_key(messages) for messages in came]
+    assert sum(map(len, keys)) == 12
+    for by_key in keys:
+        assert all(values == sorted(values, key=int) for values in by_key.values())
+
+
+def test_key_shared_hands_a_key_over_when_its_consumer_goes(broker: Broker, clients: Clients) -> None:
+    # covers KS-9, KS-10
+    topic = broker.topic()
+    staying, dying = clients(broker), clients(broker)
+    gone = dying.consumer(topic, type_=KEY_SHARED)
+    producer = staying.producer(topic)
+    producer.send(*[{"Payload": each, "Key": "k"} for each in NUMBERS[:5]])
+    held = gone.receive(5)
+    gone.ack(held[0])
+    heir = staying.consumer(topic, type_=KEY_SHARED)
+    assert heir.receive_up_to(1) == []
+    dying.close()
+    producer.send({"Payload": "5", "Key": "k"})
+    first = heir.receive(5)
+    assert texts(first) in (NUMBERS[1:6], NUMBERS[0:5])  # the acknowledgement may have been on its way
+
+
+def test_sticky_consumers_take_the_ranges_they_name(broker: Broker, go: GoClient) -> None:
+    # covers KS-7, KS-8
+    topic = broker.topic()
+
+    def sticky(*ranges: int) -> dict[str, object]:
+        return {"KeySharedPolicy": {"Mode": STICKY, "HashRanges": list(ranges)}}
+
+    low = go.consumer(topic, type_=KEY_SHARED, **sticky(0, 32767))
+    with pytest.raises(GoError, match=r"overlap|conflict|ConsumerAssignError|range"):
+        go.consumer(topic, type_=KEY_SHARED, **sticky(32000, 40000))
+    high = go.consumer(topic, type_=KEY_SHARED, **sticky(32768, 65535))
+    go.producer(topic).send(*[{"Payload": each, "Key": each} for each in NUMBERS])
+    came = share_out((low, high), 20)
+    assert all(came)
+    assert sorted(texts([*came[0], *came[1]]), key=int) == NUMBERS
+
+
+def test_parts_of_a_batch_are_acknowledged(broker: Broker, go: GoClient) -> None:
+    # covers ACK-9
+    topic = broker.topic()
+    options = {"type_": SHARED, "EnableBatchIndexAcknowledgment": True, "AckWithResponse": True}
+    consumer = go.consumer(topic, **options)
+    go.producer(topic, **IN_ONE_BATCH).send(*NUMBERS[:6])
+    messages = consumer.receive(6)
+    assert len({each.position[:2] for each in messages}) == 1
+    consumer.ack(*messages[::2])
+    consumer.close()
+    again = go.consumer(topic, **options)
+    assert texts(again.receive(3)) == ["1", "3", "5"]
+    assert again.receive_up_to(1) == []
+
+
+def test_a_consumer_without_a_queue_takes_one_at_a_time(broker: Broker, go: GoClient) -> None:
+    # covers SUB-7 (permits of a client without a queue)
+    topic = broker.topic()
+    one = go.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
+    other = go.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
+    go.producer(topic).send("0", "1", "2")
+    assert texts(one.receive(1)) == ["0"]
+    assert texts(other.receive(2)) == ["1", "2"]
+
+
+def test_unsubscribing_forgets_the_subscription(broker: Broker, go: GoClient) -> None:
+    # covers SUB-5, SUB-6
+    topic = broker.topic()
+    consumers = [go.consumer(topic, type_=SHARED) for _ in range(2)]
+    with pytest.raises(GoError):
+        consumers[0].unsubscribe()
+    consumers[1].close()
+    consumers[0].unsubscribe()
+    assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, [])
+
+
+def test_subscriptions_and_consumers_have_properties(broker: Broker, go: GoClient) -> None:
+    # covers SUB-8, admin-rest 1.5.2
+    topic = broker.topic()
+    go.consumer(topic, Name="me", Properties={"a": "1"}, SubscriptionProperties={"b": "2"})
+    shown = stats(broker, topic)["subscriptions"]["s"]
+    assert shown["subscriptionProperties"] == {"b": "2"}
+    (consumer,) = shown["consumers"]
+    assert (consumer["consumerName"], consumer["metadata"]) == ("me", {"a": "1"})
+    assert consumer["clientVersion"].startswith("Pulsar-Go-")

@@ -1,0 +1,70 @@
+"""Lookups over HTTP: clients whose service URL is the address of the admin API."""
+
+from __future__ import annotations
+
+import urllib.parse
+
+import pulsar
+import pytest
+
+from tests.brokers import Broker
+from tests.conformance.exchange import receive_texts, send_all
+from tests.conformance.test_namespaces import fresh
+
+
+def _path(topic: str) -> str:
+    return f"/lookup/v2/topic/{topic.replace('://', '/', 1)}"
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_lookup_answers_where_the_broker_is(broker: Broker, partitions: int) -> None:
+    # covers admin-rest 1.12
+    topic = broker.topic(partitions=partitions)
+    status, found = broker.rest("GET", _path(topic))
+    assert status == 200
+    assert found["brokerUrl"] == found["nativeUrl"] == broker.service_url
+    assert urllib.parse.urlsplit(found["httpUrl"]).port == urllib.parse.urlsplit(broker.admin_url).port
+    assert found["brokerUrlSsl"] == ""
+
+
+def test_a_lookup_over_http_creates_nothing(broker: Broker) -> None:
+    # covers TN-7, admin-rest 1.12
+    topic = broker.topic()
+    assert broker.rest("GET", _path(topic))[0] == 200
+    assert broker.rest("GET", f"{_path(topic)}/bundle")[0] == 200
+    assert topic not in broker.rest("GET", "/admin/v2/persistent/public/default")[1]
+
+
+def test_what_cannot_be_there_is_not_found(broker: Broker) -> None:
+    # covers admin-rest 1.12
+    assert broker.rest("GET", _path("persistent://public/no-such-ns/t")) == (404, {"reason": "Namespace not found"})
+    namespace = f"public/{fresh('ns')}"
+    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    closed = f"/admin/v2/namespaces/{namespace}/autoTopicCreation"
+    assert broker.rest("POST", closed, {"allowAutoTopicCreation": False})[0] == 204
+    topic = f"persistent://{namespace}/t"
+    status, answer = broker.rest("GET", _path(topic))
+    assert (status, answer["reason"]) == (404, f"Topic not found {topic}")
+
+
+def test_a_topic_is_in_the_bundle_of_its_hash(broker: Broker) -> None:
+    # covers admin-rest 1.12
+    namespace = f"public/{fresh('ns')}"
+    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}", {"bundles": {"numBundles": 2}})[0] == 204
+    edges = broker.rest("GET", f"/admin/v2/namespaces/{namespace}/bundles")[1]["boundaries"]
+    bundles = {broker.rest("GET", f"{_path(f'persistent://{namespace}/{number}')}/bundle")[1] for number in range(20)}
+    assert bundles == {f"{edges[0]}_{edges[1]}", f"{edges[1]}_{edges[2]}"}
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_the_official_client_works_by_http_lookups(broker: Broker, partitions: int) -> None:
+    # covers admin-rest 1.12, 1.4 (partitions, as clients ask over HTTP)
+    topic = broker.topic(partitions=partitions)
+    client = pulsar.Client(broker.admin_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
+    try:
+        consumer = client.subscribe(topic, "s")
+        send_all(client.create_producer(topic), ["0", "1"])
+        assert sorted(receive_texts(consumer, 2)) == ["0", "1"]
+        assert len(client.get_topic_partitions(topic)) == (partitions or 1)
+    finally:
+        client.close()

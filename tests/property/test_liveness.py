@@ -1,0 +1,19 @@
+"""No subscription ever stands still: see `liveness`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.property.liveness import JudgedLife
+from tests.property.lives import CONFIGS, KINDS
+
+STEPS = 100
+SEEDS = 5
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_is_published_arrives_as_soon_as_somebody_may_receive_it(kind: str, config: str, seed: int) -> None:
+    # covers SUB-4, SUB-10, EX-4, FO-1, SH-4, SH-6, SH-7, SH-10, KS-8, KS-10, CHK-6, row 24, row 30
+    JudgedLife(kind, config, seed).run(STEPS)

@@ -1,0 +1,112 @@
+"""Slots of many entries at once are those of each entry alone."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.hashes import murmur3_32, range_slot, ring_slot
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from spark_pulsar.wire.sticky_keys import sticky_key
+from spark_pulsar.wire.sticky_slots import StickySlots
+
+NOW_MS = 1_795_000_000_000
+
+
+def entry(sequence_id: int, with_checksum: bool = True, **fields: Any) -> bytes:
+    described = {"producer_name": "p-1", "publish_time": NOW_MS + sequence_id // 3} | fields
+    return build_entry(MessageMetadata(sequence_id=sequence_id, **described), b"payload" * 2, with_checksum)
+
+
+def check(entries: list[bytes]) -> None:
+    """By all ways of telling them, and from a buffer with something on both sides."""
+    buffer, starts, ends = b"\x0e\x01", [], []
+    for each in entries:
+        starts.append(len(buffer))
+        buffer += each
+        ends.append(len(buffer))
+    for slot_of in (range_slot, ring_slot):
+        alone = [slot_of(murmur3_32(sticky_key(each, 0, len(each)))) for each in entries]
+        slots = StickySlots(slot_of)
+        for end in (buffer, buffer + bytes(100)):
+            assert slots.of(end, starts, ends) == alone
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"uncompressed_size": 100},
+        {"uncompressed_size": 14, "partition_key_b64_encoded": False},
+        {"partition_key": "a2V5", "partition_key_b64_encoded": True},
+        {"ordering_key": b"o"},
+        {"event_time": 7, "num_messages_in_batch": 300},
+        {"properties": [{"key": "a", "value": "b"}]},
+        {"replicated_from": "r"},
+        {"publish_time": 1},
+        {"partition_key": "k" * 200},
+        {"producer_name": "n" * 200},
+        {"schema_version": b"\0" * 8, "compression": 2, "encryption_param": b"x"},
+    ],
+    ids=lambda fields: ",".join(fields) or "plain",
+)
+def test_of_one_producer(fields: dict[str, Any]) -> None:
+    # covers KS-2, KS-3
+    check([entry(n, **{"partition_key": f"key-{n % 120}"} | fields) for n in range(100, 400)])
+    check([entry(n, **fields) for n in range(16_380, 16_420)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_kinds_in_turn(seed: int) -> None:
+    # covers KS-2
+    random = Random(seed)
+    kinds: list[dict[str, Any]] = [
+        {"partition_key": "a"},
+        {"partition_key": "b", "producer_name": "p-2"},
+        {"partition_key": "c", "with_checksum": False},
+        {"partition_key": "d", "ordering_key": b"e"},
+        {"partition_key": "f", "publish_time": 3},
+        {},
+    ]
+    streak = random.choice((1, 3, 40))
+    check([entry(n * 50, **random.choice(kinds)) for n in range(30) for _ in range(random.randint(1, streak))])
+
+
+def test_metadata_that_cannot_be_read() -> None:
+    # covers KS-2
+    good = [entry(n, partition_key="k") for n in range(30)]
+    check([*good, b"", b"\x0e\x01", *good, b"\x0e\x01\0\0\0\0\0\0\0\x03\x0a\x05p", good[0][:24], *good])
+    longer = bytearray(good[0])
+    longer[9] += 60
+    check([*good, bytes(longer), *good, bytes(longer)])
+
+
+@given(
+    st.lists(
+        st.tuples(st.binary(max_size=30), st.booleans(), st.integers(0, 60), st.sampled_from(["k", "kk", ""])),
+        max_size=40,
+    )
+)
+def test_any_bytes_have_the_slot_of_their_key(some: list[tuple[bytes, bool, int, str]]) -> None:
+    # covers KS-2
+    entries = []
+    for number, (data, is_damaged, at, key) in enumerate(some):
+        each = entry(number, partition_key=key)
+        entries.append(each[:at] + data + each[at + len(data) :] if is_damaged else each)
+    slots = StickySlots(range_slot)
+    buffer = b"".join(entries)
+    ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
+    starts = [0, *ends[:-1]]
+    found = slots.of(buffer, starts[: len(ends)], ends)
+    assert len(found) == len(entries)
+    assert all(0 < slot < 65_536 for slot in found)
+
+
+def test_more_keys_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_pulsar.wire.sticky_slots._MOST_LEARNT", 50)
+    check([entry(n, partition_key=f"key-{n}") for n in range(300)])
