@@ -30,6 +30,7 @@ def terminate(core: Core, topic: Topic) -> Position:
     ledger stays for those to come."""
     if not topic.state.is_terminated:
         core.append(TerminatedRecord(topic.state.topic_id))
+        topic.end_group = core.group_of_now
         access.refuse_waiters(topic, _error())
         for producer in list(topic.producers.values()):
             producers.disconnect_after_receipts(core, producer)
@@ -52,18 +53,30 @@ def admit_producer(topic: Topic) -> None:
 
 
 def moved(core: Core, subscription: Subscription) -> None:
-    """Mark-delete moved forward: its consumers are told when nothing is left of a topic that has ended."""
-    if subscription.topic.state.is_terminated and _has_all(subscription):
-        for consumer in subscription.consumers:
-            if consumer.ready:
-                _tell(core, consumer)
+    """Mark-delete moved forward: its consumers are told when nothing is left of a topic that has ended. The end is on
+    disk before anybody hears of it: they stop to listen."""
+    topic = subscription.topic
+
+    def tell() -> None:
+        if _has_all(subscription):
+            for consumer in subscription.consumers:
+                if consumer.ready:
+                    _tell(core, consumer)
+
+    if topic.state.is_terminated and _has_all(subscription):
+        core.when_group_durable(topic.end_group, tell)
 
 
 def joined(core: Core, consumer: Consumer) -> None:
     """A consumer's SUCCESS went out: it may have nothing to wait for."""
     subscription = consumer.subscription
+
+    def tell() -> None:
+        if _has_all(subscription) and consumer in subscription.consumers:
+            _tell(core, consumer)
+
     if subscription.topic.state.is_terminated and _has_all(subscription):
-        _tell(core, consumer)
+        core.when_group_durable(subscription.topic.end_group, tell)
 
 
 def _tell_who_has_all(core: Core, topic: Topic) -> None:

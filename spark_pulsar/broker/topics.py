@@ -54,6 +54,7 @@ class Topic:
         "confirmed",
         "deduplicates",
         "delays",
+        "end_group",
         "evictions_by_age",
         "evictions_by_size",
         "expiry",
@@ -106,6 +107,8 @@ class Topic:
         """What watches its delayed entries, once there was one (DEL-4)."""
         self.live: Live | None = None
         """What only a non-persistent topic has; None for others (NP-1)."""
+        self.end_group = 0
+        """The group that the end of the topic is durable with (TN-13)."""
         self.deduplicates = False
         """Whether repeated entries are found by their sequence ids (DED-1)."""
         self.messages_in = 0

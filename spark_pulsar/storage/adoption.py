@@ -112,9 +112,7 @@ def write_last_group_again(
     if not old.group_offsets:
         return None
     at = old.group_offsets[-1]
-    payload = read_group(files.disk, old.fd, at, old.number, old.salt)
-    if payload is None:
-        raise OSError(f"{files.layout.relative(old.path)}: the last group cannot be read a second time")
+    payload = _payload_again(files, old, at)
     records = sum(1 for _ in records_of(payload))
 
     def group(segment: Segment) -> list[bytes]:
@@ -131,11 +129,29 @@ def write_last_group_again(
     return segment
 
 
+def _payload_again(files: SegmentFiles, old: Segment, at: int) -> bytes:
+    payload = read_group(files.disk, old.fd, at, old.number, old.salt)
+    if payload is None:
+        raise OSError(f"{files.layout.relative(old.path)}: the last group cannot be read a second time")
+    return payload
+
+
+def _write_in_place(files: SegmentFiles, replay: Replay) -> None:
+    """Write the last group where it stands, durable on return: its space is reserved, so that a full disk takes it. A
+    new write makes the pages dirty again, which a second sync of them would not; being torn costs nothing that was
+    promised."""
+    old = files.live[replay.segments[-1].header.number]
+    at = old.group_offsets[-1]
+    size = GROUP_HEADER_BYTES + len(_payload_again(files, old, at))
+    files.disk.write_durably(old.fd, [files.disk.read(old.fd, size, at)], at)
+
+
 def take_last_group(
     lock: threading.Lock, files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay
 ) -> tuple[Segment | None, Callable[[], Segment | None] | None]:
-    """`write_last_group_again`; when the disk takes no new segment now, what does it later, before anything else is
-    written. Until then the broker serves what it has: it does not need a byte for that."""
+    """`write_last_group_again`; in place, when the disk takes no new segment now. Where it does not take that either
+    (one that copies what is overwritten), what does it later, before anything else is written: until then the broker
+    serves what it has."""
 
     def write() -> Segment | None:
         return write_last_group_again(files, index, mark, replay, lock)
@@ -145,7 +161,13 @@ def take_last_group(
     except OSError as error:
         if error.errno not in TAKES_NO_MORE:
             raise
+    try:
+        _write_in_place(files, replay)
+    except OSError as error:
+        if error.errno not in TAKES_NO_MORE:
+            raise
         return None, write
+    return None, None
 
 
 def find_short_files(

@@ -151,6 +151,8 @@ class FileStorage:
         if is_new:
             self._checkpoint.create()
             layout.write_version(disk)
+        else:
+            layout.make_names_durable(disk)
         may_reuse = self._checkpoint.empty_log()
         state, self._mark, self._files.extents = self._checkpoint.load()
         self._copy = CheckpointCopy(layout, disk, self._checkpoint, self._mark)

@@ -103,8 +103,15 @@ class Layout:
         finally:
             os.close(fd)
         disk.rename(temporary, self.version)
-        for path in (self.journal, self.ledgers, self.root, self.root.absolute().parent):
+        self.make_names_durable(disk)
+
+    def make_names_durable(self, disk: Disk) -> None:
+        """What is there survives power loss under its name (DUR-9). Needed at every opening: a process may have been
+        killed between naming a file and syncing its directory, and what is written to that file now is promised."""
+        for path in (self.journal, self.ledgers, self.root):
             disk.sync_directory(path)
+        with suppress(PermissionError):  # it need not be ours
+            disk.sync_directory(self.root.absolute().parent)
 
 
 def take_lock(layout: Layout) -> int:

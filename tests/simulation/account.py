@@ -31,6 +31,10 @@ class Sent:
     entry: bytes
     highest_sequence_id: int | None = None
     key: str | None = None
+    sticky_key: bytes = b""
+    """What decides who of a Key_Shared subscription gets it (KS-2)."""
+    deliver_at_ms: int = 0
+    """Shared and Key_Shared subscriptions do not get it before; 0: it is not delayed (DEL-1)."""
 
     @property
     def full(self) -> int:
@@ -80,7 +84,7 @@ class Ledger:
 class Topic:
     """The log of one topic and its durable subscriptions."""
 
-    __slots__ = ("heads", "horizon", "ledgers", "log", "stored", "subscriptions", "view")
+    __slots__ = ("heads", "horizon", "is_terminated", "ledgers", "log", "stored", "subscriptions", "view")
 
     def __init__(self) -> None:
         self.log: dict[Place, Sent] = {}
@@ -91,6 +95,7 @@ class Topic:
         """How often (producer, number) was stored, also if it was trimmed meanwhile."""
         self.heads: dict[str, int] = {}
         """The highest number stored of each producer, also in topics of the same name before."""
+        self.is_terminated = False
         self.horizon: Place | None = None
         """The last entry that a compaction looked at; None while nothing is kept for one."""
         self.view: dict[Place, Sent] = {}
@@ -100,7 +105,7 @@ class Topic:
         """The same, apart."""
         twin = Topic()
         twin.log, twin.stored, twin.heads = dict(self.log), dict(self.stored), dict(self.heads)
-        twin.horizon, twin.view = self.horizon, self.view
+        twin.horizon, twin.view, twin.is_terminated = self.horizon, self.view, self.is_terminated
         twin.ledgers = {number: replace(each) for number, each in self.ledgers.items()}
         twin.subscriptions = {name: each.copy() for name, each in self.subscriptions.items()}
         return twin
@@ -178,6 +183,9 @@ class Account:
     def topic_deleted(self, topic_id: int) -> None:
         name = self.topic_names.pop(topic_id)
         self.past_heads[name] = self.topics.pop(name).heads
+
+    def terminated(self, name: str) -> None:
+        self.topics[name].is_terminated = True
 
     def ledger_opened(self, topic_id: int, ledger_id: int, now_ms: int) -> None:
         name = self.topic_names[topic_id]

@@ -16,10 +16,18 @@ from spark_pulsar.model.ids import MessageId
 from spark_pulsar.server.session import Connection
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import command_frame, payload_frame
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import (
+    BaseCommand,
+    CommandError,
+    CommandProducerSuccess,
+    CommandSubscribe,
+    ProducerAccessMode,
+    ServerError,
+)
 
 from .account import Place, Sent
 from .comparing import Violation
+from .sharing import ALL_SLOTS, EXCLUSIVE, Kind
 
 if TYPE_CHECKING:
     from random import Random
@@ -83,6 +91,9 @@ class Producer:
     next_sequence_id: int = 0
     waiting: deque[Sent] = field(default_factory=deque)
     """Sent, or to be sent, and without a receipt."""
+    access_mode: ProducerAccessMode.ValueType = ProducerAccessMode.Shared
+    epoch: int | None = None
+    """The last one in which it had its topic alone."""
 
     def send(self, sents: list[Sent]) -> None:
         """Put entries on the wire."""
@@ -91,6 +102,11 @@ class Producer:
             command = requests.send(self.producer_id, sent.sequence_id, sent.count, sent.highest_sequence_id)
             frames.append(payload_frame(command, sent.entry))
         self.client.put(b"".join(frames))
+
+    def close(self) -> None:
+        """CLOSE_PRODUCER."""
+        self.state = "closed"
+        self.client.tell(requests.close_producer(self.client.request_id(), self.producer_id))
 
     def on_receipt(self, sequence_id: int) -> None:
         """A receipt came."""
@@ -168,27 +184,38 @@ class Client:
         producer.state = "opening"
         request_id = self.request_id()
         self._opening[request_id] = producer
-        self.tell(requests.producer(request_id, producer.topic, producer.producer_id, producer.name))
+        command = requests.producer(
+            request_id, producer.topic, producer.producer_id, producer.name, access_mode=producer.access_mode
+        )
+        if producer.epoch is not None:
+            command.producer.topic_epoch = producer.epoch
+        self.tell(command)
 
-    def open_consumer(self, topic: str, subscription: str, kind: int, permits: int, **more: Any) -> None:
+    def open_consumer(
+        self,
+        topic: str,
+        subscription: str,
+        kind: Kind,
+        permits: int,
+        *,
+        slots: tuple[int, int] = ALL_SLOTS,
+        priority: int = 0,
+        **more: Any,
+    ) -> None:
         """SUBSCRIBE, and FLOW behind it."""
         self._last_consumer += 1
         request_id = self.request_id()
         durable = more.get("durable", True)
-        consumer = Consumer(self._last_consumer, topic, subscription, kind, durable, request_id)
+        consumer = Consumer(self._last_consumer, topic, subscription, kind.type, durable, request_id)
         self.consumers[consumer.consumer_id] = consumer
         name = f"c{self.number}.{consumer.consumer_id}"
-        self.tell(
-            requests.subscribe(
-                request_id,
-                topic,
-                subscription,
-                consumer.consumer_id,
-                kind,
-                consumer_name=name,
-                **more,  # type: ignore[arg-type]
-            )
+        command = requests.subscribe(
+            request_id, topic, subscription, consumer.consumer_id, kind.type, consumer_name=name, **more
         )
+        kind.shape(command.subscribe, slots)
+        if priority:
+            command.subscribe.priority_level = priority
+        self.tell(command)
         self.grant(consumer, permits)
 
     def open_compacted_reader(self, topic: str, subscription: str, permits: int) -> None:
@@ -196,7 +223,7 @@ class Client:
         self.open_consumer(
             topic,
             subscription,
-            EXCLUSIVE,
+            Kind(EXCLUSIVE),
             permits,
             durable=False,
             read_compacted=True,
@@ -235,9 +262,10 @@ class Client:
         consumer = self.consumers.get(effect.consumer_id)
         if consumer is None:
             return
-        for index in range(len(effect.starts)):
+        entry_ids = effect.entry_ids or range(effect.first_entry_id, effect.first_entry_id + len(effect.starts))
+        for index, entry_id in enumerate(entry_ids):
             bits = None if effect.ack_sets is None else effect.ack_sets[index]
-            place = (effect.ledger_id, effect.first_entry_id + index)
+            place = (effect.ledger_id, entry_id)
             sent = self._book[effect.buffer[effect.starts[index] : effect.ends[index]]]
             consumer.inbox[place] = (sent.count, sent.full if bits is None else bits)
             consumer.permits -= sent.count
@@ -249,9 +277,9 @@ class Client:
         elif kind == BaseCommand.CONNECTED:
             self.connected = True
         elif kind == BaseCommand.PRODUCER_SUCCESS:
-            self._producer_ready(command.producer_success.request_id)
+            self._producer_ready(command.producer_success)
         elif kind == BaseCommand.ERROR:
-            self._error(command.error.request_id)
+            self._error(command.error)
         elif kind == BaseCommand.SUCCESS:
             self._success(command.success.request_id)
         elif kind == BaseCommand.SEND_ERROR:
@@ -263,10 +291,14 @@ class Client:
                 if producer.producer_id == command.close_producer.producer_id:
                     producer.state = "closed"
 
-    def _producer_ready(self, request_id: int) -> None:
-        producer = self._opening.pop(request_id, None)
+    def _producer_ready(self, success: CommandProducerSuccess) -> None:
+        if not success.producer_ready:
+            return
+        producer = self._opening.pop(success.request_id, None)
         if producer is not None and producer.state == "opening":
             producer.state = "open"
+            if producer.access_mode != ProducerAccessMode.Shared:
+                producer.epoch = success.topic_epoch
             if producer.waiting:
                 producer.send(list(producer.waiting))
 
@@ -275,13 +307,12 @@ class Client:
             if consumer.request_id == request_id:
                 consumer.state = "open"
 
-    def _error(self, request_id: int) -> None:
-        producer = self._opening.pop(request_id, None)
+    def _error(self, error: CommandError) -> None:
+        producer = self._opening.pop(error.request_id, None)
         if producer is not None and producer.state == "opening":
             producer.state = "closed"
+            if error.error == ServerError.ProducerFenced:
+                producer.epoch = None  # an application that wants to go on begins with a new producer
         for consumer in list(self.consumers.values()):
-            if consumer.request_id == request_id:
+            if consumer.request_id == error.request_id:
                 del self.consumers[consumer.consumer_id]
-
-
-EXCLUSIVE, SHARED = CommandSubscribe.Exclusive, CommandSubscribe.Shared

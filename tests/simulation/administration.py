@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin import cursors, topics
-from spark_pulsar.broker import compaction, cursor_moves, single_entries
+from spark_pulsar.broker import compaction, cursor_moves, single_entries, termination
 from spark_pulsar.broker.events import Requested
 from spark_pulsar.broker.expiry import CLOCK_TOLERANCE_MS
 from spark_pulsar.model.errors import PulsarError
@@ -306,6 +306,21 @@ class Administrator:
             compaction.request(core, topics.existing(core, TopicName.parse(topic_name)))
 
         self._ask("compact", request, topic_name)
+
+    def terminate(self) -> None:
+        """A topic takes no more entries (TN-13)."""
+        known = [name for name in self._topics if name in self._world.judge.live.topics]
+        if not known:
+            return
+        topic_name = self._random.choice(known)
+
+        def request(core: Core) -> None:
+            self._world.judge.terminating = {topic_name}
+            answer = self._answer(core, "terminate")
+            termination.terminate(core, topics.existing(core, TopicName.parse(topic_name)))
+            answer(None)
+
+        self._ask("terminate", request, topic_name)
 
     def _forgotten(self, topic_name: str) -> None:
         """The topic was deleted: nobody wants to deliver anything of it, and its policies are gone."""

@@ -29,6 +29,8 @@ def compare(state: DurableState, account: Account) -> None:
         ]
         if places != list(topic.log):
             raise Violation(f"{name} holds {places}, should hold {list(topic.log)}")
+        if found.is_terminated != topic.is_terminated:
+            raise Violation(f"{name} has {'' if found.is_terminated else 'not '}ended (TN-13)")
         if found.cursors.keys() != topic.subscriptions.keys():
             raise Violation(f"{name} has {list(found.cursors)}, should have {list(topic.subscriptions)}")
         for cursor in found.cursors.values():

@@ -7,11 +7,18 @@ from dataclasses import dataclass, field
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker.consumers import Consumer
 from spark_pulsar.broker.core import Core
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
+from spark_pulsar.broker.subscriptions import Subscription
 
-from .account import Place, Topic
+from .account import Place, Sent, Topic
 from .comparing import Violation
 from .judge import Judge
+from .key_order import KeyOrder, free_to_go
+from .sharing import DEALT_OUT, FAILOVER, KEY_SHARED
+from .takeovers import Takeovers
+
+_LATE_MS = 50
+"""A delayed entry comes so much after its time at the latest (section 21, row 7)."""
 
 
 @dataclass(slots=True)
@@ -23,7 +30,8 @@ class Delivering:
     acked: set[Place] = field(default_factory=set)
     """What a reader acked; nobody else keeps account of that."""
     holders: dict[Place, Consumer] = field(default_factory=dict)
-    """Shared: who was sent what and has neither acked nor given it back."""
+    """Shared and Key_Shared: who was sent what and has neither acked nor given it back."""
+    keys: KeyOrder = field(default_factory=KeyOrder)
 
 
 class Deliveries:
@@ -32,7 +40,13 @@ class Deliveries:
     def __init__(self, judge: Judge, core: Core) -> None:
         self.judge = judge
         self.core = core
+        self.takeovers = Takeovers(core, self._taken_over)
         self._known: dict[tuple[str, str], Delivering] = {}
+
+    def _taken_over(self, subscription: Subscription) -> None:
+        """Another consumer gets everything that is not acked, from the beginning (FO-6)."""
+        delivering = self.of(subscription.topic.full_name, subscription.name)
+        delivering.consumer = delivering.last = None
 
     def of(self, topic_name: str, name: str) -> Delivering:
         """Those of a subscription."""
@@ -60,9 +74,12 @@ class Deliveries:
             return
         account = live.subscriptions.get(name) if subscription.is_durable else None
         delivering = self.of(topic_name, name)
-        is_shared = subscription.type == CommandSubscribe.Shared
-        for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
-            place = (effect.ledger_id, effect.first_entry_id + index)
+        is_shared = subscription.type in DEALT_OUT
+        if subscription.type == FAILOVER:
+            self.takeovers.see(where, consumer)
+        entry_ids = effect.entry_ids or range(effect.first_entry_id, effect.first_entry_id + len(effect.starts))
+        for index, (entry_id, start, end) in enumerate(zip(entry_ids, effect.starts, effect.ends, strict=True)):
+            place = (effect.ledger_id, entry_id)
             sent = live.log.get(place)
             if sent is None or sent.entry != effect.buffer[start:end]:
                 raise Violation(f"{where}: {place} is delivered and holds {sent!r}")
@@ -80,9 +97,23 @@ class Deliveries:
                 if is_shared and count != account.redelivered.get(place, 0):
                     raise Violation(f"{where}: {place} is delivered with redelivery count {count} (RC-1)")
             if is_shared:
+                if sent.deliver_at_ms > self.judge.latest_ms:
+                    raise Violation(f"{where}: {place} is delivered before {sent.deliver_at_ms} (DEL-3)")
+                if subscription.type == KEY_SHARED and account is not None:
+                    unacked = self._must_come(topic_name, name, live, account.acked)
+                    delivering.keys.see(where, place, consumer, {**unacked, place: sent}, delivering.holders)
                 self._hold(where, delivering, place, consumer)
             else:
                 self._in_turn(where, delivering, place, consumer, live, account.acked if account else delivering.acked)
+
+    def _must_come(self, topic_name: str, name: str, live: Topic, acked: set[Place]) -> dict[Place, Sent]:
+        """What is not acked and no rule lets the broker leave out."""
+        may_skip = self.judge.rules.may_skip
+        return {
+            place: sent
+            for place, sent in live.log.items()
+            if place not in acked and not may_skip(topic_name, name, sent)
+        }
 
     def _see_compacted(self, effect: fx.SendMessages, consumer: Consumer, live: Topic, durable: Topic) -> None:
         """Up to the horizon what the last compaction left, behind it everything, in order (CMP-C4)."""
@@ -113,14 +144,25 @@ class Deliveries:
             for name, subscription in topic.subscriptions.items():
                 if not subscription.is_durable or not any(each.can_receive for each in subscription.consumers):
                     continue
+                active = subscription.dispatcher.active_consumer
+                if active is not None and not active.can_receive:
+                    continue
                 delivering = self.of(topic_name, name)
+                log = self.judge.live.topics[topic_name].log
                 wanted = self.judge.live.topics[topic_name].unacked(name)
-                if subscription.type == CommandSubscribe.Shared:
+                if subscription.type in DEALT_OUT:
                     limit = self.core.config.max_unacked_per_subscription
                     if limit and sum(each.unacked for each in subscription.consumers) >= limit // 2:
                         continue
                     holders = delivering.holders
-                    stuck = [place for place in wanted if holders.get(place) not in subscription.consumers]
+                    due_ms = self.core.now_ms - _LATE_MS
+                    stuck = [
+                        place
+                        for place in wanted
+                        if holders.get(place) not in subscription.consumers and log[place].deliver_at_ms <= due_ms
+                    ]
+                    if isinstance(subscription.dispatcher, KeySharedDispatcher):
+                        stuck = free_to_go(stuck, log, holders, subscription.dispatcher)
                 else:
                     last = delivering.last if delivering.consumer in subscription.consumers else None
                     stuck = [place for place in wanted if last is None or place > last]

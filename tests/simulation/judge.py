@@ -14,12 +14,14 @@ from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.topic_records import TopicTerminated
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent
 from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
 from .idleness import Idleness
+from .leaders import Leaders
 from .orders import Expiring, Seek
 from .past import Past, Submit
 from .rules import Rules
@@ -54,21 +56,26 @@ class Judge:
         self.unsubscribing: set[tuple[str, str]] = set()
         self.deleting: set[str] = set()
         """Topics that somebody wants deleted in this turn."""
+        self.terminating: set[str] = set()
+        """Topics that somebody wants to end in this turn."""
         self.expiring: list[Expiring] = []
         self.last_of_core = 0
         """The last submit that the core asked for."""
-        self.now_ms = 0
+        self.now_ms = self.latest_ms = 0
+        """The core's time, and the latest that any core ever had: clocks may be set back over a crash."""
         self.rules = Rules(lambda: self.live, lambda: self.now_ms)
         self.deduplicates = False
         self.batch_index_acks = False
         self.compaction = CompactionJudge(self)
         self.idleness = Idleness(self)
+        self.leaders = Leaders(self)
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
             EntriesScattered: self._entries_scattered,
             r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
             r.TopicDeleted: self._topic_deleted,
+            TopicTerminated: self._topic_terminated,
             r.PartitionedTopicSet: lambda record: self.post("partitioned", record.name, record.partitions),
             r.PartitionedTopicDeleted: self._partitioned_deleted,
             r.LedgerOpened: lambda record: self.post(
@@ -143,6 +150,7 @@ class Judge:
         self.expiring.clear()
         self.deleting.clear()
         self.last_of_core = self.on_disk
+        self.leaders.begin_life()
         self.compare(state)
         return survivors
 
@@ -162,6 +170,12 @@ class Judge:
         self.rules.note_change()
         self.shadow, self.durable = shadow, account
         self.created_in.clear()
+        self.leaders.forget_epochs()
+
+    def note_time(self, now_ms: int) -> None:
+        """A turn of the core begins."""
+        self.now_ms = now_ms
+        self.latest_ms = max(self.latest_ms, now_ms)
 
     # Records
 
@@ -186,6 +200,9 @@ class Judge:
             raise Violation(f"{sent!r} of {sent.topic} is stored in another topic's ledger {place[0]}")
         if topic.log and place <= next(reversed(topic.log)):
             raise Violation(f"{place} does not come after {next(reversed(topic.log))} (ML-1)")
+        if topic.is_terminated:
+            raise Violation(f"{sent!r} is stored, and {sent.topic} has ended (TN-13)")
+        self.leaders.check_stored(sent)
         head = topic.heads.get(sent.producer, -1)
         if sent.number > head + 1:
             raise Violation(f"{sent!r} is stored after {sent.producer}#{head}: order of the producer (PR-9)")
@@ -235,6 +252,12 @@ class Judge:
         if not self.is_deleting(name):
             raise Violation(f"{name} goes, and nobody asked for it")
         self.post("topic_deleted", record.topic_id)
+
+    def _topic_terminated(self, record: TopicTerminated) -> None:
+        name = self.live.topic_names[record.topic_id]
+        if name not in self.terminating:
+            raise Violation(f"{name} ends, and nobody asked for it (TN-13)")
+        self.post("terminated", name)
 
     def _partitioned_deleted(self, record: r.PartitionedTopicDeleted) -> None:
         if not self.is_deleting(record.name):

@@ -85,8 +85,17 @@ FEATURES: Final[dict[str, dict[str, float]]] = {
     "compaction": {"compact": 1, "go_on_compacting": 5, "fail_compacting": 0.1, "open_compacted_reader": 1.5},
     "partitions": {"create_partitioned": 0.6, "grow": 0.5, "delete_partitioned": 0.3},
 }
-"""What only some histories have, and what happens in them therefore. Beside these, `idleness`: nobody uses some
-subscriptions for longer than they may be idle."""
+"""What only some histories have, and what happens in them therefore. Those below have a source of their own each."""
+
+LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
+    "idleness": {"leave_alone": 1},  # nobody uses some subscriptions for longer than they may be idle
+    "types": {"join": 4},  # subscriptions are of all four types
+    "delays": {"wait": 3},  # some entries are not to be delivered before a time
+    "access": {},  # some producers want a topic alone
+    "live": {"publish_live": 10, "open_live_consumer": 5},  # there are non-persistent topics too
+    "termination": {"terminate": 0.5},
+}
+"""As FEATURES."""
 
 _FEATURE_SHARE: Final = 0.3
 DAY_MS: Final = 86_400_000
@@ -119,7 +128,7 @@ class Profile:
     sync: str = "always"
     """Whether the journal is synced (journalSyncData): always, never, or `changes` from start to start."""
     features: frozenset[str] = frozenset()
-    """Some of FEATURES."""
+    """Some of FEATURES and LATER_FEATURES."""
 
 
 def draw(seed: int, *, storage: str | None = None) -> Profile:
@@ -186,8 +195,25 @@ def _draw_features(profile: Profile) -> None:
             if name == "compaction":
                 profile.config["compaction_keeps_null_keys"] = random.random() < 0.3
             profile.weights.update({action: weight * factor for action, weight in FEATURES[name].items()})
-    random = Random(f"idleness for {profile.seed}")
-    if random.random() < _FEATURE_SHARE and not profile.clock_goes_back:
-        profile.features |= {"idleness"}
-        profile.config["subscription_expiration_minutes"] = random.choice((1, 2, 61))
-        profile.weights["leave_alone"] = random.choice((0.3, 0.6, 2))
+    for name, actions in LATER_FEATURES.items():
+        random = Random(f"{name} for {profile.seed}")
+        if random.random() < _FEATURE_SHARE and not (name == "idleness" and profile.clock_goes_back):
+            profile.features |= {name}
+            _configure(profile, name, random)
+            factor = random.choice((0.3, 0.6, 2))
+            profile.weights.update({action: weight * factor for action, weight in actions.items()})
+
+
+def _configure(profile: Profile, feature: str, random: Random) -> None:
+    """What a feature wants of the broker's configuration."""
+    choice, config = random.choice, profile.config
+    if feature == "idleness":
+        config["subscription_expiration_minutes"] = choice((1, 2, 61))
+    elif feature == "types":
+        profile.topics = min(profile.topics, 2)
+        config["failover_delay_ms"] = choice((0, 0, 10, 1_000))
+        config["failover_ring_for_partitions"] = choice((False, True))
+        config["key_shared_ring"] = choice((False, True))
+        config["key_shared_ring_points"] = choice((1, 3, 100))
+        config["look_ahead_per_consumer"] = choice((0, 3, 2_000))
+        config["look_ahead_per_subscription"] = choice((5, 20_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
@@ -11,6 +12,9 @@ from .account import Sent
 from .actors import Producer
 from .compaction import KEYS
 from .profile import Profile
+from .sharing import STICKY_KEYS
+
+_DELAYS_MS: Final = (-5, 0, 1, 40, 400, 1_500, 5_000, 70_000)
 
 
 def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int) -> Sent:
@@ -31,6 +35,16 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
         key = metadata.partition_key = random.choice(KEYS)
         if random.random() < 0.2:  # the key's value is no more
             payload = b""
+    sticky_key = f"{producer.name}-{producer.next_sequence_id}" if key is None else key
+    if "types" in profile.features and random.random() < 0.8:
+        sticky_key = random.choice(STICKY_KEYS)
+        if key is None and random.random() < 0.5 and "compaction" not in profile.features:
+            metadata.partition_key = sticky_key
+        else:
+            metadata.ordering_key = sticky_key.encode()
+    deliver_at_ms = 0
+    if "delays" in profile.features and count == 1 and random.random() < 0.5:
+        deliver_at_ms = metadata.deliver_at_time = now_ms + random.choice(_DELAYS_MS)
     sent = Sent(
         producer.topic,
         producer.name,
@@ -41,6 +55,8 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
         build_entry(metadata, payload),
         highest,
         key,
+        sticky_key.encode(),
+        deliver_at_ms,
     )
     producer.sent += 1
     producer.next_sequence_id += count

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
+from random import Random
 
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
 
-from .account import Place, Sent
-from .actors import EXCLUSIVE, SHARED, Client, Consumer, Link, Producer
+from .account import Sent
+from .actors import Link, Producer
 from .administration import Administrator, partition_names
+from .consuming import Consuming
 from .profile import DAY_MS, Profile
 from .rules import draw_policy
 from .sending import new_entry
+from .sharing import EXCLUSIVE, SHARED, draw_kinds
 from .world import World
 
+_ACCESS_MODES = (
+    ProducerAccessMode.Shared,
+    ProducerAccessMode.Exclusive,
+    ProducerAccessMode.ExclusiveWithFencing,
+    ProducerAccessMode.ExclusiveWithFencing,
+    ProducerAccessMode.WaitForExclusive,
+)
 
-class Steps:
+
+class Steps(Consuming):
     """Everything that may happen in a seed's world, one method each; `profile.WEIGHTS` names them."""
 
     def __init__(self, profile: Profile) -> None:
@@ -30,14 +39,24 @@ class Steps:
         if self.partitioned is not None:
             self.topics = [*self.topics[:1], *partition_names(self.partitioned)]
         self.administrator = Administrator(self.world, self.topics, self.partitioned)
-        self.kinds = [self.random.choice((EXCLUSIVE, SHARED)) for _ in range(profile.subscriptions)]
+        self.kinds = draw_kinds(
+            profile, [self.random.choice((EXCLUSIVE, SHARED)) for _ in range(profile.subscriptions)]
+        )
         for number in range(profile.producers):
             client = self.random.choice(self.world.clients)
             topic = self.random.choice(self.topics)
             first = self.random.choice((0, 100, 1 << 33))
             client.producers.append(Producer(client, number + 1, topic, f"p{number}", next_sequence_id=first))
-        self._known: dict[tuple[str, str], list[Place]] = {}
-        self._readers = 0
+        if "access" in profile.features:
+            modes = Random(f"modes for {profile.seed}")
+            for client in self.world.clients:
+                for producer in client.producers:
+                    producer.access_mode = modes.choice(_ACCESS_MODES)
+        self._known = {}
+        self.live_topics = ["non-persistent://public/default/n0"] if "live" in profile.features else []
+        for number, topic in enumerate(self.live_topics * 2):
+            client = self.random.choice(self.world.clients)
+            client.producers.append(Producer(client, 100 + number, topic, f"n{number}"))
         actions = {
             name: getattr(self, f"_{name}", None) or getattr(self.administrator, name) for name in profile.weights
         }
@@ -71,16 +90,6 @@ class Steps:
 
     # Who acts
 
-    def _connected(self) -> list[Client]:
-        return [client for client in self.world.clients if client.connected]
-
-    def _consumers(self) -> list[tuple[Client, Consumer]]:
-        return [(client, consumer) for client in self.world.clients for consumer in client.consumers.values()]
-
-    def _with_inbox(self) -> tuple[Client, Consumer] | None:
-        found = [pair for pair in self._consumers() if pair[1].inbox]
-        return self.random.choice(found) if found else None
-
     def _link(self) -> Link | None:
         links = list(self.world.links.values())
         return self.random.choice(links) if links else None
@@ -98,11 +107,21 @@ class Steps:
     def _close_producer(self) -> None:
         producer = self._producer()
         if producer.state == "open":
-            producer.state = "closed"
-            producer.client.tell(requests.close_producer(producer.client.request_id(), producer.producer_id))
+            producer.close()
 
     def _publish(self) -> None:
-        producer = self._producer()
+        self._publish_of(self._producer())
+
+    def _publish_live(self) -> None:
+        """A producer of a non-persistent topic; which is opened, if it must be."""
+        everybody = [producer for client in self.world.clients for producer in client.producers]
+        producer = self.random.choice([each for each in everybody if each.topic in self.live_topics])
+        if producer.client.connected and producer.state == "closed":
+            producer.client.open_producer(producer)
+        else:
+            self._publish_of(producer)
+
+    def _publish_of(self, producer: Producer) -> None:
         if producer.state == "closed" and self.random.random() < 0.5:
             return
         count = self.random.randint(1, self.profile.run_length)
@@ -116,173 +135,7 @@ class Steps:
         self.world.judge.sent[sent.entry] = sent
         return sent
 
-    # Consumers
-
-    def _open_consumer(self) -> None:
-        clients = self._connected()
-        if not clients:
-            return
-        index = self.random.randrange(len(self.kinds))
-        kind = self.kinds[index] if self.random.random() < 0.95 else self.random.choice((EXCLUSIVE, SHARED))
-        initial = CommandSubscribe.Earliest if self.random.random() < 0.8 else CommandSubscribe.Latest
-        self.random.choice(clients).open_consumer(
-            self.random.choice(self.topics),
-            f"s{index}",
-            kind,
-            self.random.choice((1, 3, 10, 1_000)),
-            initial_position=initial,
-        )
-
-    def _open_reader(self) -> None:
-        clients = self._connected()
-        if not clients:
-            return
-        self._readers += 1
-        topic = self.random.choice(self.topics)
-        start = MessageId(-1, -1)
-        log = self._log(topic)
-        if log and self.random.random() < 0.7:
-            start = MessageId(*self.random.choice(log))
-        self.random.choice(clients).open_consumer(
-            topic,
-            f"reader{self._readers}",
-            EXCLUSIVE,
-            self.random.choice((1, 5, 1_000)),
-            durable=False,
-            start=start,
-            initial_position=CommandSubscribe.Earliest,
-        )
-
-    def _open_compacted_reader(self) -> None:
-        clients = self._connected()
-        if clients:
-            self._readers += 1
-            permits = self.random.choice((1, 5, 1_000))
-            self.random.choice(clients).open_compacted_reader(
-                self.random.choice(self.topics), f"compacted{self._readers}", permits
-            )
-
-    def _log(self, topic: str) -> list[Place]:
-        known = self.world.judge.live.topics.get(topic)
-        return [] if known is None else list(known.log)
-
-    def _close_consumer(self) -> None:
-        consumers = self._consumers()
-        if consumers:
-            client, consumer = self.random.choice(consumers)
-            del client.consumers[consumer.consumer_id]
-            client.tell(requests.close_consumer(client.request_id(), consumer.consumer_id))
-
-    def _grant(self) -> None:
-        consumers = [pair for pair in self._consumers() if pair[1].permits < 5]
-        if consumers:
-            client, consumer = self.random.choice(consumers)
-            client.grant(consumer, self.random.choice((1, 2, 10)))
-
-    def _receipt(self, client: Client) -> int | None:
-        return client.request_id() if self.random.random() < self.profile.receipt_share else None
-
-    def _ack(self) -> None:
-        pair = self._with_inbox()
-        if pair is None:
-            return
-        client, consumer = pair
-        places = list(consumer.inbox)
-        count = self.random.randint(1, min(len(places), 6))
-        chosen = self.random.sample(places, count) if self.random.random() < 0.5 else places[:count]
-        for place in chosen:
-            del consumer.inbox[place]
-        self._known.setdefault((consumer.topic, consumer.subscription), []).extend(chosen)
-        if consumer.durable and self.random.random() < 0.1:  # once more, or what another one holds
-            chosen = [*chosen, self.random.choice(self._known[consumer.topic, consumer.subscription])]
-        client.tell(
-            requests.ack(consumer.consumer_id, [Position(*place) for place in chosen], request_id=self._receipt(client))
-        )
-
-    def _ack_in_part(self) -> None:
-        pair = self._with_inbox()
-        if pair is None:
-            return
-        client, consumer = pair
-        batches = [place for place, (count, _) in consumer.inbox.items() if count > 1]
-        if not batches or not consumer.durable:
-            return
-        place = self.random.choice(batches)
-        count, bits = consumer.inbox[place]
-        left = self.random.getrandbits(count) & bits
-        cumulative = consumer.kind == EXCLUSIVE and self.random.random() < 0.3
-        if cumulative:
-            left = ((1 << count) - 1) & ~((1 << self.random.randint(1, count - 1)) - 1)
-        if not left or not (cumulative or self.world.core.config.batch_index_acks):
-            return
-        consumer.inbox[place] = (count, left & bits)
-        if not cumulative and self.random.random() < 0.5:  # only what is new: the broker adds it to what it knows
-            left |= ((1 << count) - 1) & ~bits
-        client.tell(
-            requests.ack(
-                consumer.consumer_id,
-                [Position(*place)],
-                cumulative=cumulative,
-                ack_set=left,
-                request_id=self._receipt(client),
-            )
-        )
-
-    def _ack_cumulatively(self) -> None:
-        pair = self._with_inbox()
-        if pair is None or pair[1].kind != EXCLUSIVE:
-            return
-        client, consumer = pair
-        last = self.random.choice(list(consumer.inbox))
-        for place in [place for place in consumer.inbox if place <= last]:
-            del consumer.inbox[place]
-        ack = requests.ack(consumer.consumer_id, [Position(*last)], cumulative=True, request_id=self._receipt(client))
-        client.tell(ack)
-
-    def _redeliver(self) -> None:
-        pair = self._with_inbox()
-        if pair is None:
-            return
-        client, consumer = pair
-        places = list(consumer.inbox)
-        chosen = self.random.sample(places, self.random.randint(0, min(3, len(places))))
-        for place in chosen if chosen and consumer.kind == SHARED else places:
-            del consumer.inbox[place]
-        client.tell(requests.redeliver(consumer.consumer_id, [Position(*place) for place in chosen]))
-
-    def _seek(self) -> None:
-        consumers = self._consumers()
-        if not consumers:
-            return
-        client, consumer = self.random.choice(consumers)
-        log = self._log(consumer.topic)
-        places: list[Place] = [(-1, -1), ((1 << 63) - 1, (1 << 63) - 1), (3, 1), *log]
-        client.tell(
-            requests.seek_to_id(client.request_id(), consumer.consumer_id, MessageId(*self.random.choice(places)))
-        )
-
-    def _seek_to_time(self) -> None:
-        consumers = self._consumers()
-        if not consumers:
-            return
-        client, consumer = self.random.choice(consumers)
-        topic = self.world.judge.live.topics.get(consumer.topic)
-        times = [self.world.now_ms, 0, *(sent.publish_ms for sent in topic.log.values() if topic)] if topic else [0]
-        when = max(0, self.random.choice(times) + self.random.choice((0, 0, 1, -1)))
-        client.tell(requests.seek_to_time(client.request_id(), consumer.consumer_id, when))
-
-    def _unsubscribe(self) -> None:
-        consumers = [pair for pair in self._consumers() if pair[1].durable]
-        if consumers:
-            client, consumer = self.random.choice(consumers)
-            force = self.random.random() < 0.3
-            client.tell(requests.unsubscribe(client.request_id(), consumer.consumer_id, force))
-
-    def _ask_last_id(self) -> None:
-        consumers = self._consumers()
-        if consumers:
-            client, consumer = self.random.choice(consumers)
-            client.tell(requests.last_message_id(client.request_id(), consumer.consumer_id))
+    # Policies and compaction
 
     def _set_policy(self) -> None:
         member, value = draw_policy(self.random)
@@ -380,6 +233,13 @@ class Steps:
         if deadline is not None and self.random.random() < 0.3:
             ms = max(0, min(deadline - self.world.now_ms, 1_000))
         self.world.advance(ms)
+
+    def _wait(self) -> None:
+        """Until something is nearly due that is delayed, or just so."""
+        times = [sent.deliver_at_ms for topic in self.world.judge.live.topics.values() for sent in topic.log.values()]
+        later = [time_ms for time_ms in times if time_ms > self.world.now_ms]
+        if later:
+            self.world.advance(self.random.choice(later) - self.world.now_ms + self.random.choice((-1, 0, 0, 1)))
 
     def _jump(self) -> None:
         self.world.advance(self.random.choice((10_000, 61_000, 3_600_000, DAY_MS)))

@@ -311,10 +311,8 @@ class FileStore:
         return not self.disk.owes_failures
 
     def crash(self, random: Random, *, only_process: bool = False) -> None:
-        # Known limit: without space for it, the last group of a failed sync is served before it is written again.
-        owes_group = self._is_open and self.storage._journal._first is not None
         self._abandon()
-        if only_process or random.random() < 0.3 or owes_group:
+        if only_process or random.random() < 0.3:
             self.disk.forget_process()
         else:
             self.power_lost = True

@@ -19,6 +19,7 @@ def told(effect: fx.Effect) -> tuple[Any, ...]:
             effect.ledger_id,
             effect.first_entry_id,
             len(effect.starts),
+            *(() if effect.entry_ids is None else (list(effect.entry_ids),)),
         )
     if isinstance(effect, fx.SendReceipts):
         return ("receipts", effect.session_id, effect.ledger_id, effect.first_entry_id, list(effect.sequence_ids))

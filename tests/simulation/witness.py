@@ -18,13 +18,16 @@ from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.subscriptions import Subscription
 from spark_pulsar.model.ids import signed
 from spark_pulsar.wire import ack_sets
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandProducer, CommandSubscribe
 
 from .account import Place, Sent, Topic
 from .comparing import Violation
 from .deliveries import Deliveries
+from .endings import Endings
 from .judge import Judge
+from .live import LiveDeliveries
 from .orders import Seek
+from .sharing import DEALT_OUT, FAILOVER
 
 Range = tuple[int, int, int]
 
@@ -55,18 +58,35 @@ class Witness:
         """What SUCCESS will mean, by (session, request id): what was asked, topic, subscription, submits till then."""
         self._sought: dict[tuple[int, int], Seek] = {}
         self.deliveries = Deliveries(judge, core)
+        self.live = LiveDeliveries(self.deliveries.takeovers)
+        self.endings = Endings(judge, core)
         self._on_command = {
             BaseCommand.ACK: self._ack,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
             BaseCommand.SUBSCRIBE: self._subscribe,
             BaseCommand.SEEK: self._seek,
             BaseCommand.UNSUBSCRIBE: self._unsubscribe,
+            BaseCommand.PRODUCER: self._producer,
+            BaseCommand.CLOSE_PRODUCER: lambda session_id, command: judge.leaders.leave(
+                session_id, command.producer_id
+            ),
+        }
+
+        self._on_answer = {
+            BaseCommand.ACK_RESPONSE: self._ack_response,
+            BaseCommand.SUCCESS: self._success,
+            BaseCommand.SEND_ERROR: self._send_error,
+            BaseCommand.PRODUCER_SUCCESS: self._producer_success,
+            BaseCommand.ERROR: self._error,
+            BaseCommand.ACTIVE_CONSUMER_CHANGE: self._active_consumer_change,
+            BaseCommand.REACHED_END_OF_TOPIC: self._reached_end,
         }
 
     # What clients ask for: called at each event's place in the order, before the core has it
 
     def hear(self, event: ev.Event) -> None:
         """An event is next."""
+        self.deliveries.takeovers.note()
         if isinstance(event, ev.SendsReceived):
             if event.flaw is None:
                 self._sends(event.session_id, [event.run.producer_id] * len(event.run), event.run)
@@ -91,10 +111,23 @@ class Witness:
         session = self.core.sessions.get(session_id)
         if session is None:
             return
+        published: dict[Any, list[Sent]] = {}
         for producer_id, start, end in zip(producer_ids, sends.starts, sends.ends, strict=True):
-            if producer_id in session.producers:
+            producer = session.producers.get(producer_id)
+            if producer is not None:
                 sent = self.judge.sent[sends.buffer[start:end]]
                 self._awaiting.setdefault((session_id, producer_id), deque()).append(sent)
+                if producer.topic.live is not None:
+                    published.setdefault(producer.topic, []).append(sent)
+        for topic, sents in published.items():
+            self.live.publish(topic, sents)
+
+    def end_turn(self) -> None:
+        """All orders of a turn were seen."""
+        self.live.end_turn()
+        for (session_id, _), waiting in self._awaiting.items():
+            if waiting and waiting[0].topic.startswith("non-") and session_id in self.core.sessions:
+                raise Violation(f"{waiting[0]!r} of {waiting[0].topic} has no receipt (NP-2)")
 
     def _ack(self, session_id: int, command: CommandAck) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
@@ -132,7 +165,7 @@ class Witness:
             parts = [] if not is_cumulative else [(place, -1) for place, _ in parts]
         places = [(ledger, entry) for ledger, first, end in ranges for entry in range(first, end)]
         if is_cumulative:
-            if subscription.type == CommandSubscribe.Shared:
+            if subscription.type in DEALT_OUT:
                 return
             last = places[0] if places else (parts[0][0][0], parts[0][0][1] - 1)
             places = [place for place in topic.log if place <= last] if last[0] in topic.ledgers else []
@@ -167,6 +200,8 @@ class Witness:
         subscription = consumer.subscription
         name, topic_name = subscription.name, subscription.topic.full_name
         delivering = self.deliveries.of(topic_name, name)
+        if subscription.type == FAILOVER and not self.deliveries.takeovers.is_active(consumer):
+            return
         delivering.last = None
         wanted = {(signed(each.ledgerId), signed(each.entryId)) for each in command.message_ids}
         back = [
@@ -176,6 +211,7 @@ class Witness:
         ]
         for place in back:
             del delivering.holders[place]
+        delivering.keys.given_back.update(back)
         if back and subscription.is_durable:
             self.judge.post("redelivered", topic_name, name, back)
 
@@ -190,6 +226,10 @@ class Witness:
             latest = command.initialPosition == CommandSubscribe.Latest
             self.judge.initial[command.topic, command.subscription] = latest
             self._requests[session_id, command.request_id] = asked
+
+    def _producer(self, session_id: int, command: CommandProducer) -> None:
+        if command.producer_id not in self.core.sessions[session_id].producers:
+            self.judge.leaders.ask(session_id, command)
 
     def _seek(self, session_id: int, command: Any) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
@@ -255,10 +295,14 @@ class Witness:
         """The core orders something for a client."""
         if isinstance(effect, fx.SendMessages):
             consumer = self._consumer(effect.session_id, effect.consumer_id)
+            consumer = consumer or self.live.receiver(effect.session_id, effect.consumer_id)
             if consumer is None:
                 raise Violation(f"MESSAGE to consumer {effect.consumer_id} of {effect.session_id}, which is gone")
             self._told["deliveries"] += len(effect.starts)
-            self.deliveries.see(effect, consumer)
+            if consumer.subscription.topic.live is None:
+                self.deliveries.see(effect, consumer)
+            else:
+                self.live.see(effect, consumer)
         elif isinstance(effect, fx.SendReceipts):
             for index, sequence_id in enumerate(effect.sequence_ids):
                 entry_id = effect.first_entry_id + (index if effect.first_entry_id >= 0 else 0)
@@ -268,13 +312,26 @@ class Witness:
             for producer_id, sequence_id, ledger_id, entry_id in columns:
                 self._receipt(effect.session_id, producer_id, sequence_id, (ledger_id, entry_id))
         elif isinstance(effect, fx.SendCommand):
-            command = effect.command
-            if command.type == BaseCommand.ACK_RESPONSE:
-                self._ack_response(effect.session_id, command.ackResponse)
-            elif command.type == BaseCommand.SUCCESS:
-                self._success(effect.session_id, command.success.request_id)
-            elif command.type == BaseCommand.SEND_ERROR:
-                self._send_error(effect.session_id, command.send_error)
+            seen = self._on_answer.get(effect.command.type)
+            if seen is not None:
+                field_name = BaseCommand.DESCRIPTOR.fields_by_number[effect.command.type].name
+                seen(effect.session_id, getattr(effect.command, field_name))
+
+    def _producer_success(self, session_id: int, success: Any) -> None:
+        self.judge.leaders.succeed(self.core, session_id, success)
+
+    def _error(self, session_id: int, error: Any) -> None:
+        self.judge.leaders.refuse(session_id, error.request_id)
+
+    def _active_consumer_change(self, session_id: int, change: Any) -> None:
+        consumer = self._consumer(session_id, change.consumer_id)
+        if consumer is not None:
+            self.deliveries.takeovers.tell(consumer, is_active=change.is_active)
+
+    def _reached_end(self, session_id: int, end: Any) -> None:
+        consumer = self._consumer(session_id, end.consumer_id)
+        if consumer is not None:
+            self.endings.tell(consumer)
 
     def _send_error(self, session_id: int, error: Any) -> None:
         waiting = self._awaiting.get((session_id, error.producer_id), deque())
@@ -288,6 +345,9 @@ class Witness:
         sent = waiting.popleft() if waiting else None
         if sent is None or sent.sequence_id != sequence_id:
             raise Violation(f"receipt for sequence id {sequence_id}, the next one is for {sent!r} (PR-9)")
+        self._told["receipts"] += 1
+        if sent.topic.startswith("non-"):
+            return
         durable = self.judge.durable.topics.get(sent.topic, Topic())
         if (sent.topic, sent.producer, sent.number) not in self.judge.durable.ever:
             raise Violation(f"{sent!r} has a receipt and is not on disk (DUR-1)")
@@ -296,7 +356,6 @@ class Witness:
                 raise Violation(f"{sent!r} is called a duplicate without de-duplication")
         elif durable.log.get(place, sent) is not sent:
             raise Violation(f"{sent!r} has a receipt for {place}, where {durable.log[place]!r} stands")
-        self._told["receipts"] += 1
 
     def _ack_response(self, session_id: int, response: Any) -> None:
         promise = self._promises.pop((session_id, response.request_id), None)
@@ -316,7 +375,8 @@ class Witness:
         if lost:
             raise Violation(f"{promise.name} of {promise.topic}: acks of {lost} are confirmed and not on disk (ACK-4)")
 
-    def _success(self, session_id: int, request_id: int) -> None:
+    def _success(self, session_id: int, success: Any) -> None:
+        request_id = success.request_id
         seek = self._sought.pop((session_id, request_id), None)
         if seek is not None and not 0 < seek.submit <= self.judge.on_disk and not seek.is_moot:
             raise Violation(f"SUCCESS for {seek}, which is not on disk (CUR-11)")

@@ -211,14 +211,16 @@ class World:
             happened.append(Requested(lambda _core, event=event: hear(event)))
             happened.append(event)
         self.judge.rules.turns = self.turns
-        self.judge.now_ms = max(self.now_ms, self.core.now_ms)
+        self.judge.note_time(max(self.now_ms, self.core.now_ms))
         effects = self.broker.handle(happened, self.now_ms)
         check(self.broker)
+        self.witness.deliveries.takeovers.note()
         self.judge.idleness.note(self.core)
         # The records of a turn are its last effect, but were made before anything was sent to consumers.
         numbers = [self.judge.on_submit(effect.records) for effect in effects if isinstance(effect, fx.AppendRecords)]
         for effect in effects:
             self._perform(effect, numbers)
+        self.witness.end_turn()
         quotas.check(self.core, self.judge.live)
         self.judge.idleness.check()
 

@@ -106,6 +106,22 @@ def test_consumers_are_told_when_all_is_acked_and_not_before(full: World) -> Non
     assert client.take_all() == []
 
 
+def test_nobody_hears_of_an_end_that_is_not_on_disk(full: World) -> None:
+    # covers TN-13, DUR-3
+    client, late = full.connect(), full.connect()
+    client.open_consumer(permits=10)
+    client.take_all()
+    full.disk_is_slow = True
+    end(full)
+    client.ack([Position(1, 0), LAST])
+    late.send(requests.subscribe(3, TOPIC, "reader", 1, durable=False))
+    assert client.take_all() == []
+    late.expect(BaseCommand.SUCCESS)
+    assert late.take_all() == []
+    full.sync()
+    assert set(reached(client)) == set(reached(late)) == {1}
+
+
 def test_all_consumers_of_a_shared_subscription_are_told(full: World) -> None:
     # covers TN-13
     one, two = full.connect(), full.connect()

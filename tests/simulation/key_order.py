@@ -1,0 +1,99 @@
+"""Key_Shared: entries of one key are at one consumer at a time and come in order (KS-1, KS-10).
+
+Known by the keys that clients gave alone; which consumer a key belongs to is the broker's business, as long as it does
+not change while nobody comes or goes. Only STICKY consumers say themselves which slots are theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import mmh3
+
+from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
+
+from .comparing import Violation
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.consumers import Consumer
+
+    from .account import Place, Sent
+
+_MASK = 0x7FFF_FFFF
+_SLOTS = 1 << 16
+
+
+class KeyOrder:
+    """Judges one delivery after another of one subscription to consumers that share its keys."""
+
+    def __init__(self) -> None:
+        self.members: list[Consumer] = []
+        """Who was there at the last delivery."""
+        self.homes: dict[bytes, Consumer] = {}
+        """Who got each key since then."""
+        self.given_back: set[Place] = set()
+        """Negatively acked and not delivered again: these may come behind later ones of their key (KS-13)."""
+
+    def see(
+        self, where: str, place: Place, consumer: Consumer, unacked: dict[Place, Sent], held: dict[Place, Consumer]
+    ) -> None:
+        """An entry goes to a consumer. `unacked` is what must not be left out, `held` what who was sent and did not
+        ack."""
+        subscription = consumer.subscription
+        dispatcher = subscription.dispatcher
+        assert isinstance(dispatcher, KeySharedDispatcher)
+        key = unacked[place].sticky_key
+        if self.members != subscription.consumers:
+            self.members, self.homes = list(subscription.consumers), {}
+        home = self.homes.setdefault(key, consumer)
+        if home is not consumer:
+            raise Violation(f"{where}: {place} of {key!r} goes to {consumer.name}, others to {home.name} (KS-1)")
+        slot = _hash_of(key) % _SLOTS or 1
+        if consumer.hash_ranges and not any(first <= slot <= last for first, last in consumer.hash_ranges):
+            raise Violation(f"{where}: {place} of slot {slot} goes to {consumer.name}: {consumer.hash_ranges} (KS-7)")
+        if dispatcher.keeps_order:
+            for each, sent in unacked.items():
+                if sent.sticky_key == key and each != place:
+                    self._check_pair(where, place, each, sent, consumer, held.get(each))
+        self.given_back.discard(place)
+
+    def _check_pair(
+        self, where: str, place: Place, other: Place, sent: Sent, consumer: Consumer, holder: Consumer | None
+    ) -> None:
+        """An entry goes to a consumer while another one of its key is not acked."""
+        if holder is not None and holder in consumer.subscription.consumers:
+            if holder is not consumer:
+                raise Violation(
+                    f"{where}: {place} goes to {consumer.name} while {holder.name} holds {other} of its key (KS-1)"
+                )
+        elif other < place and not sent.deliver_at_ms and other not in self.given_back:
+            raise Violation(f"{where}: {place} goes to {consumer.name} before {other} of its key (KS-1)")
+
+
+def _hash_of(key: bytes) -> int:
+    return mmh3.hash(key, 0, signed=False) & _MASK
+
+
+def free_to_go(
+    places: list[Place],
+    log: dict[Place, Sent],
+    held: dict[Place, Consumer],
+    dispatcher: KeySharedDispatcher,
+) -> list[Place]:
+    """Which of these, wanted and not held by anybody, could be sent: whose owner can receive, while nobody else holds
+    entries of the slot (KS-10)."""
+    config, consumers = dispatcher.core.config, dispatcher.subscription.consumers
+    limits = (config.look_ahead_per_consumer * len(consumers), config.look_ahead_per_subscription)
+    if any(0 < limit <= dispatcher.replay_count for limit in limits):
+        return []
+    slot_of = {place: dispatcher.selector.slot_of(_hash_of(sent.sticky_key)) for place, sent in log.items()}
+    holders: dict[int, set[Consumer]] = {}
+    for place, holder in held.items():
+        if place in slot_of and holder in consumers:
+            holders.setdefault(slot_of[place], set()).add(holder)
+    free: list[Place] = []
+    for place in places:
+        owner = dispatcher.selector.owner(slot_of[place])
+        if owner is not None and owner.can_receive and not holders.get(slot_of[place], set()) - {owner}:
+            free.append(place)
+    return free

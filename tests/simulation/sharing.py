@@ -1,0 +1,63 @@
+"""How the consumers of a subscription share what there is: of which type it is, and how keys are shared out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from spark_pulsar.wire.pulsar_api_pb2 import STICKY, CommandSubscribe
+
+from .profile import Profile
+
+EXCLUSIVE, SHARED = CommandSubscribe.Exclusive, CommandSubscribe.Shared
+FAILOVER, KEY_SHARED = CommandSubscribe.Failover, CommandSubscribe.Key_Shared
+
+IN_ORDER: Final = (EXCLUSIVE, FAILOVER)
+"""Types that send everything to one consumer; it may ack cumulatively."""
+DEALT_OUT: Final = (SHARED, KEY_SHARED)
+"""Types whose consumers each hold what they were sent."""
+
+STICKY_KEYS: Final = ("u", "v", "w", "x", "y", "z")
+ALL_SLOTS: Final = (0, 65_535)
+_RANGES: Final = (ALL_SLOTS, (0, 32_767), (32_768, 65_535), (0, 20_000), (20_001, 60_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the consumers of a subscription ask for."""
+
+    type: CommandSubscribe.SubType.ValueType
+    any_order: bool = False
+    """Key_Shared: keys may move at once (KS-11)."""
+    is_sticky: bool = False
+    """Key_Shared: each consumer names its slots (KS-7)."""
+
+    def shape(self, command: CommandSubscribe, slots: tuple[int, int] = ALL_SLOTS) -> None:
+        """Make a SUBSCRIBE one of this kind."""
+        if self.type == KEY_SHARED:
+            command.keySharedMeta.keySharedMode = STICKY if self.is_sticky else 0  # type: ignore[assignment]
+            command.keySharedMeta.allowOutOfOrderDelivery = self.any_order
+            if self.is_sticky:
+                command.keySharedMeta.hashRanges.add(start=slots[0], end=slots[1])
+
+
+def draw_kinds(profile: Profile, plain: list[CommandSubscribe.SubType.ValueType]) -> list[Kind]:
+    """The kind of each subscription; without the feature these plain ones."""
+    if "types" not in profile.features:
+        return [Kind(each) for each in plain]
+    random = Random(f"kinds for {profile.seed}")
+    return [draw_kind(random) for _ in plain]
+
+
+def draw_kind(random: Random) -> Kind:
+    """Any kind; mostly those that only some histories have."""
+    kind = random.choice((FAILOVER, FAILOVER, KEY_SHARED, KEY_SHARED, KEY_SHARED, SHARED))
+    if kind != KEY_SHARED:
+        return Kind(kind)
+    return Kind(kind, random.random() < 0.2, random.random() < 0.3)
+
+
+def draw_slots(random: Random) -> tuple[int, int]:
+    """Slots that a consumer names, from ... to, both inclusive."""
+    return random.choice(_RANGES)

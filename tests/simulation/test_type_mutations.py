@@ -1,0 +1,285 @@
+"""Would the simulation notice? Broken promises of subscription types, of times, of access, of topics that keep nothing
+and of topics that end. What the broker's own invariants would say is switched off where it would come first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker import access, delayed, publishing, termination
+from spark_pulsar.broker.access import Access
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.delayed import DelayWatch
+from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
+from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
+from spark_pulsar.broker.dispatch.live import LiveExclusiveDispatcher, LiveSharedDispatcher
+from spark_pulsar.broker.dispatch.rooms import Rooms
+from spark_pulsar.broker.dispatch.selectors import FixedRanges
+from spark_pulsar.broker.non_persistent import publish
+from spark_pulsar.ledger.delays import Delays
+from spark_pulsar.ledger.topic_records import TopicEpochSet, TopicTerminated
+
+from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
+
+# ---- Failover
+
+
+def the_newest_consumer_is_active(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FailoverDispatcher, "_candidate", lambda _self, consumers: max(consumers, key=lambda each: each.name))
+
+
+def a_takeover_goes_on_where_the_other_was(patch: pytest.MonkeyPatch) -> None:
+    """What the old active consumer holds is lost for the new one."""
+    real = FailoverDispatcher.rewind
+
+    def rewind(self: FailoverDispatcher) -> None:
+        if self.position.ledger_id < 0:
+            real(self)
+
+    patch.setattr(FailoverDispatcher, "rewind", rewind)
+
+
+def a_takeover_does_not_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FailoverDispatcher, "start_delay_ms", 0)
+
+
+def a_passive_consumer_has_things_sent_again(patch: pytest.MonkeyPatch) -> None:
+    real = FailoverDispatcher.redeliver
+
+    def redeliver(self: FailoverDispatcher, consumer: Any, ranges: Any, epoch: Any) -> None:
+        real(self, self.active_consumer or consumer, ranges, epoch)
+
+    patch.setattr(FailoverDispatcher, "redeliver", redeliver)
+
+
+def the_old_active_consumer_is_not_told(patch: pytest.MonkeyPatch) -> None:
+    real = FailoverDispatcher._tell
+
+    def tell(self: FailoverDispatcher, consumer: Any) -> None:
+        if consumer is self.active_consumer:
+            real(self, consumer)
+
+    patch.setattr(FailoverDispatcher, "_tell", tell)
+
+
+# ---- Key_Shared
+
+
+def slots_move_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Rooms, "check", lambda _self, _consumers: None)
+    patch.setattr(Rooms, "_note_draining", lambda _self, _consumer: None)
+
+
+def keys_wander(patch: pytest.MonkeyPatch) -> None:
+    """Slots depend on how many entries were looked at before."""
+    real = KeySharedDispatcher._look_at
+
+    def look_at(self: KeySharedDispatcher, run: Any, low: int, high: int) -> list[int]:
+        return [1 + (slot + 9_000 * run.first_entry_id) % 65_534 for slot in real(self, run, low, high)]
+
+    patch.setattr(Rooms, "check", lambda _self, _consumers: None)
+    patch.setattr(KeySharedDispatcher, "_look_at", look_at)
+
+
+def what_is_drained_stays_parked(patch: pytest.MonkeyPatch) -> None:
+    def free(self: Rooms, slot: int, consumer: Any) -> bool:
+        del self.draining[slot]
+        self.drained[consumer] += 1
+        return False
+
+    patch.setattr(Rooms, "_free", free)
+
+
+def what_a_leaver_held_is_lost(patch: pytest.MonkeyPatch) -> None:
+    real = Rooms.share_out
+    patch.setattr(Rooms, "share_out", lambda self, _left=(): real(self))
+
+
+def what_waits_is_overtaken(patch: pytest.MonkeyPatch) -> None:
+    """New entries go to whoever can have them, also past what waits for them."""
+    real = KeySharedDispatcher._send_new_entries
+
+    def send_new_entries(self: KeySharedDispatcher) -> bool:
+        rooms, self.rooms.of = self.rooms.of, {each: type(room)() for each, room in self.rooms.of.items()}
+        try:
+            return real(self)
+        finally:
+            for consumer, room in self.rooms.of.items():
+                for ledger_id, entry_ids in room.by_ledger():
+                    rooms[consumer].add_all(ledger_id, entry_ids)
+            self.rooms.of = rooms
+
+    patch.setattr(KeySharedDispatcher, "_send_new_entries", send_new_entries)
+
+
+def sticky_ranges_are_off_by_one_consumer(patch: pytest.MonkeyPatch) -> None:
+    real = FixedRanges._arrange
+
+    def arrange(self: FixedRanges) -> None:
+        real(self)
+        somebody = next((each for each in self.owners if each is not None), None)
+        self.owners = [somebody if each is None else each for each in self.owners]
+
+    patch.setattr(FixedRanges, "_arrange", arrange)
+
+
+# ---- delayed delivery
+
+
+def a_time_comes_early(patch: pytest.MonkeyPatch) -> None:
+    real = Delays.due
+    patch.setattr(Delays, "due", lambda self, key, time_ms: real(self, key, time_ms + 2_000))
+
+
+def times_are_forgotten_by_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for until something else is delayed."""
+    patch.setattr(DelayWatch, "check", lambda _self: None)
+
+    def adopt(core: Core, topic: Any) -> None:
+        if topic.state.delays is not None:
+            topic.delays = DelayWatch(core, topic, topic.state.delays)
+
+    patch.setattr(delayed, "adopt", adopt)
+
+
+def what_is_due_is_not_sent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DelayWatch, "free", lambda _self, _ranges: None)
+
+
+# ---- access
+
+
+def epochs_are_in_memory_only(patch: pytest.MonkeyPatch) -> None:
+    real = Core.append
+
+    def append(self: Core, record: Any) -> None:
+        if isinstance(record, TopicEpochSet):
+            self.state.apply(record)
+        else:
+            real(self, record)
+
+    patch.setattr(Core, "append", append)
+
+
+def a_fenced_producer_goes_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(access, "fence", lambda topic: None)
+
+
+def an_old_epoch_is_good_enough(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(access, "check_epoch", lambda _topic, _epoch: None)
+
+
+def who_waits_waits_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Access, "promote", lambda _self: None)
+
+
+def the_last_waiter_is_the_first(patch: pytest.MonkeyPatch) -> None:
+    real = Access.promote
+
+    def promote(self: Access) -> None:
+        self.waiters.reverse()
+        real(self)
+        self.waiters.reverse()
+
+    patch.setattr(Access, "promote", promote)
+
+
+# ---- non-persistent topics
+
+
+def a_live_entry_goes_out_twice(patch: pytest.MonkeyPatch) -> None:
+    real = LiveSharedDispatcher.deliver
+
+    def deliver(self: LiveSharedDispatcher, run: Any) -> None:
+        real(self, run)
+        real(self, run)
+
+    patch.setattr(LiveSharedDispatcher, "deliver", deliver)
+
+
+def a_live_entry_is_dropped_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    real = LiveExclusiveDispatcher.deliver
+
+    def deliver(self: LiveExclusiveDispatcher, run: Any) -> None:
+        if run.first_entry_id % 2 == 0:
+            real(self, run)
+
+    patch.setattr(LiveExclusiveDispatcher, "deliver", deliver)
+
+
+def live_entries_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        publishing, "publish", lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends))
+    )
+
+
+# ---- the end of topics
+
+
+def a_topic_that_has_ended_takes_more(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(termination, "admit_producer", lambda _topic: None)
+
+
+def the_end_is_in_memory_only(patch: pytest.MonkeyPatch) -> None:
+    real = Core.append
+
+    def append(self: Core, record: Any) -> None:
+        if isinstance(record, TopicTerminated):
+            self.state.apply(record)
+        else:
+            real(self, record)
+
+    patch.setattr(Core, "append", append)
+
+
+def the_end_is_told_too_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(termination, "_has_all", lambda _subscription: True)
+
+
+def the_end_is_told_before_it_is_on_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Core, "when_group_durable", lambda _self, _group, due: due())
+
+
+def the_last_ack_tells_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(termination, "moved", lambda _core, _subscription: None)
+
+
+TYPE_MUTATIONS: list[tuple[str, Patch]] = [
+    ("types", the_newest_consumer_is_active),
+    ("types", a_takeover_goes_on_where_the_other_was),
+    ("types", a_takeover_does_not_wait),
+    ("types", a_passive_consumer_has_things_sent_again),
+    ("types", the_old_active_consumer_is_not_told),
+    ("types", slots_move_at_once),
+    ("types", keys_wander),
+    ("types", what_is_drained_stays_parked),
+    ("types", what_a_leaver_held_is_lost),
+    ("types", what_waits_is_overtaken),
+    ("types", sticky_ranges_are_off_by_one_consumer),
+    ("delays", a_time_comes_early),
+    ("delays", times_are_forgotten_by_a_restart),
+    ("delays", what_is_due_is_not_sent),
+    ("access", epochs_are_in_memory_only),
+    ("access", a_fenced_producer_goes_on),
+    ("access", an_old_epoch_is_good_enough),
+    ("access", who_waits_waits_for_ever),
+    ("access", the_last_waiter_is_the_first),
+    ("live", a_live_entry_goes_out_twice),
+    ("live", a_live_entry_is_dropped_for_nothing),
+    ("live", live_entries_wait_for_the_disk),
+    ("termination", a_topic_that_has_ended_takes_more),
+    ("termination", the_end_is_in_memory_only),
+    ("termination", the_end_is_told_too_early),
+    ("termination", the_end_is_told_before_it_is_on_disk),
+    ("termination", the_last_ack_tells_nobody),
+]
+
+
+@pytest.mark.parametrize(("feature", "mutation"), TYPE_MUTATIONS, ids=lambda each: getattr(each, "__name__", each))
+def test_a_broken_promise_to_clients_is_found(feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers FO-1, FO-2, FO-5, FO-6, KS-1, KS-7, KS-10, DEL-3, DEL-4, DEL-7, PR-6, PR-7, PR-8, NP-1, NP-2, NP-3, TN-13
+    mutation(monkeypatch)
+    found = seeds_until_found(None, lambda profile: feature in profile.features)
+    assert found is not None, f"not found within {MAX_SEEDS} seeds"
+    print(f"{mutation.__name__}: found by seed {found}")
