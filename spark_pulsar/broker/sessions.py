@@ -198,14 +198,15 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
     if session.reading_paused:
         answer(True)  # we ourselves do not listen to it at the moment (PR-15)
         return
-    session.alive_waiters.append(answer)
-    if len(session.alive_waiters) > 1:
+    waiters = session.alive_waiters
+    waiters.append(answer)
+    if len(waiters) > 1:
         return
     core.send(session, commands.ping())
 
     def give_up() -> None:
-        if session.alive_waiters:
-            waiters, session.alive_waiters = session.alive_waiters, []
+        if session.alive_waiters is waiters:  # else it answered; who waits now asked later
+            session.alive_waiters = []
             end(core, session, "no answer to a liveness check")
             for waiter in waiters:
                 waiter(False)

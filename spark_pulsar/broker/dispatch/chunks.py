@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ranges import RangeSet
-from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.entries import metadata_of, text_of
 
 _MAX_UUID: Final = 256
 """Characters; of longer ones a digest is kept."""
@@ -165,5 +165,5 @@ def uuid_of(run: EntryRun, index: int) -> str | None:
         return None
     if metadata.num_chunks_from_msg <= 1:
         return None
-    uuid = metadata.uuid
+    uuid = text_of(metadata.uuid)  # bytes, when they are not UTF-8
     return uuid if len(uuid) <= _MAX_UUID else sha256(uuid.encode()).hexdigest()

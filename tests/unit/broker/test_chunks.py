@@ -70,6 +70,17 @@ def test_long_uuids_are_not_kept(world: World, feeder: Client) -> None:
     assert sorted(got) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
 
 
+@pytest.mark.parametrize("length", [4, 400])
+def test_uuids_that_are_no_text_are_uuids(world: World, feeder: Client, length: int) -> None:
+    # covers CHK-6: hostile input
+    one, two = consumers(world, 2)
+    for number in range(3):
+        data = chunk("~" * length, number).replace(b"~" * length, b"\xff" * length, 1)
+        # The checksum is of other bytes; who stores without one is served.
+        feeder.send_bytes(payload_frame(requests.send(1, 0, is_chunk=True), data[6:]))
+    assert sorted(len(client.deliveries()) for client in (one, two)) == [0, 3]
+
+
 def test_chunks_wait_for_their_consumer_and_nobody_else_does(world: World, feeder: Client) -> None:
     # covers CHK-6
     one = world.connect()

@@ -105,3 +105,24 @@ def test_what_is_not_built_answers_its_request() -> None:
     client.send(coordinator)
     refused = client.expect(BaseCommand.ERROR)
     assert (refused.request_id, refused.message) == (3, "Transactions are not enabled.")
+
+
+def test_each_question_whether_a_peer_is_there_has_its_own_time() -> None:
+    # covers PR-2, EX-1: an answer to the first question says nothing against a slower answer to the second
+    world = World(keep_alive_interval_ms=1 << 50)
+    limit_ms = world.core.config.liveness_check_timeout_ms
+    holder, rival = world.connect(), world.connect()
+    holder.open_producer()
+    rival.send(requests.producer(rival.request_id(), TOPIC, 1, "p"))
+    holder.expect(PING)
+    holder.send(commands.pong())
+    rival.expect(BaseCommand.ERROR)
+    world.advance(limit_ms - 100)
+    rival.send(requests.producer(rival.request_id(), TOPIC, 1, "p"))
+    holder.expect(PING)
+    world.advance(limit_ms - 1)
+    assert not holder.closed
+    assert rival.take_all() == []
+    world.advance(1)
+    assert holder.closed
+    rival.expect(BaseCommand.PRODUCER_SUCCESS)
