@@ -10,6 +10,7 @@ from tests.clients.go_client import (
     BY_KEY,
     EXCLUSIVE,
     FAILOVER,
+    IN_BATCHES,
     IN_ONE_BATCH,
     KEY_SHARED,
     MS,
@@ -246,3 +247,48 @@ def test_subscriptions_and_consumers_have_properties(broker: Broker, go: GoClien
     (consumer,) = shown["consumers"]
     assert (consumer["consumerName"], consumer["metadata"]) == ("me", {"a": "1"})
     assert consumer["clientVersion"].startswith("Pulsar-Go-")
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_queue_that_grows_by_itself_gets_everything(broker: Broker, go: GoClient, batched: bool) -> None:
+    # covers SUB-4 (permits one by one at first, more and more later)
+    topic = broker.topic()
+    consumer = go.consumer(topic, EnableAutoScaledReceiverQueueSize=True)
+    sent = [str(number) for number in range(2_000)]
+    go.producer(topic, **(IN_BATCHES if batched else {})).send(*sent)
+    assert texts(consumer.receive(2_000)) == sent
+
+
+def test_acks_up_to_a_message_inside_a_batch_stay(broker: Broker, go: GoClient) -> None:
+    # covers ACK-9, ACK-10
+    topic = broker.topic()
+    options = {"EnableBatchIndexAcknowledgment": True, "AckWithResponse": True}
+    consumer = go.consumer(topic, **options)
+    go.producer(topic, **IN_ONE_BATCH).send(*NUMBERS[:10])
+    consumer.ack(consumer.receive(10)[3], cumulative=True)
+    consumer.close()
+    again = go.consumer(topic, **options)
+    messages = again.receive(6)
+    assert texts(messages) == NUMBERS[4:10]
+    again.ack(messages[-1], cumulative=True)
+    assert backlog(broker, topic, "s") == 0
+
+
+@TYPES
+def test_acks_that_are_gathered_arrive(broker: Broker, go: GoClient, type_: int) -> None:
+    # covers ACK-8
+    topic = broker.topic()
+    consumer = go.consumer(topic, type_=type_)
+    go.producer(topic, **IN_BATCHES).send(*NUMBERS)
+    consumer.ack(*consumer.receive(20))
+    eventually(lambda: backlog(broker, topic, "s") == 0)
+
+
+def test_an_ordering_key_wins_over_the_key(broker: Broker, go: GoClient) -> None:
+    # covers KS-2
+    topic = broker.topic()
+    consumers = [go.consumer(topic, type_=KEY_SHARED) for _ in range(3)]
+    sent = [{"Payload": each, "Key": each, "OrderingKey": "o"} for each in NUMBERS]
+    go.producer(topic).send(*sent)
+    came = share_out(consumers, 20)
+    assert sorted(map(len, came)) == [0, 0, 20]
