@@ -66,8 +66,9 @@ def test_a_reader_seeks(broker: Broker, go: GoClient) -> None:
     assert texts(reader.receive(10)) == NUMBERS
 
 
-@TYPES
-@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize(
+    ("type_", "inclusive"), [(EXCLUSIVE, False), (SHARED, True), (FAILOVER, False), (KEY_SHARED, True)]
+)
 def test_a_subscription_seeks_to_a_message(broker: Broker, go: GoClient, type_: int, inclusive: bool) -> None:
     # covers CUR-11 (the client itself drops the message that it went to)
     topic = broker.topic()
@@ -81,8 +82,7 @@ def test_a_subscription_seeks_to_a_message(broker: Broker, go: GoClient, type_: 
     assert texts(consumer.receive(2 + inclusive)) == NUMBERS[8 - inclusive :]
 
 
-@pytest.mark.parametrize("partitions", [0, 3])
-@TYPES
+@pytest.mark.parametrize(("type_", "partitions"), [(EXCLUSIVE, 3), (SHARED, 0), (FAILOVER, 0), (KEY_SHARED, 3)])
 def test_a_subscription_seeks_to_a_time(broker: Broker, go: GoClient, type_: int, partitions: int) -> None:
     # covers CUR-12, CUR-13
     topic = broker.topic(partitions=partitions)
