@@ -194,9 +194,11 @@ def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet])
         run = core.cache.lookup(ledger_id, entry_id)
         if bits and run is not None:
             counts = run.message_counts
-            if counts is None or counts[entry_id - run.first_entry_id] == 1:
+            count = 1 if counts is None else counts[entry_id - run.first_entry_id]
+            if count == 1:
                 continue
-            bits &= ack_sets.full(counts[entry_id - run.first_entry_id])
+            if bits.bit_length() > count:  # the count is the producer's word, and may be two billion
+                bits &= ack_sets.full(count)
         usable.append((ledger_id, entry_id, bits))
     return usable
 

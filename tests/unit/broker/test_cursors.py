@@ -1,5 +1,7 @@
 """Acks, seeks, readers, last message id, unsubscribing: what moves a cursor and what shows where it stands."""
 
+import tracemalloc
+
 import pytest
 
 from spark_pulsar.broker import effects as fx
@@ -97,6 +99,22 @@ def test_cumulative_ack_goes_forward_only_and_not_on_shared() -> None:
     client.ack([Position(1, 3)], 2, cumulative=True, request_id=8)
     client.expect(BaseCommand.ACK_RESPONSE)
     assert backlog(world, "shared") == 5
+
+
+def test_a_batch_that_claims_to_be_larger_than_any_costs_nothing() -> None:
+    # covers ACK-9: hostile input, a bit for each of its messages would be 256 MB
+    world = World(batch_index_acks=True)
+    feeder, client = world.connect(), world.connect()
+    client.open_consumer(subscription_type=SHARED)
+    feeder.open_producer()
+    feeder.publish(1, entry("x"), messages=2**31 - 1)
+    tracemalloc.start()
+    client.ack([Position(1, 0)], ack_set=0b1110, request_id=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert client.expect(BaseCommand.ACK_RESPONSE).request_id == 1
+    assert world.core.topics[TOPIC].subscriptions["s"].cursor.batch_set(1, 0) == 0b1110
+    assert peak < 10_000_000
 
 
 def test_cumulative_ack_inside_a_batch() -> None:
