@@ -117,6 +117,22 @@ def test_a_batch_that_claims_to_be_larger_than_any_costs_nothing() -> None:
     assert peak < 10_000_000
 
 
+@pytest.mark.parametrize(("bits", "left"), [(65_536, 65_535), (65_537, None)])
+def test_a_bit_set_for_what_is_not_in_memory_has_a_limit(bits: int, left: int | None) -> None:
+    # covers ACK-9: hostile input
+    world = World(batch_index_acks=True, cache_bytes=0)
+    feeder, client = world.connect(), world.connect()
+    client.open_consumer(subscription_type=SHARED)
+    feeder.open_producer()
+    feeder.publish(1, entry("x"), messages=100_000)
+    client.ack([Position(1, 0)], ack_set=(1 << bits) - 2, request_id=1)
+    assert client.expect(BaseCommand.ACK_RESPONSE).request_id == 1
+    kept = world.core.topics[TOPIC].subscriptions["s"].cursor.batch_set(1, 0)
+    assert (None if kept is None else kept.bit_count()) == left
+    client.ack([Position(1, 0)])
+    assert backlog(world) == 0
+
+
 def test_cumulative_ack_inside_a_batch() -> None:
     # covers ACK-3, ACK-9
     world, client = filled(3, batch=4, batch_index_acks=True)
