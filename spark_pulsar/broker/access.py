@@ -6,6 +6,7 @@ that a holder of an earlier one is refused over restarts too: there is never mor
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 MAX_EPOCH: Final = 1 << 62
 """The highest epoch that a client may bring along; every further one fits into a record."""
+
+MAX_WAITERS: Final = 10_000
+"""Producers that may wait for one topic."""
 
 Grant = Callable[[], None]
 Refuse = Callable[[PulsarError], None]
@@ -43,7 +47,7 @@ class Waiter:
     def leave(self) -> None:
         """Wait no more: granted, refused, closed by the client, or the client is gone."""
         self.session.waiting_producers.pop(self.producer_id, None)
-        self.access.waiters.remove(self)
+        del self.access.waiters[self]
 
 
 class Access:
@@ -54,7 +58,8 @@ class Access:
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.holder: Producer | None = None
-        self.waiters: list[Waiter] = []
+        self.waiters: OrderedDict[Waiter, None] = OrderedDict()
+        """The first one has waited longest. Thousands may leave at once, from anywhere."""
 
     def left(self, producer: Producer) -> None:
         """A producer of the topic is gone: the next waiter has it, if nobody else is left."""
@@ -65,7 +70,7 @@ class Access:
     def promote(self) -> None:
         """Let the first waiter in that can be, when nobody produces to the topic."""
         while self.waiters and not self.topic.producers:
-            waiter = self.waiters[0]
+            waiter = next(iter(self.waiters))
             waiter.leave()
             try:
                 waiter.grant()
@@ -75,7 +80,7 @@ class Access:
     def refuse_waiters(self, error: PulsarError) -> None:
         """Nobody waits any more."""
         while self.waiters:
-            waiter = self.waiters[0]
+            waiter = next(iter(self.waiters))
             waiter.leave()
             waiter.refuse(error)
 
@@ -124,10 +129,12 @@ def take(core: Core, topic: Topic, producer: Producer, epoch: int | None) -> Non
 
 
 def wait(topic: Topic, session: Session, producer_id: int, grant: Grant, refuse: Refuse) -> None:
-    """Stand behind all who wait for the topic already."""
+    """Stand behind all who wait for the topic already. ProducerBusy when they are too many."""
     access = access_of(topic)
+    if len(access.waiters) >= MAX_WAITERS:
+        raise ProducerBusy(f"Topic '{topic.name}' has {MAX_WAITERS} producers that wait for it, and takes no more")
     waiter = Waiter(access, session, producer_id, grant, refuse)
-    access.waiters.append(waiter)
+    access.waiters[waiter] = None
     session.waiting_producers[producer_id] = waiter
 
 

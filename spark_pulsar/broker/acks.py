@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.cursor_records import CursorAcked, CursorMarkDeleted
 from spark_pulsar.model.errors import NotAllowed
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .core import Core
     from .events import AcksReceived
     from .sessions import Session
+
+MAX_UNSEEN_BITS: Final = 65_536
+"""Of a bit set for an entry that is not in memory, so that its size is not known: 8 KB are kept of one at most."""
 
 
 def on_acks(core: Core, event: AcksReceived) -> None:
@@ -192,11 +195,15 @@ def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet])
         if info is None or not 0 <= entry_id < info.entries:
             continue
         run = core.cache.lookup(ledger_id, entry_id)
+        if run is None and bits.bit_length() > MAX_UNSEEN_BITS:
+            continue  # the batch stays unacked until all of it is acked
         if bits and run is not None:
             counts = run.message_counts
-            if counts is None or counts[entry_id - run.first_entry_id] == 1:
+            count = 1 if counts is None else counts[entry_id - run.first_entry_id]
+            if count == 1:
                 continue
-            bits &= ack_sets.full(counts[entry_id - run.first_entry_id])
+            if bits.bit_length() > count:  # the count is the producer's word, and may be two billion
+                bits &= ack_sets.full(count)
         usable.append((ledger_id, entry_id, bits))
     return usable
 

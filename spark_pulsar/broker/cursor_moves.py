@@ -15,6 +15,7 @@ from spark_pulsar.ledger.records import LedgersTrimmed
 from spark_pulsar.ledger.trimming import plan_trimming
 from spark_pulsar.model.errors import UnknownError
 from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.limits import MAX_BATCH_MESSAGES
 from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.wire import ack_sets
 
@@ -131,6 +132,7 @@ def reset_to_position(
 
     def place(first_index: int, size: int) -> None:
         position, bits = wanted, None
+        size = min(size, MAX_BATCH_MESSAGES)  # it is the producer's word
         if first_index >= size:
             position = subscription.topic.ledger.next_position(wanted)
         elif first_index > 0 and core.config.batch_index_acks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
 from spark_pulsar.wire import commands
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
 """What CONNECTED says: the Pulsar version whose behaviour we keep, and who we are."""
+
+MAX_ASKING: Final = 1_000
+"""Who may wait at once to hear whether a peer still answers. To more than those it is there."""
 
 
 class Session:
@@ -198,14 +201,18 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
     if session.reading_paused:
         answer(True)  # we ourselves do not listen to it at the moment (PR-15)
         return
-    session.alive_waiters.append(answer)
-    if len(session.alive_waiters) > 1:
+    waiters = session.alive_waiters
+    if len(waiters) >= MAX_ASKING:
+        answer(True)  # whoever comes again may hear more
+        return
+    waiters.append(answer)
+    if len(waiters) > 1:
         return
     core.send(session, commands.ping())
 
     def give_up() -> None:
-        if session.alive_waiters:
-            waiters, session.alive_waiters = session.alive_waiters, []
+        if session.alive_waiters is waiters:  # else it answered; who waits now asked later
+            session.alive_waiters = []
             end(core, session, "no answer to a liveness check")
             for waiter in waiters:
                 waiter(False)

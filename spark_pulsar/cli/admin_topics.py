@@ -79,6 +79,22 @@ def delete_partitioned(ctx: typer.Context, topic: Topic, force: Force = False) -
     ctx.obj.delete(f"{topic_path(topic)}/partitions", force=force)
 
 
+@app.command("lookup")
+def lookup(ctx: typer.Context, topic: Topic) -> None:
+    """Show the address of the broker that serves a topic."""
+    show(ctx.obj.get(_lookup_path(topic))["brokerUrl"])
+
+
+@app.command("bundle-range")
+def bundle_range(ctx: typer.Context, topic: Topic) -> None:
+    """Show the bundle of its namespace that a topic belongs to."""
+    show(ctx.obj.get(f"{_lookup_path(topic)}/bundle"))
+
+
+def _lookup_path(topic: str) -> str:
+    return topic_path(topic).replace("/admin/v2/", "/lookup/v2/topic/", 1)
+
+
 @app.command("unload")
 def unload(ctx: typer.Context, topic: Topic) -> None:
     """Close all producers and consumers of a topic; they come back by themselves."""

@@ -1,32 +1,27 @@
 """Batch bitmaps: a Python int in here, 64-bit signed words on the wire (wire-protocol 5.7).
 
-Bit i stands for batch index i. 1 = not acked (in MESSAGE: deliver it), 0 = acked (skip it).
+Bit i stands for batch index i. 1 = not acked (in MESSAGE: deliver it), 0 = acked (skip it). Both ways take time that
+grows with the length alone: a peer may send half a million words.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 
-from spark_pulsar.model.ids import signed, unsigned
-
-_WORD = (1 << 64) - 1
+from spark_pulsar.model.ids import unsigned
 
 
 def words(mask: int) -> list[int]:
     """The bitmap as signed 64-bit words, least significant first, without trailing zero words (so 0 gives none)."""
-    out: list[int] = []
-    while mask:
-        out.append(signed(mask & _WORD))
-        mask >>= 64
-    return out
+    count = -(-mask.bit_length() // 64)
+    return list(struct.unpack(f"<{count}q", mask.to_bytes(8 * count, "little")))
 
 
 def mask(words: Iterable[int]) -> int:
     """The bitmap that signed 64-bit `words` stand for."""
-    value = 0
-    for index, word in enumerate(words):
-        value |= unsigned(word) << (64 * index)
-    return value
+    values = [unsigned(word) for word in words]
+    return int.from_bytes(struct.pack(f"<{len(values)}Q", *values), "little")
 
 
 def full(batch_size: int) -> int:

@@ -109,6 +109,8 @@ def _scattered_frames(
                 entry_size = len(varint.encode(entry_ids[begin]))
                 before, after = _template(consumer_id, ledger_id, partition, entry_size, b"")
                 near = slice(begin, bisect_left(entry_ids, (entry_ids[begin] | _LOWEST_14) + 1, begin))
+                if near.stop - begin == len(sizes):  # the usual case
+                    return _near_frames(before, after, entry_ids, buffer, starts, ends, sizes)
                 pieces += _near_frames(before, after, entry_ids[near], buffer, starts[near], ends[near], sizes[near])
                 begin = near.stop
             return pieces

@@ -90,12 +90,16 @@ def _block(buffer: bytes, at: int, end: int, shape: _Shape) -> list[int]:
         count = min(count, len(column) - len(column.lstrip(column[:1])))
     entry_ids = list(region[entry_at : count * size : size])
     base = -sum(128 << shift for shift in range(0, 7 * (shape.width - 1), 7))
+    differing: list[tuple[bytes, int]] = []
     for index in range(1, shape.width):
         column, shift = region[entry_at + index : count * size : size], 7 * index
         if column.count(column[:1]) == count:
             base += column[0] << shift
         else:
-            entry_ids = [low + (high << shift) for low, high in zip(entry_ids, column, strict=True)]
+            differing.append((column, shift))
+    for column, shift in differing:
+        entry_ids = [low + (high << shift) + base for low, high in zip(entry_ids, column, strict=True)]
+        base = 0
     return [entry_id + base for entry_id in entry_ids] if base else entry_ids
 
 

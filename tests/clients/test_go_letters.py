@@ -9,7 +9,7 @@ from tests.eventually import eventually
 
 
 def test_a_message_that_fails_too_often_becomes_a_dead_letter(broker: Broker, go: GoClient) -> None:
-    # covers DLQ-1, DLQ-2, DLQ-5, PR-18
+    # covers DLQ-1, DLQ-2, DLQ-4, DLQ-5, PR-18
     topic = broker.topic()
     dead = f"{topic}-dead"
     policy = {"MaxDeliveries": 2, "DeadLetterTopic": dead, "InitialSubscriptionName": "kept"}
@@ -27,7 +27,7 @@ def test_a_message_that_fails_too_often_becomes_a_dead_letter(broker: Broker, go
 
 
 def test_a_message_is_retried_through_its_letter(broker: Broker, go: GoClient) -> None:
-    # covers RL-1, RL-2, RL-3, RL-4
+    # covers RLQ-1, RLQ-2, RLQ-3, RLQ-4, DLQ-6
     topic = broker.topic()
     policy = {"MaxDeliveries": 2, "InitialSubscriptionName": "kept"}
     consumer = go.consumer(topic, type_=SHARED, RetryEnable=True, DLQ=policy)

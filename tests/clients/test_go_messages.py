@@ -36,7 +36,7 @@ NUMBERS = [str(number) for number in range(50)]
 @pytest.mark.parametrize("codec", CODECS, ids=CODECS.get)
 @pytest.mark.parametrize("batched", [False, True])
 def test_both_languages_read_each_others_codecs(broker: Broker, go: GoClient, codec: int, batched: bool) -> None:
-    # covers BA-1, BA-5, COMP-1
+    # covers BAT-1, CMP-1
     topic = broker.topic()
     from_go, from_python = f"{topic}-g", f"{topic}-p"
     client = broker.client()
@@ -57,7 +57,7 @@ def test_both_languages_read_each_others_codecs(broker: Broker, go: GoClient, co
 
 
 def test_what_is_said_beside_a_message_arrives(broker: Broker, go: GoClient) -> None:
-    # covers MSG-1, MSG-4
+    # covers section 2 (message fields)
     topic = broker.topic()
     consumer = go.consumer(topic)
     fields = {"Key": "k", "OrderingKey": "o", "Properties": {"p": "1"}, "EventTime": "2020-01-02T03:04:05Z"}
@@ -73,7 +73,7 @@ def test_what_is_said_beside_a_message_arrives(broker: Broker, go: GoClient) -> 
 
 
 def test_a_message_that_is_repeated_is_stored_once(broker: Broker, go: GoClient) -> None:
-    # covers DED-1, DED-2
+    # covers DED-1, DED-2, DED-3, PR-11
     topic = broker.topic()
     consumer = go.consumer(topic)
     assert broker.rest("POST", f"{topic_path(topic)}/deduplicationEnabled", True)[0] == 204
@@ -88,7 +88,7 @@ def test_a_message_that_is_repeated_is_stored_once(broker: Broker, go: GoClient)
 
 @pytest.mark.parametrize("type_", [0, SHARED])
 def test_chunks_of_several_producers_become_messages(broker: Broker, go: GoClient, type_: int) -> None:
-    # covers CHK-1, CHK-2, CHK-5, CHK-6
+    # covers CHK-1, CHK-3, CHK-6, CHK-7
     topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     options = {"EnableChunking": True, "ChunkMaxMessageSize": 1_000}
@@ -105,7 +105,7 @@ def test_chunks_of_several_producers_become_messages(broker: Broker, go: GoClien
 
 
 def test_a_message_of_several_frames_is_read_by_both_languages(broker: Broker, go: GoClient) -> None:
-    # covers CHK-1, CHK-3 (the broker's own limit)
+    # covers CHK-1, PR-10
     topic = broker.topic()
     payload = bytes(range(256)) * 50_000
     with pytest.raises(GoError, match="size"):
@@ -119,7 +119,7 @@ def test_a_message_of_several_frames_is_read_by_both_languages(broker: Broker, g
 
 
 def test_a_chunked_message_that_is_nacked_comes_again_whole(broker: Broker, go: GoClient) -> None:
-    # covers CHK-8
+    # covers CHK-3, CHK-6, NACK-1
     topic = broker.topic()
     consumer = go.consumer(topic, type_=SHARED, NackRedeliveryDelay=100 * MS)
     go.producer(topic, EnableChunking=True, ChunkMaxMessageSize=1_000).send("x" * 5_000)
@@ -131,7 +131,7 @@ def test_a_chunked_message_that_is_nacked_comes_again_whole(broker: Broker, go: 
 
 @pytest.mark.parametrize("how", ["DeliverAfter", "DeliverAt"])
 def test_delayed_messages_wait_for_their_time(broker: Broker, go: GoClient, how: str) -> None:
-    # covers DEL-1, DEL-2, DEL-3
+    # covers DEL-1, DEL-4
     topic = broker.topic()
     consumer = go.consumer(topic, type_=SHARED)
     start_ms = time.time_ns() // MS
@@ -143,7 +143,7 @@ def test_delayed_messages_wait_for_their_time(broker: Broker, go: GoClient, how:
 
 
 def test_exclusive_access_is_for_one_producer(broker: Broker, go: GoClient) -> None:
-    # covers PR-11, PR-13, PR-14
+    # covers PR-3, PR-4, PR-6
     topic = broker.topic()
     first = go.producer(topic, ProducerAccessMode=EXCLUSIVE_ACCESS)
     first.send("1")
@@ -208,7 +208,7 @@ def test_partitions_that_are_added_are_found(broker: Broker, go: GoClient) -> No
 
 
 def test_messages_that_are_not_kept_come_to_those_who_are_there(broker: Broker, go: GoClient) -> None:
-    # covers NP-1, NP-3
+    # covers NP-1, NP-2
     topic = broker.topic().replace("persistent://", "non-persistent://")
     producer = go.producer(topic)
     producer.send("nobody")
@@ -218,7 +218,7 @@ def test_messages_that_are_not_kept_come_to_those_who_are_there(broker: Broker, 
 
 
 def test_a_terminated_topic_takes_no_more(broker: Broker, go: GoClient) -> None:
-    # covers TN-8
+    # covers TN-13
     topic = broker.topic()
     producer = go.producer(topic)
     producer.send("0")
@@ -231,7 +231,7 @@ def test_a_terminated_topic_takes_no_more(broker: Broker, go: GoClient) -> None:
 
 
 def test_a_client_over_http_finds_topics(broker: Broker, clients: Clients) -> None:
-    # covers admin-rest (lookup/v2/topic, partitions, topics of a namespace)
+    # covers admin-rest 1.12, 1.4, 1.3.1 (what clients ask for over HTTP)
     go = clients(broker, broker.admin_url)
     topic, partitioned = broker.topic(), broker.topic(partitions=2)
     for each in (topic, partitioned):

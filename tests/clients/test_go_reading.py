@@ -14,7 +14,7 @@ NUMBERS = [str(number) for number in range(10)]
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_a_reader_starts_where_it_is_told(broker: Broker, go: GoClient, batched: bool) -> None:
-    # covers RD-1, RD-2, RD-3, RD-4
+    # covers CUR-8, CUR-10, RD-2, RD-3
     topic = broker.topic()
     options = IN_ONE_BATCH if batched else {}
     receipts = go.producer(topic, **options).send(*NUMBERS)
@@ -33,7 +33,7 @@ def test_a_reader_starts_where_it_is_told(broker: Broker, go: GoClient, batched:
 
 
 def test_a_reader_of_nothing_has_nothing(broker: Broker, go: GoClient) -> None:
-    # covers RD-5, LAST-1
+    # covers RD-2, RD-3
     topic = broker.topic()
     reader = go.reader(topic)
     assert not reader.has_next()
@@ -53,7 +53,7 @@ def test_a_reader_reads_all_partitions(broker: Broker, go: GoClient) -> None:
 
 
 def test_a_reader_seeks(broker: Broker, go: GoClient) -> None:
-    # covers SK-1, SK-2, RD-6
+    # covers CUR-11, CUR-12, CUR-13
     topic = broker.topic()
     receipts = go.producer(topic).send(*NUMBERS)
     for inclusive in (False, True):
@@ -66,10 +66,11 @@ def test_a_reader_seeks(broker: Broker, go: GoClient) -> None:
     assert texts(reader.receive(10)) == NUMBERS
 
 
-@TYPES
-@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize(
+    ("type_", "inclusive"), [(EXCLUSIVE, False), (SHARED, True), (FAILOVER, False), (KEY_SHARED, True)]
+)
 def test_a_subscription_seeks_to_a_message(broker: Broker, go: GoClient, type_: int, inclusive: bool) -> None:
-    # covers SK-1, SK-3 (the client itself drops the message that it went to)
+    # covers CUR-11 (the client itself drops the message that it went to)
     topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True, StartMessageIDInclusive=inclusive)
     receipts = go.producer(topic).send(*NUMBERS)
@@ -81,10 +82,9 @@ def test_a_subscription_seeks_to_a_message(broker: Broker, go: GoClient, type_: 
     assert texts(consumer.receive(2 + inclusive)) == NUMBERS[8 - inclusive :]
 
 
-@pytest.mark.parametrize("partitions", [0, 3])
-@TYPES
+@pytest.mark.parametrize(("type_", "partitions"), [(EXCLUSIVE, 3), (SHARED, 0), (FAILOVER, 0), (KEY_SHARED, 3)])
 def test_a_subscription_seeks_to_a_time(broker: Broker, go: GoClient, type_: int, partitions: int) -> None:
-    # covers SK-2, SK-5
+    # covers CUR-12, CUR-13
     topic = broker.topic(partitions=partitions)
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     producer = go.producer(topic)
@@ -110,7 +110,7 @@ def test_a_subscription_seeks_to_a_time(broker: Broker, go: GoClient, type_: int
 
 
 def test_the_last_ids_are_those_of_the_last_messages(broker: Broker, go: GoClient) -> None:
-    # covers LAST-1, LAST-2
+    # covers RD-3
     topic = broker.topic()
     consumer = go.consumer(topic)
     assert consumer.last()[topic][1] == -1
@@ -122,7 +122,7 @@ def test_the_last_ids_are_those_of_the_last_messages(broker: Broker, go: GoClien
 
 @TYPES
 def test_a_pattern_finds_topics_that_are_there_and_those_to_come(broker: Broker, go: GoClient, type_: int) -> None:
-    # covers MT-3, MT-4, MT-5
+    # covers MT-2, MT-4
     name = broker.topic("pattern")
     topics = [f"{name}-{number}" for number in range(3)]
     other = f"{name.replace('pattern-', 'another-')}-0"
@@ -140,7 +140,7 @@ def test_a_pattern_finds_topics_that_are_there_and_those_to_come(broker: Broker,
 
 
 def test_one_consumer_of_several_topics(broker: Broker, go: GoClient) -> None:
-    # covers MT-1, MT-2
+    # covers MT-1
     topics = [broker.topic(), broker.topic(partitions=2)]
     consumer = go.consumer(None, type_=SHARED, Topics=topics)
     for each in topics:
@@ -155,7 +155,7 @@ def test_one_consumer_of_several_topics(broker: Broker, go: GoClient) -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_table_view_has_the_last_value_of_each_key(broker: Broker, go: GoClient, compacted: bool) -> None:
-    # covers TV-1, CMP-1
+    # covers RD-5, CMP-C1, CMP-C4
     topic = broker.topic()
     producer = go.producer(topic, Schema={"Type": "STRING"})
     # The client cannot read an empty message that has no properties either.

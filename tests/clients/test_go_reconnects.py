@@ -38,7 +38,7 @@ def _until(consumer: Consumer, last: str) -> list[str]:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_everybody_goes_on_after_the_broker_was_away(own_broker: Broker, clients: Clients, killed: bool) -> None:
-    # covers PR-1, SUB-10, A5, CUR-8, DED-4 (all types at once: a restart costs seconds)
+    # covers PR-2, PR-7, SUB-10, CUR-8, DED-7, DED-11 (all types at once: a restart costs seconds)
     go = clients(own_broker)
     topic = own_broker.topic()
     assert own_broker.rest("PUT", topic_path(topic))[0] == 204
@@ -78,7 +78,7 @@ def test_everybody_goes_on_after_the_broker_was_away(own_broker: Broker, clients
 
 @TYPES
 def test_everybody_goes_on_after_an_unload(broker: Broker, go: GoClient, type_: int) -> None:
-    # covers TN-9, SUB-10 (CLOSE_PRODUCER and CLOSE_CONSUMER)
+    # covers SUB-10, PR-17 (CLOSE_PRODUCER and CLOSE_CONSUMER)
     topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     reader = go.reader(topic)
@@ -98,7 +98,7 @@ def test_everybody_goes_on_after_an_unload(broker: Broker, go: GoClient, type_: 
 
 
 def test_partitions_go_on_after_the_namespace_was_unloaded(broker: Broker, go: GoClient) -> None:
-    # covers TN-9, PT-1
+    # covers SUB-10, PT-1
     topic = broker.topic(partitions=3)
     consumer = go.consumer(topic, type_=SHARED)
     producer = go.producer(topic, **IN_BATCHES)
@@ -118,7 +118,7 @@ def test_partitions_go_on_after_the_namespace_was_unloaded(broker: Broker, go: G
 
 
 def test_a_topic_that_is_deleted_is_made_anew(broker: Broker, go: GoClient) -> None:
-    # covers TN-6
+    # covers TN-7
     topic = broker.topic()
     consumer = go.consumer(topic)
     producer = go.producer(topic)
@@ -133,7 +133,7 @@ def test_a_topic_that_is_deleted_is_made_anew(broker: Broker, go: GoClient) -> N
 
 
 def test_a_client_that_dies_leaves_nothing_behind(broker: Broker, clients: Clients) -> None:
-    # covers A5, SUB-10
+    # covers PR-2, EX-1, SUB-10
     topic = broker.topic()
     dying = clients(broker)
     dying.consumer(topic)

@@ -51,7 +51,7 @@ def test_values_of_plain_types_arrive(broker: Broker, go: GoClient, kind: str, v
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_records_of_several_versions_are_read(broker: Broker, go: GoClient, kind: str, partitions: int) -> None:
-    # covers SC-3, SC-4, SC-7 (GET_SCHEMA by version)
+    # covers SC-1, SC-4, SC-9
     topic = broker.topic(partitions=partitions)
     full = {"carrier": "UA", "number": 1545, "delay": 2.5}
     old, new = schema(kind, CARRIER, NUMBER), schema(kind, CARRIER, NUMBER, DELAY)
@@ -68,7 +68,7 @@ def test_records_of_several_versions_are_read(broker: Broker, go: GoClient, kind
 
 
 def test_one_producer_sends_several_schemas(broker: Broker, go: GoClient) -> None:
-    # covers SC-6 (GET_OR_CREATE_SCHEMA)
+    # covers SC-1, SC-9 (GET_OR_CREATE_SCHEMA)
     topic = broker.topic()
     old, new = schema("AVRO", CARRIER), schema("AVRO", CARRIER, DELAY)
     consumer = go.consumer(topic, Schema=new)
@@ -85,7 +85,7 @@ def test_one_producer_sends_several_schemas(broker: Broker, go: GoClient) -> Non
 
 
 def test_a_schema_that_does_not_fit_is_refused(broker: Broker, go: GoClient) -> None:
-    # covers SC-5, SC-8
+    # covers SC-3, SC-4, SC-5, SC-8
     topic = broker.topic()
     go.producer(topic, Schema=schema("AVRO", CARRIER, NUMBER)).send(
         {"Value": {"carrier": "UA", "number": 1, "delay": None}, "As": "flight"}
@@ -100,7 +100,7 @@ def test_a_schema_that_does_not_fit_is_refused(broker: Broker, go: GoClient) -> 
 
 
 def test_schemas_are_found_over_http(broker: Broker, go: GoClient, clients: Clients) -> None:
-    # covers admin-rest 1.11
+    # covers admin-rest 1.11, 1.12
     topic = broker.topic()
     kind = schema("JSON", CARRIER)
     go.producer(topic, Schema=kind, **IN_BATCHES).send({"Value": {"carrier": "UA"}, "As": "carrier"})

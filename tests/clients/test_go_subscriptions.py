@@ -10,6 +10,7 @@ from tests.clients.go_client import (
     BY_KEY,
     EXCLUSIVE,
     FAILOVER,
+    IN_BATCHES,
     IN_ONE_BATCH,
     KEY_SHARED,
     MS,
@@ -31,7 +32,7 @@ NUMBERS = [str(number) for number in range(20)]
 @TYPES
 @pytest.mark.parametrize("partitions", [0, 3])
 def test_every_message_comes_and_its_ack_stays(broker: Broker, go: GoClient, type_: int, partitions: int) -> None:
-    # covers EX-1, SH-1, FO-1, KS-1, ACK-1, PT-1
+    # covers EX-2, EX-4, SH-4, FO-1, KS-1, ACK-1, ACK-4, PT-1
     topic = broker.topic(partitions=partitions)
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     go.producer(topic).send(*[{"Payload": each, "Key": each} for each in NUMBERS])
@@ -49,7 +50,7 @@ def test_every_message_comes_and_its_ack_stays(broker: Broker, go: GoClient, typ
 
 @TYPES
 def test_cumulative_acks_are_for_types_with_one_consumer(broker: Broker, go: GoClient, type_: int) -> None:
-    # covers ACK-2, ACK-3
+    # covers ACK-2, SH-5, KS-12
     topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     go.producer(topic).send(*NUMBERS[:5])
@@ -64,7 +65,7 @@ def test_cumulative_acks_are_for_types_with_one_consumer(broker: Broker, go: GoC
 
 
 def test_exclusive_refuses_a_second_consumer(broker: Broker, go: GoClient) -> None:
-    # covers EX-1, EX-2
+    # covers EX-1, SUB-1
     topic = broker.topic()
     first = go.consumer(topic)
     with pytest.raises(GoError, match="ConsumerBusy"):
@@ -76,7 +77,7 @@ def test_exclusive_refuses_a_second_consumer(broker: Broker, go: GoClient) -> No
 
 
 def test_what_a_shared_consumer_held_goes_to_another_when_it_dies(broker: Broker, clients: Clients) -> None:
-    # covers SH-2, SH-8
+    # covers SH-4, SUB-10
     topic = broker.topic()
     staying, dying = clients(broker), clients(broker)
     one = staying.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
@@ -89,7 +90,7 @@ def test_what_a_shared_consumer_held_goes_to_another_when_it_dies(broker: Broker
 
 
 def test_a_nacked_message_comes_again_and_counts(broker: Broker, go: GoClient) -> None:
-    # covers NACK-1, NACK-2, RC-1
+    # covers NACK-1, NACK-3, RC-1
     topic = broker.topic()
     consumer = go.consumer(topic, type_=SHARED, NackRedeliveryDelay=100 * MS)
     go.producer(topic).send("good", "bad")
@@ -102,7 +103,7 @@ def test_a_nacked_message_comes_again_and_counts(broker: Broker, go: GoClient) -
 
 
 def test_failover_has_one_active_consumer_and_hands_over_in_order(broker: Broker, go: GoClient) -> None:
-    # covers FO-1, FO-2, FO-5 (ACTIVE_CONSUMER_CHANGE)
+    # covers FO-1, FO-5, SUB-9
     topic = broker.topic()
     both = {name: go.consumer(topic, type_=FAILOVER, Name=name, AckWithResponse=True) for name in "ab"}
 
@@ -153,7 +154,7 @@ def _by_key(messages: list[Message]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("batches", [False, True])
 def test_key_shared_keeps_each_key_at_one_consumer_and_in_order(broker: Broker, go: GoClient, batches: bool) -> None:
-    # covers KS-1, KS-2, KS-12 (batches by key)
+    # covers KS-1, KS-2, BAT-6
     topic = broker.topic()
     consumers = [go.consumer(topic, type_=KEY_SHARED) for _ in range(3)]
     producer = go.producer(topic, **(BY_KEY if batches else {}))
@@ -168,7 +169,7 @@ def test_key_shared_keeps_each_key_at_one_consumer_and_in_order(broker: Broker, 
 
 
 def test_key_shared_hands_a_key_over_when_its_consumer_goes(broker: Broker, clients: Clients) -> None:
-    # covers KS-9, KS-10
+    # covers KS-10
     topic = broker.topic()
     staying, dying = clients(broker), clients(broker)
     gone = dying.consumer(topic, type_=KEY_SHARED)
@@ -217,7 +218,7 @@ def test_parts_of_a_batch_are_acknowledged(broker: Broker, go: GoClient) -> None
 
 
 def test_a_consumer_without_a_queue_takes_one_at_a_time(broker: Broker, go: GoClient) -> None:
-    # covers SUB-7 (permits of a client without a queue)
+    # covers SUB-4 (permits of a client without a queue)
     topic = broker.topic()
     one = go.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
     other = go.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
@@ -227,7 +228,7 @@ def test_a_consumer_without_a_queue_takes_one_at_a_time(broker: Broker, go: GoCl
 
 
 def test_unsubscribing_forgets_the_subscription(broker: Broker, go: GoClient) -> None:
-    # covers SUB-5, SUB-6
+    # covers CUR-16
     topic = broker.topic()
     consumers = [go.consumer(topic, type_=SHARED) for _ in range(2)]
     with pytest.raises(GoError):
@@ -238,7 +239,7 @@ def test_unsubscribing_forgets_the_subscription(broker: Broker, go: GoClient) ->
 
 
 def test_subscriptions_and_consumers_have_properties(broker: Broker, go: GoClient) -> None:
-    # covers SUB-8, admin-rest 1.5.2
+    # covers CUR-19, admin-rest 1.5.2
     topic = broker.topic()
     go.consumer(topic, Name="me", Properties={"a": "1"}, SubscriptionProperties={"b": "2"})
     shown = stats(broker, topic)["subscriptions"]["s"]
@@ -246,3 +247,48 @@ def test_subscriptions_and_consumers_have_properties(broker: Broker, go: GoClien
     (consumer,) = shown["consumers"]
     assert (consumer["consumerName"], consumer["metadata"]) == ("me", {"a": "1"})
     assert consumer["clientVersion"].startswith("Pulsar-Go-")
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_queue_that_grows_by_itself_gets_everything(broker: Broker, go: GoClient, batched: bool) -> None:
+    # covers SUB-4 (permits one by one at first, more and more later)
+    topic = broker.topic()
+    consumer = go.consumer(topic, EnableAutoScaledReceiverQueueSize=True)
+    sent = [str(number) for number in range(2_000)]
+    go.producer(topic, **(IN_BATCHES if batched else {})).send(*sent)
+    assert texts(consumer.receive(2_000)) == sent
+
+
+def test_acks_up_to_a_message_inside_a_batch_stay(broker: Broker, go: GoClient) -> None:
+    # covers ACK-9, ACK-10
+    topic = broker.topic()
+    options = {"EnableBatchIndexAcknowledgment": True, "AckWithResponse": True}
+    consumer = go.consumer(topic, **options)
+    go.producer(topic, **IN_ONE_BATCH).send(*NUMBERS[:10])
+    consumer.ack(consumer.receive(10)[3], cumulative=True)
+    consumer.close()
+    again = go.consumer(topic, **options)
+    messages = again.receive(6)
+    assert texts(messages) == NUMBERS[4:10]
+    again.ack(messages[-1], cumulative=True)
+    assert backlog(broker, topic, "s") == 0
+
+
+@TYPES
+def test_acks_that_are_gathered_arrive(broker: Broker, go: GoClient, type_: int) -> None:
+    # covers ACK-8
+    topic = broker.topic()
+    consumer = go.consumer(topic, type_=type_)
+    go.producer(topic, **IN_BATCHES).send(*NUMBERS)
+    consumer.ack(*consumer.receive(20))
+    eventually(lambda: backlog(broker, topic, "s") == 0)
+
+
+def test_an_ordering_key_wins_over_the_key(broker: Broker, go: GoClient) -> None:
+    # covers KS-2
+    topic = broker.topic()
+    consumers = [go.consumer(topic, type_=KEY_SHARED) for _ in range(3)]
+    sent = [{"Payload": each, "Key": each, "OrderingKey": "o"} for each in NUMBERS]
+    go.producer(topic).send(*sent)
+    came = share_out(consumers, 20)
+    assert sorted(map(len, came)) == [0, 0, 20]

@@ -65,7 +65,7 @@ def _flight(schema: Any, **fields: Any) -> Any:
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_values_of_classes_arrive(broker: Broker, java: Java, client: JavaClient, kind: str, partitions: int) -> None:
-    # covers SC-1, SC-2, SC-3
+    # covers SC-1, SC-2, SC-9
     topic = broker.topic(partitions=partitions)
     schema = getattr(java.api.Schema, kind)(java.class_of(RECORD))
     consumer = client.consumer(topic, schema)
@@ -116,7 +116,7 @@ def test_values_of_plain_types_arrive(broker: Broker, java: Java, client: JavaCl
 def test_keys_and_values_have_schemas_of_their_own(
     broker: Broker, java: Java, client: JavaClient, encoding: str
 ) -> None:
-    # covers SC-9 (KEY_VALUE)
+    # covers SC-2, SC-9 (KEY_VALUE)
     topic = broker.topic()
     common = java.jvm.org.apache.pulsar.common.schema
     value_schema = java.api.Schema.AVRO(java.class_of(RECORD))
@@ -136,7 +136,7 @@ def test_keys_and_values_have_schemas_of_their_own(
 
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 def test_schemas_grow_under_those_who_use_them(broker: Broker, java: Java, client: JavaClient, kind: str) -> None:
-    # covers SC-4, SC-7 (each message by the version that it was written with)
+    # covers SC-1, SC-4, SC-9
     topic = broker.topic()
     old, new = _grown(java, kind), _grown(java, kind, "carrier")
     consumer = client.consumer(topic, old)
@@ -152,7 +152,7 @@ def test_schemas_grow_under_those_who_use_them(broker: Broker, java: Java, clien
 
 
 def test_one_producer_sends_several_schemas(broker: Broker, java: Java, client: JavaClient) -> None:
-    # covers SC-6 (GET_OR_CREATE_SCHEMA)
+    # covers SC-1, SC-9 (GET_OR_CREATE_SCHEMA)
     topic = broker.topic()
     old, new = _grown(java, "AVRO"), _grown(java, "AVRO", "carrier")
     consumer = client.consumer(topic, new)
@@ -166,7 +166,7 @@ def test_one_producer_sends_several_schemas(broker: Broker, java: Java, client: 
 
 
 def test_bytes_are_checked_by_the_schema_of_the_topic(broker: Broker, java: Java, client: JavaClient) -> None:
-    # covers SC-10 (AUTO_PRODUCE)
+    # covers SC-7, SC-9 (AUTO_PRODUCE)
     topic = broker.topic()
     schema = _grown(java, "AVRO", "carrier")
     consumer = client.consumer(topic, schema)
@@ -179,7 +179,7 @@ def test_bytes_are_checked_by_the_schema_of_the_topic(broker: Broker, java: Java
 
 
 def test_messages_of_protobuf_arrive(broker: Broker, java: Java, client: JavaClient) -> None:
-    # covers SC-1, SC-11 (PROTOBUF_NATIVE)
+    # covers SC-2, SC-9 (PROTOBUF_NATIVE)
     topic = broker.topic()
     schema = java.api.Schema.PROTOBUF_NATIVE(java.class_of("com.google.protobuf.Duration"))
     consumer = client.consumer(topic, schema)
@@ -193,7 +193,7 @@ def test_messages_of_protobuf_arrive(broker: Broker, java: Java, client: JavaCli
 
 
 def test_a_schema_that_does_not_fit_is_refused(broker: Broker, java: Java, client: JavaClient) -> None:
-    # covers SC-5, SC-8
+    # covers SC-3, SC-4, SC-5, SC-8
     topic = broker.topic()
     client.producer(topic, java.api.Schema.AVRO(java.class_of(RECORD))).close()
     for other in (java.api.Schema.STRING, _grown(java, "AVRO"), java.api.Schema.JSON(java.class_of(RECORD))):

@@ -158,6 +158,8 @@ def test_java_reads_our_answers(admin: Admin) -> None:
         ("topics stats-internal persistent://{ns}/t", '"state" : "LedgerOpened"'),
         ("topics partitioned-stats persistent://{ns}/p --per-partition", '"partitions" : 2'),
         ("topics get-partitioned-topic-metadata persistent://{ns}/p", '"partitions" : 2'),
+        ("topics lookup persistent://{ns}/t", None),
+        ("topics bundle-range persistent://{ns}/t", None),
         ("clusters get standalone", '"serviceUrl" : "http://'),
         ("tenants get public", '"allowedClusters" : [ "standalone" ]'),
     ]

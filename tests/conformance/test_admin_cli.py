@@ -137,6 +137,10 @@ def test_topics_are_made_and_listed(broker: Broker, admin: Admin, namespace: str
         "deleted": False,
     }
     assert json.loads(admin(f"topics stats-internal {namespace}/plain"))["numberOfEntries"] == 0
+    assert admin(f"topics lookup {namespace}/plain") == f"{broker.service_url}\n"
+    quarter = zlib.crc32(f"{prefix}/plain".encode()) >> 30
+    edges = [*(f"0x{each:x}0000000" for each in (0, 4, 8, 12)), "0xffffffff"]
+    assert admin(f"topics bundle-range {namespace}/plain") == f"{edges[quarter]}_{edges[quarter + 1]}\n"
     admin(f"topics unload {namespace}/plain")
     admin(f"topics delete {namespace}/plain")
     admin(f"topics delete-partitioned-topic {namespace}/parted -f")

@@ -163,9 +163,13 @@ class Dispatcher(ABC):
             )
         )
         self.count_sent(consumer, high - low, messages, ends[-1] - starts[0])
-        if self.subscription.topic.state.has_chunks:
-            consumer.chunks_out += chunks_among(run.buffer, run.starts, run.ends, range(low, high))
+        self.count_chunks(consumer, run, range(low, high))
         return messages
+
+    def count_chunks(self, consumer: Consumer, run: EntryRun, indexes: Iterable[int]) -> None:
+        """Count what of these entries is a chunk."""
+        if self.subscription.topic.state.has_chunks:
+            consumer.chunks_out += chunks_among(run.buffer, run.starts, run.ends, indexes)
 
     def count_sent(self, consumer: Consumer, entries: int, messages: int, size_bytes: int) -> None:
         """A consumer was sent so much: it costs permits, and statistics want to know."""

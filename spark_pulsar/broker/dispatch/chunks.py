@@ -8,11 +8,15 @@ another consumer then, together. A chunk whose message nobody has begun goes to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ranges import RangeSet
-from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.entries import metadata_of, text_of
+
+_MAX_UUID: Final = 256
+"""Characters; of longer ones a digest is kept."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -159,4 +163,7 @@ def uuid_of(run: EntryRun, index: int) -> str | None:
         metadata = metadata_of(run.buffer, run.starts[index], run.ends[index])
     except CorruptMessage:
         return None
-    return metadata.uuid if metadata.num_chunks_from_msg > 1 else None
+    if metadata.num_chunks_from_msg <= 1:
+        return None
+    uuid = text_of(metadata.uuid)  # bytes, when they are not UTF-8
+    return uuid if len(uuid) <= _MAX_UUID else sha256(uuid.encode()).hexdigest()

@@ -309,6 +309,7 @@ class KeySharedDispatcher(SharedDispatcher):
         )
         self._hold(consumer, ledger_id, entry_ids, counts)
         self.count_sent(consumer, len(indexes), messages, sum(ends) - sum(starts))
+        self.count_chunks(consumer, run, indexes)
         limit = self._consumer_limit()
         if limit and consumer.unacked >= limit:
             consumer.blocked = True

@@ -21,12 +21,16 @@ _OF_TYPES: Final = frozenset(
 )
 _OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "aliases", "order"})
 _MAX_DEPTH: Final = 100
+_MAX_REASON: Final = 1_000
 _REMEMBERED_BYTES: Final = 1 << 16
 NO_DEFAULT: Final = object()
 
 
 class InvalidAvro(ValueError):
-    """A text that is no Avro schema; says why."""
+    """A text that is no Avro schema; says why, in a bounded length."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= _MAX_REASON else f"{text[: _MAX_REASON - 3]}...")
 
 
 @dataclass(slots=True, eq=False)
@@ -70,12 +74,16 @@ class AvroType:
 def parse(data: bytes) -> AvroType:
     """The type that a definition describes. InvalidAvro when it describes none."""
     try:
-        value = json.loads(data.decode())
+        return _Parser().type_of(_json(data), "", 0)
     except RecursionError as error:
         raise InvalidAvro("nested too deep") from error
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode())
     except ValueError as error:
         raise InvalidAvro(f"it is no JSON: {error}") from error
-    return _Parser().type_of(value, "", 0)
 
 
 def meaning(data: bytes) -> bytes:
@@ -89,7 +97,11 @@ def meaning(data: bytes) -> bytes:
 
 @lru_cache(maxsize=128)
 def _meaning(data: bytes) -> bytes:
-    return sha256(_canonical(parse(data), set()).encode()).digest()
+    try:
+        text = json.dumps(_canonical(parse(data), set()), sort_keys=True)
+    except RecursionError as error:
+        raise InvalidAvro("nested too deep") from error
+    return sha256(text.encode()).digest()
 
 
 class _Parser:
@@ -202,24 +214,25 @@ class _Parser:
             )
 
 
-def _canonical(one: AvroType, seen: set[str]) -> str:
-    """A text that is equal for schemas that say the same; a named type stands in it once."""
+def _canonical(one: AvroType, seen: set[str]) -> Any:
+    """What is equal, as JSON, for schemas that say the same; a named type stands in it once."""
     if one.name:
         if one.name in seen:
-            return json.dumps(one.name)
+            return one.name
         seen.add(one.name)
-    parts: list[str] = [one.kind, one.name, str(one.size_bytes), *one.symbols, _dumped(one.attributes)]
-    for each in one.fields:
-        default = "" if each.default is NO_DEFAULT else _dumped(each.default)
-        parts += (each.name, _canonical(each.type, seen), default, each.order, _dumped(each.attributes))
-    parts += [_canonical(branch, seen) for branch in one.branches]
-    if one.items is not None:
-        parts.append(_canonical(one.items, seen))
-    return json.dumps(parts)
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    fields = [
+        (
+            each.name,
+            _canonical(each.type, seen),
+            [] if each.default is NO_DEFAULT else [each.default],
+            each.order,
+            each.attributes,
+        )
+        for each in one.fields
+    ]
+    branches = [_canonical(branch, seen) for branch in one.branches]
+    items = None if one.items is None else _canonical(one.items, seen)
+    return (one.kind, one.name, one.size_bytes, one.symbols, one.attributes, fields, branches, items)
 
 
 def _full_name(name: str, namespace: str) -> str:

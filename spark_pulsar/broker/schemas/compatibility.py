@@ -15,6 +15,9 @@ from .avro import AvroType
 from .avro_compatibility import can_read
 from .definitions import key_and_value, old_json_schema, root_message
 
+MAX_SHOWN: Final = 16_384
+"""Characters of each schema in a refusal."""
+
 
 def are_equal(one: Schema, other: Schema) -> bool:
     """Whether two schemas are the same version: the same bytes, or, where Avro defines them, the same meaning (SC-1).
@@ -38,8 +41,11 @@ def check_follows(existing: Sequence[Schema], new: Schema, strategy: Compatibili
             raise IncompatibleSchema(
                 f"Incompatible schema: exists schema type {old.type.name}, new schema type {new.type.name}"
             )
-    for old in reversed(existing):
-        _check_pair(old, new, strategy)
+    try:
+        for old in reversed(existing):
+            _check_pair(old, new, strategy)
+    except RecursionError as error:  # types that refer to each other make long ways of short texts
+        raise IncompatibleSchema("Error during schema compatibility check: nested too deep") from error
 
 
 def _check_pair(old: Schema, new: Schema, strategy: Compatibility) -> None:
@@ -70,7 +76,13 @@ def _unreadable(strategy: Compatibility, written: Schema, read: Schema) -> Incom
 
 
 def _pretty(schema: Schema) -> str:
-    return json.dumps(json.loads(schema.data), indent=2, ensure_ascii=False)
+    """As far as an error may say: what is nested deep gets a thousand times as long by its indentation."""
+    shown = ""
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(schema.data)):
+        shown += piece
+        if len(shown) > MAX_SHOWN:
+            return f"{shown[:MAX_SHOWN]}..."
+    return shown
 
 
 def _check_json(old: Schema, new: Schema, strategy: Compatibility) -> None:

@@ -83,21 +83,26 @@ def root_message(schema: Schema) -> str:
         files = FileDescriptorSet.FromString(base64.b64decode(definition["fileDescriptorSet"], validate=True))
     except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
         raise InvalidSchema(f"deserialize ProtobufNative Schema failed caused by {error!r}") from error
-    if not isinstance(name, str) or name not in _messages_of(files):
+    if not isinstance(name, str) or not _describe(files, name):
         raise InvalidSchema(f"deserialize ProtobufNative Schema failed caused by no descriptor of {name!r}")
     return name
 
 
-def _messages_of(files: FileDescriptorSet) -> set[str]:
-    found: set[str] = set()
-    for file in files.file:
-        waiting = [(file.package, message) for message in file.message_type]
-        while waiting:
-            prefix, message = waiting.pop()
-            full = f"{prefix}.{message.name}" if prefix else message.name
-            found.add(full)
-            waiting += [(full, nested) for nested in message.nested_type]
-    return found
+def _describe(files: FileDescriptorSet, name: str) -> bool:
+    """Whether a message of this full name is among the descriptors. No other full name is put together: a long one may
+    have many messages inside."""
+    waiting = [(len(file.package) + 1, file.message_type) for file in files.file if name.startswith(f"{file.package}.")]
+    waiting += [(0, file.message_type) for file in files.file if not file.package]
+    while waiting:
+        start, messages = waiting.pop()
+        for message in messages:
+            end = start + len(message.name)
+            if name.startswith(message.name, start) and message.name:
+                if end == len(name):
+                    return True
+                if name[end] == ".":
+                    waiting.append((end + 1, message.nested_type))
+    return False
 
 
 def key_and_value(schema: Schema) -> tuple[Schema, Schema]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import producers, topics
+from spark_pulsar.broker import access, producers, topics
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode, ServerError
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
@@ -150,6 +150,22 @@ def test_a_waiter_waits_for_the_last_shared_producer(world: World) -> None:
     assert let_in(waiting, request) == 0
 
 
+def test_no_more_wait_than_a_topic_has_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers PR-6: a line has an end
+    monkeypatch.setattr(access, "MAX_WAITERS", 3)
+    one, two = world.connect(), world.connect()
+    accepted(one, "a", EXCLUSIVE)
+    requests_of = [queued(two, f"w{number}", producer_id=number) for number in range(3)]
+    text = f"Topic '{TOPIC}' has 3 producers that wait for it, and takes no more"
+    for _ in range(2):
+        assert refused(two, "w", WAIT, producer_id=9) == (ServerError.ProducerBusy, text)
+    one.send(requests.close_producer(one.request_id(), 1))
+    let_in(two, requests_of[0])
+    queued(two, "w", producer_id=9)
+    two.close()
+    assert not world.core.topics[TOPIC].access.waiters  # type: ignore[union-attr]
+
+
 def test_waiters_that_are_gone_cost_no_epoch(world: World) -> None:
     # covers PR-6
     holder, gone, closing, waiting = (world.connect() for _ in range(4))
@@ -183,7 +199,7 @@ def test_an_id_that_waits_cannot_be_used(world: World) -> None:
     assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
     waiting.publish(1, entry("x"))
     assert waiting.closed
-    assert world.core.topics[TOPIC].access.waiters == []  # type: ignore[union-attr]
+    assert not world.core.topics[TOPIC].access.waiters  # type: ignore[union-attr]
 
 
 def test_fencing_takes_the_topic_from_everybody(world: World) -> None:

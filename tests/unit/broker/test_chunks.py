@@ -6,6 +6,7 @@ import pytest
 
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker import topics
+from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.ledger.topic_records import TopicChunked
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
@@ -53,6 +54,31 @@ def test_all_chunks_of_a_message_go_to_one_consumer(world: World, feeder: Client
         assert [text for text in holder if text[0] == uuid] == [f"{uuid}0", f"{uuid}1", f"{uuid}2"]
     assert sum(len(texts) for texts in got) == 10
     assert len([texts for texts in got if any(text[1:] == "0" for text in texts)]) > 1
+
+
+def test_long_uuids_are_not_kept(world: World, feeder: Client) -> None:
+    # covers CHK-6: hostile input, a name of megabytes for each message
+    names = ["x" * 100_000 + each for each in "ab"]
+    clients = consumers(world, 2)
+    for number in range(3):
+        for name in names:
+            feeder.send_bytes(payload_frame(requests.send(1, 0, is_chunk=True), chunk(name, number)))
+    dispatcher = world.core.topics[TOPIC].subscriptions["s"].dispatcher
+    assert isinstance(dispatcher, SharedDispatcher)
+    assert [len(uuid) for uuid in dispatcher.chunks._messages] == [64, 64]
+    got = [[text[-2:] for text in client.messages()] for client in clients]
+    assert sorted(got) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+
+
+@pytest.mark.parametrize("length", [4, 400])
+def test_uuids_that_are_no_text_are_uuids(world: World, feeder: Client, length: int) -> None:
+    # covers CHK-6: hostile input
+    one, two = consumers(world, 2)
+    for number in range(3):
+        data = chunk("~" * length, number).replace(b"~" * length, b"\xff" * length, 1)
+        # The checksum is of other bytes; who stores without one is served.
+        feeder.send_bytes(payload_frame(requests.send(1, 0, is_chunk=True), data[6:]))
+    assert sorted(len(client.deliveries()) for client in (one, two)) == [0, 3]
 
 
 def test_chunks_wait_for_their_consumer_and_nobody_else_does(world: World, feeder: Client) -> None:

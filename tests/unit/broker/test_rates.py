@@ -47,7 +47,7 @@ def test_a_rate_is_that_of_the_last_interval() -> None:
     assert stats["msgInCounter"] == 50
 
 
-@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Key_Shared])
 def test_chunks_are_counted_beside(kind: int) -> None:
     # covers admin-rest 1.5.2 (chunkedMessageRate)
     world = world_with_rates()

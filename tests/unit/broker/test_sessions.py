@@ -2,9 +2,10 @@
 
 import pytest
 
+from spark_pulsar.broker import sessions
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS
 from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import TOPIC, World
 
 PING, PONG = BaseCommand.PING, BaseCommand.PONG
@@ -105,3 +106,42 @@ def test_what_is_not_built_answers_its_request() -> None:
     client.send(coordinator)
     refused = client.expect(BaseCommand.ERROR)
     assert (refused.request_id, refused.message) == (3, "Transactions are not enabled.")
+
+
+def test_each_question_whether_a_peer_is_there_has_its_own_time() -> None:
+    # covers PR-2, EX-1: an answer to the first question says nothing against a slower answer to the second
+    world = World(keep_alive_interval_ms=1 << 50)
+    limit_ms = world.core.config.liveness_check_timeout_ms
+    holder, rival = world.connect(), world.connect()
+    holder.open_producer()
+    rival.send(requests.producer(rival.request_id(), TOPIC, 1, "p"))
+    holder.expect(PING)
+    holder.send(commands.pong())
+    rival.expect(BaseCommand.ERROR)
+    world.advance(limit_ms - 100)
+    rival.send(requests.producer(rival.request_id(), TOPIC, 1, "p"))
+    holder.expect(PING)
+    world.advance(limit_ms - 1)
+    assert not holder.closed
+    assert rival.take_all() == []
+    world.advance(1)
+    assert holder.closed
+    rival.expect(BaseCommand.PRODUCER_SUCCESS)
+
+
+def test_no_more_wait_for_the_answer_of_a_peer_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers PR-2: a peer that is silent for a while costs no memory for everybody who asks
+    monkeypatch.setattr(sessions, "MAX_ASKING", 2)
+    world = World(keep_alive_interval_ms=1 << 50)
+    holder, rival = world.connect(), world.connect()
+    holder.open_producer()
+    for number in range(2):
+        rival.send(requests.producer(rival.request_id(), TOPIC, number, "p"))
+    assert rival.take_all() == []
+    rival.send(requests.producer(rival.request_id(), TOPIC, 2, "p"))
+    assert rival.expect(BaseCommand.ERROR).error == ServerError.ProducerBusy
+    holder.expect(PING)
+    world.advance(world.core.config.liveness_check_timeout_ms)
+    assert holder.closed
+    rival.expect(BaseCommand.PRODUCER_SUCCESS)
+    assert rival.expect(BaseCommand.ERROR).error == ServerError.ProducerBusy

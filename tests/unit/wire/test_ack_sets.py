@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from spark_pulsar.wire import ack_sets
@@ -33,3 +35,12 @@ def test_indexes() -> None:
     assert list(ack_sets.indexes(ack_sets.from_index(2, 5))) == [2, 3, 4]
     assert list(ack_sets.indexes(1 << 130)) == [130]
     assert ack_sets.from_index(5, 5) == 0
+
+
+def test_as_many_words_as_a_frame_holds_take_their_length_and_no_more() -> None:
+    # Hostile input: word by word this is a number of megabytes built half a million times, which is minutes.
+    words = [-1, 0, 5] * 200_000
+    began = time.process_time()
+    mask = ack_sets.mask(words)
+    assert ack_sets.words(mask) == words
+    assert time.process_time() - began < 30

@@ -128,6 +128,43 @@ def test_names_are_resolved_in_their_namespaces() -> None:
     assert meaning(full) == meaning(record({"name": "x", "type": inner}, {"name": "y", "type": "I"}, name="n.R"))
 
 
+def arrays(depth: int) -> bytes:
+    return b'{"type":"array","items":' * depth + b'"int"' + b"}" * depth
+
+
+def test_nesting_costs_no_more_than_its_length() -> None:
+    # Hostile input: what is quoted once more on each level doubles on each level.
+    assert meaning(arrays(90)) != meaning(arrays(89))
+    for depth in (101, 100_000):
+        with pytest.raises(InvalidAvro, match="nested too deep"):
+            meaning(arrays(depth))
+
+
+@pytest.mark.parametrize("depth", [50, 300, 900, 990, 100_000])
+def test_values_may_be_nested_or_not_but_stop_nobody(depth: int) -> None:
+    # Hostile input: what could just be read may be too deep to be written again.
+    nested = b"[" * depth + b"]" * depth
+    texts = [
+        b'{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":%s}]}' % nested,
+        b'{"type":"record","name":"R","fields":%s}' % nested,
+        b'{"type":"record","name":"R","fields":[%s]}' % nested,
+        b'{"type":"record","name":"R","fields":[],"x":%s}' % nested,
+        b'{"type":"int","name":%s,"aliases":%s}' % (nested, nested),
+    ]
+    for text in texts:
+        for ask in (parse, meaning):
+            try:
+                ask(text)
+            except InvalidAvro:
+                continue
+
+
+def test_a_reason_is_short() -> None:
+    with pytest.raises(InvalidAvro) as refused:
+        parse(b'"' + b"x" * 100_000 + b'"')
+    assert len(str(refused.value)) == 1_000
+
+
 def test_a_large_definition_has_a_meaning_too() -> None:
     large = record(*({"name": f"field_{index}", "type": "int"} for index in range(3000)))
     assert len(large) > 1 << 16

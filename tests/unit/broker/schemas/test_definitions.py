@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 
 from spark_pulsar.broker.schemas import definitions
-from spark_pulsar.broker.schemas.compatibility import are_equal, check_follows
+from spark_pulsar.broker.schemas.compatibility import MAX_SHOWN, are_equal, check_follows
 from spark_pulsar.broker.schemas.definitions import InvalidSchema
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Compatibility as C
@@ -162,6 +166,52 @@ def test_a_refusal_shows_both_definitions() -> None:
     text = refused.value.message
     assert text.startswith("Error during schema compatibility check with strategy FULL: Unable to read schema: \n{")
     assert "using schema:\n{" in text
+
+
+def test_types_that_refer_to_each_other_stop_nobody() -> None:
+    # Hostile input: each of these is as deep as two levels, and all together make one way of 900.
+    def link(name: str, following: str) -> dict[str, object]:
+        return {"type": "record", "name": name, "fields": [{"name": "next", "type": following}]}
+
+    chain = [link("W0", "null"), *(link(f"W{number}", f"W{number - 1}") for number in range(1, 900))]
+    fields = [{"name": f"f{number}", "type": each} for number, each in enumerate(chain)]
+    writer = record(*fields, {"name": "next", "type": "W899"})
+    reader = record({"name": "next", "type": "R"})
+    schemas = [Schema(SchemaType.AVRO, data) for data in (writer, reader)]
+    for schema in schemas:
+        definitions.check(schema)
+    with pytest.raises(IncompatibleSchema, match="nested too deep"):
+        check_follows(schemas[:1], schemas[1], C.BACKWARD)
+
+
+def test_a_refusal_is_short_however_deep_a_definition_is() -> None:
+    # Hostile input: indented by two for each level, this is a hundred times as long.
+    default = b"[" * 200 + b"0," * 20_000 + b"0" + b"]" * 200
+    text = b'{"type":"record","name":"R","fields":[{"name":"%s","type":"int","default":%s}]}'
+    both = [Schema(SchemaType.AVRO, text % (name, default)) for name in (b"a", b"b")]
+    with pytest.raises(IncompatibleSchema) as refused:
+        check_follows(both[:1], both[1], C.ALWAYS_INCOMPATIBLE)
+    assert len(refused.value.message) < 3 * MAX_SHOWN
+
+
+def test_a_long_name_with_many_messages_inside_is_not_put_together() -> None:
+    # Hostile input: full names of 500 MB.
+    inside = DescriptorProto(name="x" * 100_000, nested_type=[DescriptorProto(name="m")] * 5_000)
+    files = FileDescriptorSet(file=[FileDescriptorProto(name="f", package="p", message_type=[inside])])
+
+    def schema(root: str) -> Schema:
+        fields = {
+            "fileDescriptorSet": base64.b64encode(files.SerializeToString()).decode(),
+            "rootMessageTypeName": root,
+            "rootFileDescriptorName": "f",
+        }
+        return Schema(SchemaType.PROTOBUF_NATIVE, json.dumps(fields).encode())
+
+    definitions.check(schema(f"p.{inside.name}.m"))
+    definitions.check(schema(f"p.{inside.name}"))
+    for wrong in ("p", "p.x", f"p.{inside.name}.", f"p.{inside.name}.n", f"{inside.name}.m", "", "p."):
+        with pytest.raises(InvalidSchema, match="no descriptor"):
+            definitions.check(schema(wrong))
 
 
 def test_equal_schemas() -> None:
