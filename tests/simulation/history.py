@@ -65,10 +65,11 @@ class History(Steps):
         self._give_up_nothing()
         if self.partitioned is not None:
             self.administrator.grow_fully()
-        if "types" in self.profile.features:
-            self._serve_everybody()
         self._until_quiet(producers=True)
         world.compare()
+        if "types" in self.profile.features or "delays" in self.profile.features:
+            self._serve_everybody()
+            self._until_quiet(rest_ms=_REST_MS if "delays" in self.profile.features else 0)
         if "delays" in self.profile.features and self._wait_for_delays():
             self._until_quiet()
         world.witness.deliveries.check_nothing_is_stuck()

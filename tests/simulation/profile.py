@@ -209,6 +209,8 @@ def _configure(profile: Profile, feature: str, random: Random) -> None:
     choice, config = random.choice, profile.config
     if feature == "idleness":
         config["subscription_expiration_minutes"] = choice((1, 2, 61))
+    elif feature == "access":
+        profile.topics, profile.producers = 1, 3
     elif feature == "types":
         profile.topics, profile.subscriptions = 1, min(profile.subscriptions, 2)
         config["failover_delay_ms"] = choice((0, 0, 10, 1_000))
