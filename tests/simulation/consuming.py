@@ -195,6 +195,9 @@ class Consuming:
 
     def _redeliver(self) -> None:
         pair = self._with_inbox()
+        if "types" in self.profile.features and self.random.random() < 0.5:  # also of somebody who has nothing
+            consumers = self._consumers()
+            pair = self.random.choice(consumers) if consumers else None
         if pair is None:
             return
         client, consumer = pair

@@ -40,7 +40,7 @@ class Deliveries:
     def __init__(self, judge: Judge, core: Core) -> None:
         self.judge = judge
         self.core = core
-        self.takeovers = Takeovers(core, self._taken_over)
+        self.takeovers = Takeovers(core, self._taken_over, is_needed=judge.has_takeovers)
         self._known: dict[tuple[str, str], Delivering] = {}
 
     def _taken_over(self, subscription: Subscription) -> None:

@@ -67,11 +67,11 @@ class History(Steps):
             self.administrator.grow_fully()
         self._until_quiet(producers=True)
         world.compare()
-        if "types" in self.profile.features:
+        if "types" in self.profile.features or "delays" in self.profile.features:
             self._serve_everybody()
+            self._until_quiet(rest_ms=_REST_MS if "delays" in self.profile.features else 0)
+        if "delays" in self.profile.features and self._wait_for_delays():
             self._until_quiet()
-        if "delays" in self.profile.features:
-            self._wait_for_delays()
         world.witness.deliveries.check_nothing_is_stuck()
         world.witness.deliveries.takeovers.check_at_rest()
         world.witness.endings.check_at_rest()
@@ -113,12 +113,12 @@ class History(Steps):
                 if late:
                     raise Violation(f"{topic_name}: {late} are wanted and should have expired long ago (TTL-2)")
 
-    def _wait_for_delays(self) -> None:
-        """Whatever is delayed is due."""
+    def _wait_for_delays(self) -> bool:
+        """Whatever is delayed is due. Whether something was not."""
         times = [sent.deliver_at_ms for topic in self.world.judge.live.topics.values() for sent in topic.log.values()]
-        if max(times, default=0) > self.world.now_ms:
-            self.world.advance(max(times) - self.world.now_ms)
-            self._until_quiet()
+        left_ms = max(times, default=0) - self.world.now_ms
+        self.world.advance(max(0, left_ms))
+        return left_ms > 0
 
     def _check_compacted(self) -> None:
         """A reader of the compacted view of each topic, compacted just now, gets all of it (CMP-C4)."""

@@ -65,6 +65,8 @@ class Judge:
         """The core's time, and the latest that any core ever had: clocks may be set back over a crash."""
         self.rules = Rules(lambda: self.live, lambda: self.now_ms)
         self.deduplicates = False
+        self.has_takeovers = False
+        """Whether there may be Failover subscriptions."""
         self.batch_index_acks = False
         self.compaction = CompactionJudge(self)
         self.idleness = Idleness(self)

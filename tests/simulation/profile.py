@@ -89,7 +89,7 @@ FEATURES: Final[dict[str, dict[str, float]]] = {
 
 LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
     "idleness": {"leave_alone": 1},  # nobody uses some subscriptions for longer than they may be idle
-    "types": {"join": 4},  # subscriptions are of all four types
+    "types": {"join": 8},  # subscriptions are of all four types
     "delays": {"wait": 3},  # some entries are not to be delivered before a time
     "access": {},  # some producers want a topic alone
     "live": {"publish_live": 10, "open_live_consumer": 5},  # there are non-persistent topics too
@@ -209,8 +209,10 @@ def _configure(profile: Profile, feature: str, random: Random) -> None:
     choice, config = random.choice, profile.config
     if feature == "idleness":
         config["subscription_expiration_minutes"] = choice((1, 2, 61))
+    elif feature == "access":
+        profile.topics, profile.producers = 1, 3
     elif feature == "types":
-        profile.topics = min(profile.topics, 2)
+        profile.topics, profile.subscriptions = 1, min(profile.subscriptions, 2)
         config["failover_delay_ms"] = choice((0, 0, 10, 1_000))
         config["failover_ring_for_partitions"] = choice((False, True))
         config["key_shared_ring"] = choice((False, True))

@@ -14,7 +14,7 @@ from .compaction import KEYS
 from .profile import Profile
 from .sharing import STICKY_KEYS
 
-_DELAYS_MS: Final = (-5, 0, 1, 40, 400, 1_500, 5_000, 70_000)
+_DELAYS_MS: Final = (-5, 0, 1, 40, 40, 400, 400, 900, 1_500, 5_000, 70_000)
 
 
 def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int) -> Sent:

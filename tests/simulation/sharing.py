@@ -44,10 +44,13 @@ class Kind:
 
 def draw_kinds(profile: Profile, plain: list[CommandSubscribe.SubType.ValueType]) -> list[Kind]:
     """The kind of each subscription; without the feature these plain ones."""
-    if "types" not in profile.features:
-        return [Kind(each) for each in plain]
-    random = Random(f"kinds for {profile.seed}")
-    return [draw_kind(random) for _ in plain]
+    kinds = [Kind(each) for each in plain]
+    if "types" in profile.features:
+        random = Random(f"kinds for {profile.seed}")
+        kinds = [draw_kind(random) for _ in plain]
+    if "delays" in profile.features and kinds[0].type in IN_ORDER:
+        kinds[0] = Kind(SHARED)
+    return kinds
 
 
 def draw_kind(random: Random) -> Kind:

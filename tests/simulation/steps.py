@@ -24,6 +24,7 @@ _ACCESS_MODES = (
     ProducerAccessMode.ExclusiveWithFencing,
     ProducerAccessMode.ExclusiveWithFencing,
     ProducerAccessMode.WaitForExclusive,
+    ProducerAccessMode.WaitForExclusive,
 )
 
 
@@ -239,7 +240,8 @@ class Steps(Consuming):
         times = [sent.deliver_at_ms for topic in self.world.judge.live.topics.values() for sent in topic.log.values()]
         later = [time_ms for time_ms in times if time_ms > self.world.now_ms]
         if later:
-            self.world.advance(self.random.choice(later) - self.world.now_ms + self.random.choice((-1, 0, 0, 1)))
+            time_ms = self.random.choice((min(later), self.random.choice(later)))
+            self.world.advance(time_ms - self.world.now_ms + self.random.choice((-1, 0, 0, 1)))
 
     def _jump(self) -> None:
         self.world.advance(self.random.choice((10_000, 61_000, 3_600_000, DAY_MS)))

@@ -33,8 +33,9 @@ class _Role:
 class Takeovers:
     """The active consumers of one core's Failover subscriptions."""
 
-    def __init__(self, core: Core, on_change: Callable[[Subscription], None]) -> None:
+    def __init__(self, core: Core, on_change: Callable[[Subscription], None], *, is_needed: bool) -> None:
         self._core = core
+        self._is_needed = is_needed
         self._on_change = on_change
         self._roles: dict[Subscription, _Role] = {}
         self._told: dict[Consumer, bool] = {}
@@ -45,7 +46,7 @@ class Takeovers:
     def note(self) -> None:
         """Something happened: another consumer may be the active one."""
         core = self._core
-        for topic in core.topics.values():
+        for topic in core.topics.values() if self._is_needed else ():
             for subscription in topic.subscriptions.values():
                 if subscription.type == FAILOVER and subscription.consumers:
                     self._note(subscription)

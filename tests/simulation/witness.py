@@ -124,6 +124,8 @@ class Witness:
 
     def end_turn(self) -> None:
         """All orders of a turn were seen."""
+        if not self.core.live.by_name:
+            return
         self.live.end_turn()
         for (session_id, _), waiting in self._awaiting.items():
             if waiting and waiting[0].topic.startswith("non-") and session_id in self.core.sessions:

@@ -49,6 +49,7 @@ class World:
         self.now_ms = START_MS
         self.judge = Judge()
         self.judge.deduplicates = bool(profile.config.get("deduplication"))
+        self.judge.has_takeovers = "types" in profile.features
         self.judge.batch_index_acks = profile.config["batch_index_acks"]
         self.judge.idleness.limit_ms = 60_000 * profile.config.get("subscription_expiration_minutes", 0)
         self.judge.compaction.keeps_unkeyed = profile.config.get("compaction_keeps_null_keys", False)
