@@ -13,7 +13,7 @@ from spark_pulsar.ledger.compaction_records import CompactionAbandoned, Compacti
 from spark_pulsar.ledger.cursor_records import CursorAcked
 from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records import EntriesDropped, LedgersTrimmed, Record
+from spark_pulsar.ledger.records import LedgersTrimmed, Record
 from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
@@ -34,7 +34,7 @@ from .pace import SettlingPace, work
 from .recovery import recover
 from .run_index import RunIndex
 from .segments import SEGMENT_BYTES, Segment, SegmentFiles
-from .settle import SettlePlan, Settler, SettlingStopped, plan_ledgers
+from .settle import SettlePlan, Settler, SettlingStopped, entries_left_out, plan_ledgers
 from .space import Space
 from .tending import Tending
 from .threads import Threads
@@ -88,9 +88,10 @@ class FileStorage:
         self._mark = JournalMark(0, 1)
         self._report = RecoveryReport()
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
-        self._running = self._trimmed = False
+        self._running = False
         self._threads = threads
         self._closing = threads.ending()
+        self._trimmed = False
         self._records_at_checkpoint = 0
         self._acked_ranges = 0
         """In the acks submitted since the last checkpoint."""
@@ -263,12 +264,7 @@ class FileStorage:
         plan = SettlePlan([], kept_from)
         with self._lock:
             plan_ledgers(state, self._index, self._files.extents, plan)
-        dropped: list[Record] = []
-        for ledger_id, ledger in plan.ledgers.items():
-            end = min(ledger.needed_from, ledger.end)
-            info = state.ledgers[ledger_id]
-            if end > max(ledger.first, info.first_entry_id):
-                dropped.append(EntriesDropped(info.topic_id, ledger_id, end))
+        dropped = entries_left_out(state, plan)
         if dropped:
             for record in dropped:
                 state.apply(record)

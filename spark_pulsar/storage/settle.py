@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from spark_pulsar.ledger.record_codec import RecordDamaged
-from spark_pulsar.ledger.records import EntriesAppended
+from spark_pulsar.ledger.records import EntriesAppended, EntriesDropped
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.snapshot import Row
 from spark_pulsar.ledger.state import DurableState
@@ -98,6 +98,17 @@ def plan_ledgers(state: DurableState, index: RunIndex, extents: Mapping[int, Ext
             if info.sealed_ms is not None and extent.end == info.entries:
                 ledgers[ledger_id] = LedgerPlan(extent.end, extent.end, extent.end, True)
     plan.read_from = read_from
+
+
+def entries_left_out(state: DurableState, plan: SettlePlan) -> list[EntriesDropped]:
+    """Records of what nobody needs of the plan's ledgers, which is not copied."""
+    dropped: list[EntriesDropped] = []
+    for ledger_id, ledger in plan.ledgers.items():
+        end = min(ledger.needed_from, ledger.end)
+        info = state.ledgers[ledger_id]
+        if end > max(ledger.first, info.first_entry_id):
+            dropped.append(EntriesDropped(info.topic_id, ledger_id, end))
+    return dropped
 
 
 class Settler:
