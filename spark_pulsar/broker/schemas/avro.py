@@ -7,8 +7,8 @@ against their types.
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -22,7 +22,8 @@ _OF_TYPES: Final = frozenset(
 _OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "aliases", "order"})
 _MAX_DEPTH: Final = 100
 _MAX_REASON: Final = 1_000
-_REMEMBERED_BYTES: Final = 1 << 16
+_REMEMBERED: Final = 4_096
+"""How many meanings are remembered; each takes some 300 bytes."""
 NO_DEFAULT: Final = object()
 
 
@@ -90,17 +91,34 @@ def meaning(data: bytes) -> bytes:
     """A digest that is equal for definitions that say the same: documentation and aliases aside, everything is equal
     and in the same order. InvalidAvro when it is no definition.
 
-    Clients that come back ask again and again with the same text, so that what is not large is remembered.
+    Clients come back with the same text again and again, and each new version of a topic is held against all older
+    ones: the last that were asked for are remembered, those that are none as well.
     """
-    return _meaning(data) if len(data) <= _REMEMBERED_BYTES else _meaning.__wrapped__(data)
+    key = sha256(data).digest()
+    found = _meanings.get(key)
+    if found is None:
+        found = _meanings[key] = _meaning_or_reason(data)
+        if len(_meanings) > _REMEMBERED:
+            _meanings.popitem(last=False)
+    else:
+        _meanings.move_to_end(key)
+    if isinstance(found, str):
+        raise InvalidAvro(found)
+    return found
 
 
-@lru_cache(maxsize=128)
-def _meaning(data: bytes) -> bytes:
+_meanings: Final[OrderedDict[bytes, bytes | str]] = OrderedDict()
+"""What `_meaning_or_reason` told, by the SHA-256 of the definition, so that no text is kept; longest unused first."""
+
+
+def _meaning_or_reason(data: bytes) -> bytes | str:
+    """The digest of what a definition says, or why it is none."""
     try:
         text = json.dumps(_canonical(parse(data), set()), sort_keys=True)
-    except RecursionError as error:
-        raise InvalidAvro("nested too deep") from error
+    except InvalidAvro as error:
+        return str(error)
+    except RecursionError:
+        return "nested too deep"
     return sha256(text.encode()).digest()
 
 

@@ -23,9 +23,18 @@ PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 """What a primitive may be read as, beside itself."""
 
+MAX_STEPS: Final = 1_000_000
+"""How many types, fields, aliases and branches one question may look at. Short texts can ask for much more: where two
+unions of records meet, each record is compared with each. A record of 100,000 fields takes a third of it."""
+
+
+class TooMuchToCompare(ValueError):
+    """Two schemas that cannot be compared within `MAX_STEPS`."""
+
 
 def can_read(reader: AvroType, writer: AvroType) -> bool:
-    """Whether everything written with `writer` has a meaning for `reader` (enum symbols aside, see above)."""
+    """Whether everything written with `writer` has a meaning for `reader` (enum symbols aside, see above).
+    TooMuchToCompare when it takes too long to tell."""
     return _Resolution().fits(reader, writer)
 
 
@@ -34,8 +43,17 @@ class _Resolution:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], bool] = {}
+        self._fitting: list[tuple[int, int]] = []
+        """The pairs that are known to fit, in the order in which they were first looked at."""
+        self._steps_left = MAX_STEPS
+
+    def _count(self, steps: int) -> None:
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise TooMuchToCompare("too much to compare")
 
     def fits(self, reader: AvroType, writer: AvroType) -> bool:
+        self._count(1)
         if writer.kind == "union":
             return all(self.fits(reader, branch) for branch in writer.branches)
         if reader.kind == "union":
@@ -58,8 +76,10 @@ class _Resolution:
         known = self._known.get(pair)
         if known is not None:
             return known
-        before = len(self._known)
+        self._count(len(writer.fields) + len(reader.fields) + sum(len(each.aliases) for each in reader.fields))
+        before = len(self._fitting)
         self._known[pair] = True
+        self._fitting.append(pair)
         written = {each.name: each for each in writer.fields}
         for each in reader.fields:
             source = _written_as(each, written)
@@ -68,16 +88,16 @@ class _Resolution:
         else:
             return True
         # What was found to fit meanwhile may have relied on this pair.
-        since = list(self._known.items())[before:]
-        for found, fitted in since:
-            if fitted:
-                del self._known[found]
+        for found in self._fitting[before:]:
+            del self._known[found]
+        del self._fitting[before:]
         self._known[pair] = False
         return False
 
     def _branch(self, branches: list[AvroType], writer: AvroType) -> AvroType | None:
         """The branch of a reader's union that a type is read with: one of its kind (and name), for a record else one
         whose fields fit, at last one that the type can be promoted to."""
+        self._count(len(branches))
         alike = [branch for branch in branches if branch.kind == writer.kind]
         named = [branch for branch in alike if not branch.name or _same_name(branch, writer)]
         if named:

@@ -12,7 +12,7 @@ from spark_pulsar.model.schemas import AVRO_BASED, Compatibility, Schema, Schema
 
 from . import avro
 from .avro import AvroType
-from .avro_compatibility import can_read
+from .avro_compatibility import TooMuchToCompare, can_read
 from .definitions import key_and_value, old_json_schema, root_message
 
 MAX_SHOWN: Final = 16_384
@@ -46,6 +46,8 @@ def check_follows(existing: Sequence[Schema], new: Schema, strategy: Compatibili
             _check_pair(old, new, strategy)
     except RecursionError as error:  # types that refer to each other make long ways of short texts
         raise IncompatibleSchema("Error during schema compatibility check: nested too deep") from error
+    except TooMuchToCompare as error:
+        raise IncompatibleSchema(f"Error during schema compatibility check: {error}") from error
 
 
 def _check_pair(old: Schema, new: Schema, strategy: Compatibility) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.schemas.avro import InvalidAvro, meaning, parse
+from spark_pulsar.broker.schemas import avro
+from spark_pulsar.broker.schemas.avro import AvroType, InvalidAvro, meaning, parse
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import Schema
 from tests.unit.broker.schemas.records import A, record
+from tests.unit.broker.world import TOPIC, World
 
 
 def of(value: Any) -> bytes:
@@ -169,3 +174,64 @@ def test_a_large_definition_has_a_meaning_too() -> None:
     large = record(*({"name": f"field_{index}", "type": "int"} for index in range(3000)))
     assert len(large) > 1 << 16
     assert meaning(large) == meaning(large + b" ")
+
+
+class Readings:
+    """How often a definition was read, with meanings remembered from now on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._parse = avro.parse
+        patch.setattr(avro, "parse", self._counted)
+        patch.setattr(avro, "_meanings", OrderedDict())
+
+    def _counted(self, data: bytes) -> AvroType:
+        self.count += 1
+        return self._parse(data)
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
+    return Readings(monkeypatch)
+
+
+@pytest.mark.parametrize("size", [1, 3_000])
+def test_a_meaning_is_told_again_without_reading_again(readings: Readings, size: int) -> None:
+    data = record(*({"name": f"field_{index}", "type": "int"} for index in range(size)))
+    assert meaning(data) == meaning(bytes(bytearray(data)))
+    assert readings.count == 1
+
+
+def test_what_is_no_definition_is_not_read_again_either(readings: Readings) -> None:
+    for _ in range(3):
+        with pytest.raises(InvalidAvro, match='"nosuch" is not a defined name'):
+            meaning(b'"nosuch"')
+    assert readings.count == 1
+
+
+def test_the_last_meanings_are_remembered(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro, "_REMEMBERED", 2)
+    for text in (b'"int"', b'"long"', b'"int"', b'"float"'):
+        meaning(text)
+    assert readings.count == 3
+    meaning(b'"int"')
+    meaning(b'"float"')
+    assert readings.count == 3
+    meaning(b'"long"')
+    assert readings.count == 4
+
+
+def test_a_new_version_costs_the_same_however_many_there_are(world: World, readings: Readings) -> None:
+    # covers SC-1
+    client = world.connect()
+    fields = [{"name": f"field_{index}", "type": "int"} for index in range(1_800)]
+    costs = []
+    for number in range(6):
+        before, data = readings.count, record(*fields, number=number)
+        assert len(data) > 1 << 16
+        command = requests.producer(client.request_id(), TOPIC, number)
+        command.producer.schema.CopyFrom(Schema(name="n", schema_data=data, type=Schema.Avro))
+        client.send(command)
+        assert client.take().producer_success.schema_version == number.to_bytes(8, "big")
+        costs.append(readings.count - before)
+    assert len(set(costs[2:])) == 1  # the first is held against none, the second has the first's meaning read as well

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_pulsar.broker.schemas import avro_compatibility
 from spark_pulsar.broker.schemas.avro import parse
-from spark_pulsar.broker.schemas.avro_compatibility import can_read
+from spark_pulsar.broker.schemas.avro_compatibility import TooMuchToCompare, can_read
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -170,3 +171,29 @@ def test_fields_of_one_type_with_defaults_everywhere_fit_all_ways(
     # covers SC-4 (what FULL_TRANSITIVE allows)
     schemas = [parse(build([(name, "int", True) for name, _, _ in fields])) for fields in (one, two, three)]
     assert all(can_read(reader, writer) for reader in schemas for writer in schemas)
+
+
+def alternatives(prefix: str, count: int, field: str, *more: Any) -> dict[str, Any]:
+    """A record with a union of `count` records that have no name of another such record, each with its own field."""
+    branches = [rec({"name": field.format(i), "type": "int"}, name=f"{prefix}{i}") for i in range(count)]
+    return rec({"name": "u", "type": [*branches, *more]})
+
+
+def test_comparing_each_with_each_costs_no_more_than_that() -> None:
+    # Hostile input of some 20 KB: minutes where each pair that does not fit looks at all pairs before it again.
+    reader = alternatives("R", 250, "r{}", rec(name="All"))
+    assert reads(reader, alternatives("W", 250, "w"))
+
+
+def test_what_takes_too_long_is_not_compared_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The reader's last branch fits, so that nothing else ends the comparison of each with each.
+    reader, writer = alternatives("R", 200, "r{}", rec(name="All")), alternatives("W", 200, "w")
+    assert reads(reader, writer)
+    monkeypatch.setattr(avro_compatibility, "MAX_STEPS", 10_000)
+    with pytest.raises(TooMuchToCompare, match="too much to compare"):
+        reads(reader, writer)
+
+
+def test_a_long_record_is_not_too_much() -> None:
+    fields = [{"name": f"f{i}", "type": "int"} for i in range(10_000)]
+    assert reads(rec(*fields), rec(*fields))

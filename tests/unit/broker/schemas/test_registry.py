@@ -284,3 +284,17 @@ def test_what_a_consumer_may_bring(strategy: str, fitting: set[str]) -> None:
 def test_an_unreadable_schema_of_a_consumer_is_refused(client: Client) -> None:
     # covers SC-8 (Apache Pulsar 4.0.8 lets it in without a schema)
     assert consume(client, b"{").error == ServerError.IncompatibleSchema
+
+
+def test_what_is_too_much_to_compare_is_refused(world: World, client: Client) -> None:
+    # covers SC-5. Each of the reader's branches is looked at for each of the writer's.
+    def many(extra: str) -> bytes:
+        enums = [{"type": "enum", "name": f"E{index}", "symbols": ["X"]} for index in range(1_100)]
+        return record({"name": "u", "type": enums}, extra=extra)
+
+    assert produce(client, many("")) == 0
+    for refused in (produce(client, many("more"), producer_id=2), consume(client, many("more"))):
+        assert refused.error == ServerError.IncompatibleSchema
+        assert refused.message == "Error during schema compatibility check: too much to compare"
+    assert post(world, many("more"))[0] == 409
+    assert produce(client, many(""), producer_id=3) == 0
