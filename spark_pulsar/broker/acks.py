@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .events import AcksReceived
     from .sessions import Session
 
-MAX_UNSEEN_BITS: Final = 65_536
-"""Of a bit set for an entry that is not in memory, so that its size is not known: 8 KB are kept of one at most."""
+MAX_BITS: Final = 65_536
+"""Of a bit set: 8 KB are kept of one at most. How many messages a batch has is the producer's word."""
 
 
 def on_acks(core: Core, event: AcksReceived) -> None:
@@ -195,8 +195,6 @@ def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet])
         if info is None or not 0 <= entry_id < info.entries:
             continue
         run = core.cache.lookup(ledger_id, entry_id)
-        if run is None and bits.bit_length() > MAX_UNSEEN_BITS:
-            continue  # the batch stays unacked until all of it is acked
         if bits and run is not None:
             counts = run.message_counts
             count = 1 if counts is None else counts[entry_id - run.first_entry_id]
@@ -204,6 +202,8 @@ def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet])
                 continue
             if bits.bit_length() > count:  # the count is the producer's word, and may be two billion
                 bits &= ack_sets.full(count)
+        if bits.bit_length() > MAX_BITS:
+            continue  # the batch stays unacked until all of it is acked
         usable.append((ledger_id, entry_id, bits))
     return usable
 

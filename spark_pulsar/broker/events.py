@@ -66,6 +66,11 @@ class SendsReceived:
     run: SendRun
     flaw: Flaw | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the entries and what lies between them."""
+        return self.run.ends[-1] - self.run.starts[0]
+
 
 @dataclass(slots=True)
 class SweepReceived:
@@ -73,6 +78,11 @@ class SweepReceived:
 
     session_id: int
     sweep: SendSweep
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the entries and what lies between them."""
+        return self.sweep.ends[-1] - self.sweep.starts[0]
 
 
 @dataclass(slots=True)

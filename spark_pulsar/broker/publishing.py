@@ -60,7 +60,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
         _tell_when_ready(core, session, command.request_id, present)
         return
-    if command.producer_id in session.waiting_producers:
+    if command.producer_id in session.waiting_producers or command.producer_id in session.opening:
         raise ServiceNotReady("Producer is already present on the connection")
     if command.txn_enabled:
         raise NotAllowed("Transactions are not enabled.")
@@ -68,7 +68,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     topic = topics.obtain(core, TopicName.parse(command.topic), may_create=True)
 
     def admitted(refusal: PulsarError | None) -> None:
-        if session.session_id not in core.sessions:
+        if not _still_wants_to(core, session, command):
             return
         try:
             if refusal is not None:
@@ -77,7 +77,16 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
         except PulsarError as error:
             sessions.refuse(core, session, error, command.request_id)
 
+    session.opening[command.producer_id] = command
     backlog_quota.admit(core, topic, admitted)
+
+
+def _still_wants_to(core: Core, session: Session, command: CommandProducer) -> bool:
+    """Whether who waited to open is there and has not closed its producer meanwhile. It waits no more."""
+    if session.session_id not in core.sessions or session.opening.get(command.producer_id) is not command:
+        return False
+    del session.opening[command.producer_id]
+    return True
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
@@ -150,8 +159,10 @@ def _when_holder_is_checked(
 ) -> None:
     """The name is held over another connection: it stays there if that one still answers (PR-2)."""
 
+    session.opening[command.producer_id] = command
+
     def go_on(_alive: bool) -> None:
-        if session.session_id not in core.sessions:
+        if not _still_wants_to(core, session, command):
             return
         try:
             _open(core, session, command, topic, look_again=False)
@@ -182,13 +193,21 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
 
     version, epoch = producer.schema_version, access.told_epoch(topic)
     success = commands.producer_success(request_id, name, last, version, epoch)
-    shortage.answer_when_durable(core, lambda: core.send(session, success), refused)
+
+    def ready() -> None:
+        if session.producers.get(producer.producer_id) is producer:
+            core.send(session, success)
+        else:
+            core.fail(session, request_id, ServiceNotReady("Producer was closed before it was ready"))
+
+    shortage.answer_when_durable(core, ready, refused)
 
 
 def on_close_producer(core: Core, session: Session, command: CommandCloseProducer) -> None:
     """CLOSE_PRODUCER: SUCCESS after the receipts of what was sent before, also for an unknown id."""
     producer = session.producers.get(command.producer_id)
     session.dropped_producers.discard(command.producer_id)
+    session.opening.pop(command.producer_id, None)
     waiter = session.waiting_producers.get(command.producer_id)
     if waiter is not None:
         waiter.leave()

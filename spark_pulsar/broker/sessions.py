@@ -12,7 +12,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect
 from .effects import ResumeReading
 
 if TYPE_CHECKING:
-    from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
 
     from .access import Waiter
     from .consumers import Consumer
@@ -42,6 +42,7 @@ class Session:
         "joining",
         "local",
         "open",
+        "opening",
         "peer",
         "pending_publish_bytes",
         "pending_publishes",
@@ -71,6 +72,8 @@ class Session:
         self.heard = True
         """Whether anything arrived since the last PING we sent."""
         self.producers: dict[int, Producer] = {}
+        self.opening: dict[int, CommandProducer] = {}
+        """By the ids of producers that wait to open, for the quota or until the holder of their name is looked for."""
         self.dropped_producers: set[int] = set()
         """Ids that we closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
         self.waiting_producers: dict[int, Waiter] = {}

@@ -64,8 +64,10 @@ class PulsarError(Exception):
 
     @property
     def message(self) -> str:
-        """The text, never empty: an empty one would read as success in the Go client (wire-protocol G5)."""
-        return str(self.args[0]) if self.args and self.args[0] else type(self).__name__
+        """The text, never empty: an empty one would read as success in the Go client (wire-protocol G5). It can be
+        sent whatever it quotes: JSON may hold half of a surrogate pair, which is no character."""
+        text = str(self.args[0]) if self.args and self.args[0] else type(self).__name__
+        return text.encode(errors="replace").decode()
 
     def __str__(self) -> str:
         return self.message

@@ -33,12 +33,14 @@ from spark_pulsar.broker.events import (
     EntriesLost,
     Event,
     RecordsDurable,
+    SendsReceived,
     SessionClosed,
     SessionOpened,
     StorageShort,
+    SweepReceived,
 )
 from spark_pulsar.broker.invariants import check
-from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, StorageDamaged
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
@@ -60,6 +62,9 @@ if TYPE_CHECKING:
 
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
+
+TURN_BYTES: Final = MAX_SUBMIT_BYTES // 4
+"""Entries that one turn takes in, from all connections; a frame more, and what a turn adds besides, leave room."""
 
 _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
@@ -173,7 +178,7 @@ class Engine:
         self._turn_is_due = False
         if self._stopped:
             return
-        happened, self._happened = self._happened, []
+        happened = self._due()
         now_ms = self._clock()
         try:
             effects = self.broker.handle(happened, now_ms)
@@ -188,6 +193,21 @@ class Engine:
             self.stop(error)
             return
         self._set_timer(now_ms)
+
+    def _due(self) -> list[Event]:
+        """What this turn handles: all that has happened, but not more entries than one submit takes. The rest is for
+        the next turn."""
+        happened, self._happened = self._happened, []
+        if len(happened) > 1:
+            size_bytes = 0
+            for index, event in enumerate(happened):
+                if isinstance(event, SendsReceived | SweepReceived):
+                    size_bytes += event.size_bytes
+                    if size_bytes > TURN_BYTES and index:
+                        self._happened = happened[index:]
+                        self.happen([])
+                        return happened[:index]
+        return happened
 
     def _perform(self, effects: list[Effect]) -> None:
         do = self._do
@@ -346,8 +366,10 @@ class Engine:
         if self._stopped:
             return
         self.core.force_lazy_records()
-        happened, self._happened = self._happened, []
-        self._perform(self.broker.handle(happened, self._clock()))
+        while True:
+            self._perform(self.broker.handle(self._due(), self._clock()))
+            if not self._happened:
+                break
         self._submitting.hand_over()
         self._end()
         self._storage.close(self._state)

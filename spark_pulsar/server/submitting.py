@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 HELD_BYTES: Final = 4 * 1024
 """Nothing is held while entries of more bytes wait for the disk."""
-HELD_RECORDS: Final = 64
-"""Nor more records than that."""
+HELD_RECORDS: Final = 40
+"""Nor more records than that, which may be schemas of 5 MB each: all that is held has to fit into one submit."""
 
 
 class Submitting:
@@ -55,14 +55,13 @@ class Submitting:
     def submit(self, group: AppendRecords, waiting_bytes: int, *, at_once: bool) -> None:
         """Have a group written, at once if the loop may wait for that. `waiting_bytes` are those of all entries that
         wait for the disk."""
-        if waiting_bytes > HELD_BYTES or len(group.records) > HELD_RECORDS:
+        held = 0 if self._held is None else len(self._held.records)
+        if waiting_bytes > HELD_BYTES or held + len(group.records) > HELD_RECORDS:
             self.hand_over()
             self._submit(group, at_once=at_once)
         elif self._held is not None:
             self._held.records += group.records
             self._held.group = group.group
-            if len(self._held.records) > HELD_RECORDS:
-                self.hand_over()
         elif self._handed_over > self._heard_of and self._storage.is_quick:
             self._held = group
         else:

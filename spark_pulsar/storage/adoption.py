@@ -140,6 +140,8 @@ def _write_in_place(files: SegmentFiles, replay: Replay) -> None:
     """Write the last group where it stands, durable on return: its space is reserved, so that a full disk takes it. A
     new write makes the pages dirty again, which a second sync of them would not; being torn costs nothing that was
     promised."""
+    # A new segment that could not be begun was removed: it must not come back, since it would end the old one there.
+    files.disk.sync_directory(files.layout.journal)
     old = files.live[replay.segments[-1].header.number]
     at = old.group_offsets[-1]
     size = GROUP_HEADER_BYTES + len(_payload_again(files, old, at))

@@ -110,8 +110,9 @@ class Layout:
         killed between naming a file and syncing its directory, and what is written to that file now is promised."""
         for path in (self.journal, self.ledgers, self.root):
             disk.sync_directory(path)
-        with suppress(PermissionError):  # it need not be ours
-            disk.sync_directory(self.root.absolute().parent)
+        with suppress(PermissionError):  # they need not be ours
+            for path in self.root.absolute().parents:  # which `create` may have made too
+                disk.sync_directory(path)
 
 
 def take_lock(layout: Layout) -> int:

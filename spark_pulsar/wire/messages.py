@@ -289,7 +289,7 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
     ledger_id, first, following = -1, 0, -1
     while at < end and buffer[at] == 0x1A:
         stop = at + 2 + buffer[at + 1] if at + 1 < end else end + 1
-        if stop > end or buffer[at + 1] > 127 or buffer[at + 2] != 0x08:
+        if not at + 3 <= stop <= end or buffer[at + 1] > 127 or buffer[at + 2] != 0x08:
             return -1
         this_ledger, entry_at = varint.decode(buffer, at + 3, stop)
         if entry_at >= stop or buffer[entry_at] != 0x10:

@@ -22,6 +22,8 @@ _IN_A_ROW: Final = 12
 _FEWEST_BYTES: Final = 6 * _SAMPLE
 _WIDEST: Final = 6
 """Bytes of an entry id: more than any ledger has."""
+_MOST_BLOCKS: Final = 8
+"""Each block costs a look at all that is left. Ids of one ledger that rise make one for each width of theirs."""
 _TOP_BIT: Final = bytes(128) + b"\1" * 128
 
 
@@ -33,7 +35,7 @@ class _Shape:
     def __init__(self, buffer: bytes, at: int, end: int) -> None:
         """MalformedFrame when that is no plain id."""
         stop = at + 2 + buffer[at + 1] if at + 1 < end else end + 1
-        if stop > end or buffer[at + 1] > 127 or buffer[at + 2] != 0x08:
+        if not at + 3 <= stop <= end or buffer[at + 1] > 127 or buffer[at + 2] != 0x08:
             raise MalformedFrame("no plain id")
         self.ledger_id, entry_at = varint.decode(buffer, at + 3, stop)
         if entry_at >= stop or buffer[entry_at] != 0x10:
@@ -65,11 +67,13 @@ def _read(buffer: bytes, at: int, end: int) -> tuple[Singles, int] | None:
         return None
     ledger_id = shape.ledger_id
     entry_ids: list[int] = []
+    blocks = 0
     while at < end and buffer[at] == 0x1A:
         if entry_ids:
             shape = _Shape(buffer, at, end)
-            if shape.ledger_id != ledger_id:
+            if shape.ledger_id != ledger_id or blocks == _MOST_BLOCKS:
                 return None
+        blocks += 1
         block = _block(buffer, at, end, shape)
         entry_ids += block
         at += len(block) * shape.size

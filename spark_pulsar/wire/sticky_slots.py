@@ -28,6 +28,8 @@ _TIME_BYTES: Final = 8
 _TIME_THEN_KEY: Final = re.compile(rb"\x18[\x80-\xff]{5}[\x00-\x7f]\x32", re.DOTALL)
 """Publish time in six bytes, then the tag of the key."""
 _MOST_LEARNT: Final = 16_384
+_LONGEST_BYTES: Final = 1_024
+"""Of a key and the rest of the metadata that are remembered together."""
 _FIRST_BLOCK: Final = 64
 _LARGEST_BLOCK: Final = 1_024
 _KEY, _KEY_IS_BASE64, _ORDERING_KEY = 6, 17, 18
@@ -101,7 +103,7 @@ class _Known(dict[bytes, int]):
 
     def __missing__(self, tail: bytes) -> int:
         size = tail[0] if tail else 128
-        if size > 127 or not _is_plain(tail, 1 + size):
+        if size > 127 or len(tail) > _LONGEST_BYTES or not _is_plain(tail, 1 + size):
             return _UNKNOWN
         if len(self) >= _MOST_LEARNT:
             self.clear()

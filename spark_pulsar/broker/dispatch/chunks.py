@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 class ChunkedMessage:
     """One large message, as far as chunks of it were sent and are not acked."""
 
-    __slots__ = ("consumer", "places")
+    __slots__ = ("awaited", "consumer", "places")
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
         """Who gets its chunks."""
         self.places: dict[Place, None] = {}
         """Ledger and entry of each."""
+        self.awaited = RangeSet()
+        """Chunks that were passed over because the consumer was not ready; some may have been sent since."""
 
 
 class ChunkBook:
@@ -79,8 +81,9 @@ class ChunkBook:
         message.places[ledger_id, entry_id] = None
         self._uuids[ledger_id, entry_id] = uuid
 
-    def wait(self, consumer: Consumer, ledger_id: int, entry_id: int) -> None:
-        """A chunk is passed over until its consumer is ready."""
+    def wait(self, uuid: str, consumer: Consumer, ledger_id: int, entry_id: int) -> None:
+        """A chunk of a begun message is passed over until its consumer is ready."""
+        self._messages[uuid].awaited.add(ledger_id, entry_id, entry_id + 1)
         self.waiting.setdefault(consumer, RangeSet()).add(ledger_id, entry_id, entry_id + 1)
 
     def ready(self) -> Iterator[EntryRange]:
@@ -153,8 +156,15 @@ class ChunkBook:
         message = self._messages.pop(uuid)
         for place in message.places:
             del self._uuids[place]
-        for ledger_id, first, end in self.waiting.pop(message.consumer, ()):
-            self.free.add(ledger_id, first, end)
+        waiting = self.waiting.get(message.consumer)
+        if waiting is None:
+            return
+        for ledger_id, first, end in message.awaited:
+            for low, high in list(waiting.pieces_in(ledger_id, first, end)):
+                waiting.remove(ledger_id, low, high)
+                self.free.add(ledger_id, low, high)
+        if not waiting:
+            del self.waiting[message.consumer]
 
 
 def uuid_of(run: EntryRun, index: int) -> str | None:

@@ -335,17 +335,21 @@ class KeySharedDispatcher(SharedDispatcher):
             self._wake()
         return super()._let_go(consumer, ledger_id, first, end)
 
-    def _let_go_each(self, consumer: Consumer, singles: Singles) -> bool:
-        """Let go of entries at once. False when more is to be done: the consumer did not hold all, or a slot drains."""
+    def _let_go_each(self, consumer: Consumer, singles: Singles) -> Sequence[EntryRange]:
+        """Let go of entries at once. More is to be done for what is returned: not held, or all when a slot drains."""
         ledger_id, entry_ids = singles.ledger_id, singles.entry_ids
         draining = self.rooms.draining
         if draining and not draining.keys().isdisjoint(self.rooms.slots.of_each(ledger_id, entry_ids)):
-            return False
-        return consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids)
+            return singles
+        held = _pending(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+        if consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids):
+            return ()
+        others = sorted(set(entry_ids).difference(held))
+        return Singles(ledger_id, others) if others else ()
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
-        if isinstance(ranges, Singles) and self._let_go_each(consumer, ranges):
-            ranges = ()
+        if isinstance(ranges, Singles):
+            ranges = self._let_go_each(consumer, ranges)
         for ledger_id, first, end in ranges:
             held = self._let_go(consumer, ledger_id, first, end)
             if held < end - first:  # anybody may ack what another holds, or what waits (ACK-1)

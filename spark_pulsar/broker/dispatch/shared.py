@@ -130,8 +130,8 @@ class SharedDispatcher(Dispatcher):
             if self.subscription.topic.state.has_chunks:
                 uuid, high = _alike(run, low, min(high, low + messages))
                 owner = consumer if uuid is None else self.chunks.owner(uuid) or consumer
-                if not owner.can_receive:
-                    self.chunks.wait(owner, ledger_id, first)
+                if uuid is not None and not owner.can_receive:
+                    self.chunks.wait(uuid, owner, ledger_id, first)
                     first += 1
                     continue
                 consumer = owner

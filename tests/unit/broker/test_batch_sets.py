@@ -29,10 +29,11 @@ def test_a_batch_that_claims_to_be_larger_than_any_costs_nothing() -> None:
     assert peak < 10_000_000
 
 
+@pytest.mark.parametrize("cache_bytes", [0, 1_000_000])
 @pytest.mark.parametrize(("bits", "left"), [(65_536, 65_535), (65_537, None)])
-def test_a_bit_set_for_what_is_not_in_memory_has_a_limit(bits: int, left: int | None) -> None:
+def test_a_bit_set_has_a_limit(bits: int, left: int | None, cache_bytes: int) -> None:
     # covers ACK-9: hostile input
-    world = World(batch_index_acks=True, cache_bytes=0)
+    world = World(batch_index_acks=True, cache_bytes=cache_bytes)
     feeder, client = world.connect(), world.connect()
     client.open_consumer(subscription_type=SHARED)
     feeder.open_producer()

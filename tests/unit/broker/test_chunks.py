@@ -6,6 +6,7 @@ import pytest
 
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker import topics
+from spark_pulsar.broker.dispatch.chunks import ChunkBook
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.ledger.topic_records import TopicChunked
 from spark_pulsar.model.ids import Position
@@ -216,3 +217,20 @@ def test_chunks_of_a_message_whose_beginning_was_acked_go_to_anybody(world: Worl
     (two,) = consumers(world, 1)
     one.ack([first])
     assert two.messages() == ["a1", "a2"]
+
+
+def test_the_end_of_one_message_leaves_what_waits_of_others_alone() -> None:
+    # covers CHK-6: each ack of a small message must not deal out anew all that waits for its consumer
+    world = World()
+    consumer = world.connect()
+    consumer.open_consumer(subscription_type=SHARED)
+    [owner] = world.core.topics[TOPIC].subscriptions["s"].consumers
+    book = ChunkBook()
+    book.sent("small", owner, 1, 0)
+    book.sent("large", owner, 1, 1)
+    for entry_id in range(2, 100):
+        book.wait("large", owner, 1, entry_id)
+    book.wait("small", owner, 1, 100)
+    book.done([(1, 0, 1)])
+    assert list(book.free) == [(1, 100, 101)]
+    assert list(book.waiting[owner]) == [(1, 2, 100)]

@@ -119,6 +119,15 @@ def test_a_pattern_that_is_made_to_fill_the_memory_is_refused() -> None:
         matches(r"[^\x{10000}]{1000}", [""])
 
 
+def test_a_pattern_that_takes_long_for_each_name_is_refused() -> None:
+    # covers MT-2: hostile input
+    pytest.importorskip("re2")
+    with pytest.raises(InvalidPattern, match="too large"):
+        TopicPattern("(.?){900}x")
+    hundred = "|".join(f"public/default/orders-of-region-{number:03}" for number in range(100))
+    assert TopicPattern(hundred).select(named("orders-of-region-042", "else")) == [START + "orders-of-region-042"]
+
+
 @pytest.mark.parametrize(
     "pattern", ["", "a.*", r"\Qa.b\E", "(?i)A.B", "[^a]", r"\pL+", ".", "(a|b)*?c", "a{2,3}", r"x\b", "é"]
 )

@@ -84,3 +84,10 @@ def test_errors_without_a_code_of_their_own() -> None:
     assert own["MalformedFrame"].closes == "session"
     assert all(kind.closes == "request" for name, kind in own.items() if name != "MalformedFrame")
     assert pickle.loads(pickle.dumps(errors.UnknownCommand("no", 70))).message == "no"
+
+
+def test_a_message_that_quotes_half_a_surrogate_pair_can_be_sent() -> None:
+    # JSON may hold one, and a refusal of it quotes it: the wire has UTF-8 alone.
+    error = errors.IncompatibleSchema("unknown type \ud800")
+    assert error.message == "unknown type ?"
+    assert api.CommandError(request_id=1, error=error.code.value, message=error.message).SerializeToString()

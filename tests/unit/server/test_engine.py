@@ -156,6 +156,25 @@ def test_all_that_one_write_made_durable_is_answered_in_one_turn() -> None:
     run(scene, auto=False)
 
 
+def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers PR-15: many connections that send large entries at once
+    monkeypatch.setattr("spark_pulsar.server.engine.TURN_BYTES", 3 * len(ENTRY))
+
+    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
+        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
+        before = len(storage._disk.groups)
+        sends = [payload_frame(requests.send(1, number), ENTRY) for number in range(10)]
+        # Commands between them, so that each is an event of its own.
+        peer.send(b"".join(each + command_frame(commands.ping()) for each in sends))
+        answers = [await peer.receive() for _ in range(20)]
+        receipts = [each.send_receipt.sequence_id for each in answers if each.type == BaseCommand.SEND_RECEIPT]
+        assert receipts == list(range(10))
+        assert len(storage._disk.groups) - before >= 3
+
+    run(scene)
+
+
 def test_core_that_contradicts_itself_stops_the_engine() -> None:
     async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         engine.core.sessions[1].consumers = None  # type: ignore[assignment]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from spark_pulsar.ledger.records import CounterSet
+from spark_pulsar.storage.disk import Disk
 from tests.simulation.disk import PowerLost
 from tests.simulation.store import FileStore
 
@@ -55,5 +59,49 @@ def test_the_last_group_of_a_failed_sync_is_on_disk_before_it_is_served_by_a_ful
         store.disk.lose_power()
         store.heal()
         assert store.open(lambda _failed: None, sync_data=True).counters["promised"] == seen
+    finally:
+        store.dispose()
+
+
+def test_a_segment_that_could_not_be_begun_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers DUR-1, DUR-10: at opening, its name was given and could not be made durable; the old segment goes on
+    store = FileStore(Random(1), "lose", 8_192, lambda: 0.0)
+    kind = type(store.disk)
+    named: list[Path] = []
+    failed: list[Path] = []
+
+    def rename(disk: Disk, old: Path, new: Path) -> None:
+        real_rename(disk, old, new)
+        named.append(new)
+
+    def sync_directory(disk: Disk, path: Path) -> None:
+        if named and not failed:
+            failed.append(path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real_sync(disk, path)
+
+    real_rename, real_sync = kind.rename, kind.sync_directory
+    try:
+        assert _promise(store, 1)
+        store.crash(Random(0), only_process=True)
+        with monkeypatch.context() as patched:
+            patched.setattr(kind, "rename", rename)
+            patched.setattr(kind, "sync_directory", sync_directory)
+            assert store.open(lambda _failed: None, sync_data=True).counters["promised"] == 1
+        assert failed
+        done: list[int] = []
+        for value in (2, 3):
+            store.storage.submit([CounterSet("promised", value)], done.append)
+            for _ in range(5):
+                store.write(Random(0))
+        assert len(done) == 2
+        store._abandon()
+        changes = store.disk._name_changes
+        renames = [index for index, change in enumerate(changes) if change[1] == "rename"]
+        for change in changes[: renames[-1] + 1] if renames else []:  # all but what removed it again
+            store.disk._make_name_durable(change)
+        changes.clear()
+        store.disk.lose_power()
+        assert store.open(lambda _failed: None, sync_data=True).counters["promised"] == 3
     finally:
         store.dispose()

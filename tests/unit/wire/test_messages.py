@@ -9,7 +9,7 @@ import pytest
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.ids import MessageId, Position, signed
 from spark_pulsar.model.singles import Singles
-from spark_pulsar.wire import commands, frames, requests
+from spark_pulsar.wire import commands, frames, requests, scattered_ids, varint
 from spark_pulsar.wire.messages import message_frames, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData
 
@@ -216,3 +216,31 @@ def test_a_frame_cut_short_is_malformed_or_left() -> None:
     for end in range(len(frame)):
         with contextlib.suppress(MalformedFrame):
             assert parse_ack_ids(frame, 0, end) is None
+
+
+def ack_of(ids: list[bytes]) -> bytes:
+    """An ACK frame with these ids as they are."""
+    body = b"\x08\x01\x10\x00" + b"".join(b"\x1a" + bytes([len(each)]) + each for each in ids)
+    command = b"\x08\x0a\x52" + varint.encode(len(body)) + body
+    return frames.HEADER.pack(4 + len(command), len(command)) + command
+
+
+def test_ids_of_ever_changing_shape_are_not_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each block costs a look at all that is left: one for each id would take hours for a frame of 5 MB.
+    blocks: list[int] = []
+    block = scattered_ids._block
+    monkeypatch.setattr(scattered_ids, "_block", lambda *args: blocks.append(1) or block(*args))
+    rests = [b"\x20\x01", b"\x20\x02"]
+    ids = [b"\x08\x05\x10" + varint.encode(100_000 + 3 * number) + rests[number % 2] for number in range(500)]
+    data = ack_of(ids)
+    ack = parse_ack_ids(data, 0, len(data))
+    assert ack is not None
+    assert list(ack.ranges) == [(5, 100_000 + 3 * number, 100_001 + 3 * number) for number in range(500)]
+    assert len(blocks) < 10
+
+
+@pytest.mark.parametrize("count", [0, 30])
+def test_an_empty_id_at_the_end_is_left_to_protobuf(count: int) -> None:
+    ids = [b"\x08\x05\x10" + varint.encode(1_000 + 3 * number) for number in range(count)]
+    data = ack_of([*ids, b""])
+    assert parse_ack_ids(data, 0, len(data)) is None

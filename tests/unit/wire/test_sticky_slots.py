@@ -110,3 +110,12 @@ def test_any_bytes_have_the_slot_of_their_key(some: list[tuple[bytes, bool, int,
 def test_more_keys_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_pulsar.wire.sticky_slots._MOST_LEARNT", 50)
     check([entry(n, partition_key=f"key-{n}") for n in range(300)])
+
+
+def test_large_metadata_are_not_remembered() -> None:
+    # covers KS-2: what is remembered lives as long as the process
+    slots = StickySlots(range_slot)
+    entries = [entry(number, partition_key="k", schema_version=bytes([number]) * 5_000) for number in range(3)]
+    ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
+    assert len(set(slots.of(b"".join(entries), [0, *ends[:-1]], ends))) == 1
+    assert not any(len(tail) > 5_000 for tail in slots._known)
