@@ -68,7 +68,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     topic = topics.obtain(core, TopicName.parse(command.topic), may_create=True)
 
     def admitted(refusal: PulsarError | None) -> None:
-        if not _still_wants_to(core, session, command):
+        if not sessions.still_wanted(core, session, session.opening, command.producer_id, command):
             return
         try:
             if refusal is not None:
@@ -79,14 +79,6 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
 
     session.opening[command.producer_id] = command
     backlog_quota.admit(core, topic, admitted)
-
-
-def _still_wants_to(core: Core, session: Session, command: CommandProducer) -> bool:
-    """Whether who waited to open is there and has not closed its producer meanwhile. It waits no more."""
-    if session.session_id not in core.sessions or session.opening.get(command.producer_id) is not command:
-        return False
-    del session.opening[command.producer_id]
-    return True
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
@@ -162,7 +154,7 @@ def _when_holder_is_checked(
     session.opening[command.producer_id] = command
 
     def go_on(_alive: bool) -> None:
-        if not _still_wants_to(core, session, command):
+        if not sessions.still_wanted(core, session, session.opening, command.producer_id, command):
             return
         try:
             _open(core, session, command, topic, look_again=False)

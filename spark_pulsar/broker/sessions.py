@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
 from spark_pulsar.wire import commands
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .events import SessionClosed, SessionOpened, WritingPaused, WritingResumed
     from .producers import Producer
     from .watching import Watcher
+
+_Command = TypeVar("_Command")
 
 SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
 """What CONNECTED says: the Pulsar version whose behaviour we keep, and who we are."""
@@ -221,6 +223,15 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
                 waiter(False)
 
     core.at(core.now_ms + core.config.liveness_check_timeout_ms, give_up)
+
+
+def still_wanted(core: Core, session: Session, waiting: dict[int, _Command], number: int, command: _Command) -> bool:
+    """Whether what waits under the number of its producer or consumer is this command yet: it was neither closed nor
+    asked for again meanwhile, and its connection is there. It waits no more."""
+    if session.session_id not in core.sessions or waiting.get(number) is not command:
+        return False
+    del waiting[number]
+    return True
 
 
 def _tell_waiters(session: Session, *, alive: bool) -> None:

@@ -64,7 +64,7 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
     """Join now, or when the seek that runs is over (CUR-11; never refused, C1)."""
 
     def join() -> None:
-        if _still_wants_to(core, session, command):
+        if sessions.still_wanted(core, session, session.joining, command.consumer_id, command):
             try:
                 _join(core, session, command, subscription, look_again=True)
             except PulsarError as error:
@@ -75,15 +75,6 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
         subscription.waiting.append(join)
     else:
         join()
-
-
-def _still_wants_to(core: Core, session: Session, command: CommandSubscribe) -> bool:
-    """Whether who waited to join is there, and has neither closed its consumer meanwhile nor asked again. It waits no
-    more."""
-    if session.session_id not in core.sessions or session.joining.get(command.consumer_id) is not command:
-        return False
-    del session.joining[command.consumer_id]
-    return True
 
 
 def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -> None:
@@ -247,7 +238,7 @@ def _when_rival_is_checked(
     session.joining[command.consumer_id] = command
 
     def go_on(alive: bool) -> None:
-        if not _still_wants_to(core, session, command):
+        if not sessions.still_wanted(core, session, session.joining, command.consumer_id, command):
             return
         try:
             if alive and rival in subscription.consumers:
