@@ -38,7 +38,7 @@ class TopicPattern:
         self.text = text
         _, separator, rest = text.partition("://")
         expression = rest if separator else text
-        matches = _matcher()
+        matches = matcher()
         matches(expression, ("",))  # before it is wrapped, so that `a)(b` is refused
         self._expression = rf"\A(?:{expression})\z"
         matches(self._expression, ("",))
@@ -46,19 +46,11 @@ class TopicPattern:
     def select(self, names: Sequence[TopicName]) -> list[str]:
         """The full names of those that match."""
         texts = [f"{name.tenant}/{name.namespace}/{name.base.local}" for name in names]
-        return [name.full for name, fits in zip(names, _matcher()(self._expression, texts), strict=True) if fits]
+        return [name.full for name, fits in zip(names, matcher()(self._expression, texts), strict=True) if fits]
 
 
 @cache
-def _matcher() -> Matcher:
-    """RE2 by itself, or, where there is no package of it, the one inside pyarrow, which takes ten times the memory."""
-    try:
-        return with_re2()
-    except ImportError:
-        return with_pyarrow()
-
-
-def with_re2() -> Matcher:
+def matcher() -> Matcher:
     """Which of some texts an expression is found in. Raises InvalidPattern."""
     import re2
 
@@ -78,20 +70,5 @@ def with_re2() -> Matcher:
             raise InvalidPattern(error.args[0].decode(errors="replace")) from error
         except UnicodeEncodeError as error:
             raise InvalidPattern(str(error)) from error
-
-    return matches
-
-
-def with_pyarrow() -> Matcher:
-    """The same."""
-    import pyarrow
-    import pyarrow.compute
-
-    def matches(expression: str, texts: Sequence[str]) -> list[bool]:
-        try:
-            found = pyarrow.compute.match_substring_regex(pyarrow.array(texts, pyarrow.string()), expression)
-        except (pyarrow.ArrowInvalid, UnicodeEncodeError) as error:
-            raise InvalidPattern(str(error)) from error
-        return list(found.to_pylist())
 
     return matches
