@@ -150,16 +150,21 @@ def what_is_due_is_not_sent(patch: pytest.MonkeyPatch) -> None:
 # ---- access
 
 
-def epochs_are_in_memory_only(patch: pytest.MonkeyPatch) -> None:
+def in_memory_only(patch: pytest.MonkeyPatch, kind: type) -> None:
+    """Records of a kind are applied and never written."""
     real = Core.append
 
     def append(self: Core, record: Any) -> None:
-        if isinstance(record, TopicEpochSet):
+        if isinstance(record, kind):
             self.state.apply(record)
         else:
             real(self, record)
 
     patch.setattr(Core, "append", append)
+
+
+def epochs_are_in_memory_only(patch: pytest.MonkeyPatch) -> None:
+    in_memory_only(patch, TopicEpochSet)
 
 
 def a_fenced_producer_goes_on(patch: pytest.MonkeyPatch) -> None:
@@ -222,15 +227,7 @@ def a_topic_that_has_ended_takes_more(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_end_is_in_memory_only(patch: pytest.MonkeyPatch) -> None:
-    real = Core.append
-
-    def append(self: Core, record: Any) -> None:
-        if isinstance(record, TopicTerminated):
-            self.state.apply(record)
-        else:
-            real(self, record)
-
-    patch.setattr(Core, "append", append)
+    in_memory_only(patch, TopicTerminated)
 
 
 def the_end_is_told_too_early(patch: pytest.MonkeyPatch) -> None:

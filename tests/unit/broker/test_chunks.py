@@ -194,14 +194,20 @@ def test_one_consumer_gets_everything_in_order(world: World, feeder: Client, kin
     assert not [each for each in client.effects if isinstance(each, fx.CloseSession)]
 
 
-def test_chunks_do_not_wait_for_who_gave_the_message_back(world: World, feeder: Client) -> None:
-    # covers CHK-6, row 25, row 30
+def begun_and_out_of_permits(world: World, feeder: Client) -> tuple[Client, Position, Client]:
+    """A consumer that got the first of three chunks and no permits for the others, that chunk, and another consumer."""
     one = world.connect()
     one.open_consumer(permits=1, subscription_type=SHARED)
     send_chunks(feeder, "a0")
     (first,) = positions_of(one.deliveries())
     send_chunks(feeder, "a1", "a2")
     (two,) = consumers(world, 1)
+    return one, first, two
+
+
+def test_chunks_do_not_wait_for_who_gave_the_message_back(world: World, feeder: Client) -> None:
+    # covers CHK-6, row 25, row 30
+    one, first, two = begun_and_out_of_permits(world, feeder)
     assert two.messages() == []
     one.send(requests.redeliver(1, [first]))
     assert two.messages() == ["a0", "a1", "a2"]
@@ -209,12 +215,7 @@ def test_chunks_do_not_wait_for_who_gave_the_message_back(world: World, feeder: 
 
 def test_chunks_of_a_message_whose_beginning_was_acked_go_to_anybody(world: World, feeder: Client) -> None:
     # covers CHK-6, row 25, row 30
-    one = world.connect()
-    one.open_consumer(permits=1, subscription_type=SHARED)
-    send_chunks(feeder, "a0")
-    (first,) = positions_of(one.deliveries())
-    send_chunks(feeder, "a1", "a2")
-    (two,) = consumers(world, 1)
+    one, first, two = begun_and_out_of_permits(world, feeder)
     one.ack([first])
     assert two.messages() == ["a1", "a2"]
 
