@@ -1,15 +1,20 @@
-"""Where the entries that are not settled stand in the journal: three numbers a run, in arrays, by ledger."""
+"""Where the entries that are not settled stand in the journal: three numbers a run, in an array, by ledger."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from struct import Struct
 from typing import Final, NamedTuple
 
 _OFFSET_BITS: Final = 32
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
-_SCATTERED: Final = 1 << 31
+_SCATTERED: Final = 1 << 32
+"""Beside a length, which is a number of 32 bits."""
+
+_WORDS: Final = 3
+_RUN: Final = Struct("=QQQ")
 
 
 class RunPlace(NamedTuple):
@@ -25,67 +30,86 @@ class RunPlace(NamedTuple):
 
 
 class LedgerRuns:
-    """The unsettled runs of one ledger, rising and without gaps between them: they are the end of the ledger."""
+    """The unsettled runs of one ledger, rising and without gaps between them: they are the end of the ledger.
 
-    __slots__ = ("end", "firsts", "lengths", "places")
+    Three words a run stand side by side, since those of a thousand ledgers are touched in turn: the first entry, the
+    place, the length. A scattered run is one entry.
+    """
+
+    __slots__ = ("_end", "words")
 
     def __init__(self) -> None:
-        self.firsts = array("Q")
-        self.places = array("Q")
-        self.lengths = array("I")
-        self.end = 0
+        self.words = array("Q")
+        self._end = 0
+
+    def __len__(self) -> int:
+        return len(self.words) // _WORDS
+
+    @property
+    def first(self) -> int:
+        """The first entry of the first run."""
+        return self.words[0]
+
+    @property
+    def end(self) -> int:
+        """One past the last entry."""
+        words = self.words
+        return words[-_WORDS] + 1 if words and words[-1] & _SCATTERED else self._end
 
     def add(self, first: int, end: int, segment: int, offset: int, length: int) -> None:
         """Append a run."""
-        self.firsts.append(first)
-        self.places.append(segment << _OFFSET_BITS | offset)
-        self.lengths.append(length)
-        self.end = end
+        self.words.extend((first, segment << _OFFSET_BITS | offset, length))
+        self._end = end
 
     def place(self, index: int) -> RunPlace:
         """The run with that index."""
-        firsts = self.firsts
-        end = firsts[index + 1] if index + 1 < len(firsts) else self.end
-        place, length = self.places[index], self.lengths[index]
+        at = index * _WORDS
+        first, place, length = self.words[at : at + _WORDS]
         segment, offset = place >> _OFFSET_BITS, place & _OFFSET_MASK
-        return RunPlace(firsts[index], end, segment, offset, length & ~_SCATTERED, bool(length & _SCATTERED))
+        is_scattered = bool(length & _SCATTERED)
+        return RunPlace(first, self.end_before(index + 1), segment, offset, length & ~_SCATTERED, is_scattered)
 
     def fill_gap(self, first: int, segment: int, offset: int) -> None:
         """Entries up to `first`, exclusive, are lost: a run of length 0 stands for them."""
-        if self.firsts and self.end < first:
-            self.add(self.end, first, segment, offset, 0)
+        end = self.end
+        if self.words and end < first:
+            self.add(end, first, segment, offset, 0)
 
     def spans(self) -> list[tuple[int, int]]:
         """First and end of the runs that are there, rising."""
-        ends = [*self.firsts[1:], self.end]
-        columns = zip(self.firsts, ends, self.lengths, strict=True)
+        firsts, lengths = self.words[::_WORDS], self.words[2::_WORDS]
+        columns = zip(firsts, [*firsts[1:], self.end], lengths, strict=True)
         return [(first, end) for first, end, length in columns if length]
 
     def index_of(self, entry_id: int) -> int:
         """The index of the run that holds the entry, or of the first run after it; the count when it is at the end."""
         if entry_id >= self.end:
-            return len(self.firsts)
-        return max(0, bisect_right(self.firsts, entry_id) - 1)
+            return len(self)
+        words = self.words
+        return max(0, bisect_right(range(len(self)), entry_id, key=lambda index: words[_WORDS * index]) - 1)
 
     def count_before_segment(self, segment: int) -> int:
         """How many leading runs stand in segments with a lower number."""
-        return bisect_left(self.places, segment << _OFFSET_BITS)
+        return self._count_before_place(segment << _OFFSET_BITS)
+
+    def _count_before_place(self, place: int) -> int:
+        words = self.words
+        return bisect_left(range(len(self)), place, key=lambda index: words[_WORDS * index + 1])
 
     def end_before(self, count: int) -> int:
         """One past the last entry of the leading runs."""
-        return self.firsts[count] if count < len(self.firsts) else self.end
+        return self.words[count * _WORDS] if count < len(self) else self.end
 
     def move_from(self, place: int, by: int) -> None:
         """Runs at a place (segment and offset in one number) or after it stand that much further on."""
-        places = self.places
-        for index in range(bisect_left(places, place), len(places)):
-            places[index] += by
+        words = self.words
+        for at in range(self._count_before_place(place) * _WORDS + 1, len(words), _WORDS):
+            words[at] += by
 
     def drop_first(self, count: int) -> None:
         """Forget leading runs."""
-        del self.firsts[:count]
-        del self.places[:count]
-        del self.lengths[:count]
+        self._end = self.end
+        del self.words[: count * _WORDS]
 
 
 class RunIndex:
@@ -114,14 +138,14 @@ class RunIndex:
         ledgers = self.ledgers
         place = segment << _OFFSET_BITS | offset
         length |= _SCATTERED
+        words, last = b"", -1
         for ledger_id, entry_id in zip(ledger_ids, entry_ids, strict=True):
+            if entry_id != last:  # ledgers that are filled in turn are often equally far
+                words, last = _RUN.pack(entry_id, place, length), entry_id
             runs = ledgers.get(ledger_id)
             if runs is None:
                 runs = ledgers[ledger_id] = LedgerRuns()
-            runs.firsts.append(entry_id)
-            runs.places.append(place)
-            runs.lengths.append(length)
-            runs.end = entry_id + 1
+            runs.words.frombytes(words)
 
     def move_from(self, segment: int, offset: int, to_segment: int, to_offset: int) -> None:
         """What stands at this place and after it was copied to another one, in a later segment."""
@@ -139,5 +163,5 @@ class RunIndex:
         runs = self.ledgers.get(ledger_id)
         if runs is not None:
             runs.drop_first(runs.count_before_segment(segment))
-            if not runs.firsts:
+            if not runs.words:
                 del self.ledgers[ledger_id]

@@ -88,7 +88,7 @@ def plan_ledgers(state: DurableState, index: RunIndex, extents: Mapping[int, Ext
             end = runs.end_before(count)
             info = state.ledgers[ledger_id]
             seal = info.sealed_ms is not None and end == info.entries
-            ledgers[ledger_id] = LedgerPlan(runs.firsts[0], end, needed_from, seal)
+            ledgers[ledger_id] = LedgerPlan(runs.first, end, needed_from, seal)
             if needed_from < end:
                 place = runs.place(runs.index_of(needed_from))
                 read_from = min(read_from, (place.segment, place.offset))

@@ -150,13 +150,13 @@ def test_what_is_settled_in_the_middle_of_a_read_is_not_skipped(world: FileWorld
     world.checkpoint()
     for offset in (-1, 0, 3, 20):
         append(world, 60)
-        entry_id = world.files._index.ledgers[1].firsts[0] + offset
+        entry_id = world.files._index.ledgers[1].first + offset
         lock = world.files._lock
         world.files._reading._lock = Gap(lock, world.checkpoint)  # type: ignore[assignment]
         [run] = world.storage.read(1, entry_id, 1, 1)
         world.files._reading._lock = lock
         assert (run.first_entry_id, run.entry(entry_id)) == (entry_id, entry(entry_id))
-        assert world.files._index.ledgers[1].firsts[0] > entry_id, "it was settled meanwhile"
+        assert world.files._index.ledgers[1].first > entry_id, "it was settled meanwhile"
     assert len(world.read_all(1)) == 30 + 4 * 60
 
 
