@@ -35,6 +35,15 @@ def written_bytes(path: Path) -> int:
     return int(fields[6]) * 512
 
 
+def stolen_s() -> float:
+    """Processor time, of all cores together, that the host gave to others while this machine had work; 0 where the
+    system does not tell."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0.0
+    return int(stat.read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def _file_system(path: Path) -> str:
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     path = path.resolve()
