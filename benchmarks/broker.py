@@ -7,8 +7,9 @@ One generator (this process: plain sockets, frames built beforehand, see `load/`
 Each broker runs on a fresh data directory of the same disk with its defaults, every receipt after fdatasync; both are
 warmed up first. Every workload is measured in turns, `--rounds` times, while the other broker is stopped (SIGSTOP); the
 figure is the median, the ratio that of the medians. Before each measurement the disk is given what either broker left
-to the page cache. On a virtual machine whose host takes its processors away, a measurement that lost more than two
-percent of them is made again, three times at most; the one that lost least counts.
+to the page cache. On a virtual machine the host disturbs: a measurement that lost more than two percent of the
+processors, or just before or after which an fdatasync took three times as long as the quickest of this run, is made
+again, three times at most; the least disturbed one counts. Both are printed.
 
     process             start to first handshake (s), resident memory when idle (MB)
     idle-consumers      1,000 consumers that wait, each on a connection of its own: resident memory (MB)
@@ -35,15 +36,15 @@ import argparse
 import contextlib
 import functools
 import gc
-import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from load import end_to_end, frames, idle, machine, peers, sharing, workloads
+from load.disturbance import Figures, Undisturbed, alone
 from load.peers import APACHE_PULSAR, OURS, Peer
 from rich.console import Console
 from rich.table import Table
@@ -57,14 +58,6 @@ BATCHES_IN_FLIGHT = 1000
 TOPICS = 1000
 PACE_PER_S = 1000
 IDLE_S = 2.0
-SETTLE_S = 0.5
-QUIET_SAMPLES = 3
-MAX_SETTLE_S = 15.0
-QUIET_SHARE = 0.2
-"""Before it is measured a broker ends what an earlier measurement left: until it uses less than this of a processor in
-three half seconds, since it may rest for one between two things; fifteen seconds at most."""
-MOST_STOLEN = 0.02
-MOST_TRIES = 4
 # Frames built per second of measuring: more than any broker has taken.
 MAX_FRAMES_PER_S, MAX_BATCHES_PER_S = 260_000, 60_000
 BACKLOG_ENTRIES = {OURS: 200_000, APACHE_PULSAR: 60_000}
@@ -76,7 +69,6 @@ KEYS = 1000
 IDLE_CONSUMERS = 1000
 END_TO_END_PER_S = 5000
 
-Figures = dict[str, float]
 Workload = Callable[[Peer, float], Figures]
 
 
@@ -267,49 +259,10 @@ FRESH: dict[str, Callable[[Peer], Figures]] = {"process": process, "idle-consume
 """What is measured once, of a broker just started."""
 
 
-@contextlib.contextmanager
-def alone(peer: Peer, found: Sequence[Peer]) -> Iterator[None]:
-    """The machine for one broker: the others are stopped meanwhile."""
-    with contextlib.ExitStack() as stack:
-        for other in found:
-            if other is not peer:
-                stack.enter_context(other.stopped())
-        settle(peer)
-        yield
-
-
-def settle(peer: Peer) -> None:
-    """Wait until a broker has nothing left to do, and give the disk what either broker left to the page cache: the
-    kernel writes it back at a time of its own, at the cost of whoever is measured then."""
-    os.sync()
-    deadline = time.monotonic() + MAX_SETTLE_S
-    used, quiet = peer.processor_s(), 0
-    while quiet < QUIET_SAMPLES and time.monotonic() < deadline:
-        time.sleep(SETTLE_S)
-        before, used = used, peer.processor_s()
-        quiet = quiet + 1 if used - before < QUIET_SHARE * SETTLE_S else 0
-    os.sync()
-
-
-def undisturbed(workload: Workload, peer: Peer, found: Sequence[Peer], seconds: float) -> tuple[float, Figures]:
-    """A measurement while the host leaves the processors to this machine, if it does; and the share that it took."""
-    best: tuple[float, Figures] | None = None
-    for _ in range(MOST_TRIES):
-        with alone(peer, found):
-            before, started = machine.stolen_s(), time.perf_counter()
-            figures = workload(peer, seconds)
-            stolen = (machine.stolen_s() - before) / (time.perf_counter() - started) / (os.cpu_count() or 1)
-        if best is None or stolen < best[0]:
-            best = stolen, figures
-        if stolen <= MOST_STOLEN:
-            break
-    assert best is not None, "tried once at least"
-    return best
-
-
 def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -> dict[str, list[Figures]]:
     """All rounds of all workloads, the brokers in turn."""
     results: dict[str, list[Figures]] = {peer.name: [] for peer in found}
+    undisturbed = Undisturbed(found, args.data)
     wanted = [name for name in WORKLOADS if not args.only or name in args.only]
     for name, of_fresh in FRESH.items():
         for peer in found:
@@ -321,10 +274,10 @@ def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -
                 WORKLOADS[name](peer, args.warm_up if peer.name == APACHE_PULSAR else min(args.warm_up, 1.0))
         for turn in range(args.rounds):
             for peer in found if turn % 2 == 0 else reversed(found):
-                stolen, figures = undisturbed(WORKLOADS[name], peer, found, args.seconds)
+                disturbed, figures = undisturbed(WORKLOADS[name], peer, args.seconds)
                 results[peer.name].append(figures)
                 shown = "  ".join(f"{key} {figure(value)}" for key, value in figures.items())
-                console.print(f"[dim]{peer.name:>14}  {shown}  (stolen {stolen:.1%})[/dim]")
+                console.print(f"[dim]{peer.name:>14}  {shown}  {disturbed}[/dim]", soft_wrap=True)
     for peer in found:
         memory = peer.resident_mb()
         if memory is not None and wanted:

@@ -20,7 +20,7 @@ def description(data: Path) -> str:
     return (
         f"{model}, {os.cpu_count()} cores, {memory_gb:.0f} GB; "
         f"Linux {platform.release()}, Python {platform.python_version()}; "
-        f"data on {_file_system(data)}, fdatasync of 4 KB p50 {_fdatasync_ms(data):.2f} ms"
+        f"data on {_file_system(data)}, fdatasync of 4 KB p50 {fdatasync_ms(data):.2f} ms"
     )
 
 
@@ -51,7 +51,7 @@ def _file_system(path: Path) -> str:
     return max(found, key=lambda mount: len(mount[1]))[2] if found else "unknown file system"
 
 
-def _fdatasync_ms(directory: Path, count: int = 100) -> float:
+def fdatasync_ms(directory: Path, count: int = 100) -> float:
     """Median over `count` writes into a preallocated file, as a journal does."""
     name = directory / "fdatasync-probe"
     file = os.open(name, os.O_RDWR | os.O_CREAT)
