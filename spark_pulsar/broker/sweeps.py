@@ -6,12 +6,10 @@ sweep is one event, one record and one write of receipts for all of them.
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.scattered import EntriesScattered
-from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.delays import delays_in
 from spark_pulsar.wire.send_runs import SendRun
 
@@ -25,10 +23,6 @@ if TYPE_CHECKING:
     from .events import SweepReceived
     from .producers import Producer
     from .sessions import Session
-
-
-_position_of = partial(tuple.__new__, Position)
-"""Position(*pair), without a call of Python's for each."""
 
 
 def on_sweep(core: Core, event: SweepReceived) -> None:
@@ -175,11 +169,12 @@ class _SweepStored:
 
     def __call__(self) -> None:
         core, session, record = self.core, self.session, self.record
-        positions = map(_position_of, zip(record.ledger_ids, record.entry_ids, strict=True))
-        for producer, position in zip(self.producers, positions, strict=True):
+        columns = zip(self.producers, record.ledger_ids, record.entry_ids, strict=True)
+        for producer, ledger_id, entry_id in columns:
             producer.entries_pending -= 1
             topic = producer.topic
-            topic.confirmed = position
+            topic.confirmed_ledger_id = ledger_id
+            topic.confirmed_entry_id = entry_id
             if topic.subscriptions:
                 topic.wake_subscriptions(core)
         if session.open:

@@ -51,7 +51,8 @@ class Topic:
         "access",
         "bytes_in",
         "bytes_out_before",
-        "confirmed",
+        "confirmed_entry_id",
+        "confirmed_ledger_id",
         "deduplicates",
         "delays",
         "end_group",
@@ -91,8 +92,7 @@ class Topic:
         self.roll_limits = RollLimits(
             config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
         )
-        self.confirmed = confirmed
-        """The last entry that is on disk (LAC): what may be delivered ends here (ML-5)."""
+        self.confirmed_ledger_id, self.confirmed_entry_id = confirmed
         self.producers: dict[str, Producer] = {}
         """By name."""
         self.access: Access | None = None
@@ -134,6 +134,12 @@ class Topic:
         """When that is over."""
 
     @property
+    def confirmed(self) -> Position:
+        """The last entry that is on disk (LAC): what may be delivered ends here (ML-5). Made when it is asked for: it
+        changes more often than that."""
+        return Position(self.confirmed_ledger_id, self.confirmed_entry_id)
+
+    @property
     def consumer_count(self) -> int:
         """Connected consumers of all subscriptions."""
         return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
@@ -144,7 +150,7 @@ class Topic:
 
     def confirm(self, core: Core, run: EntryRun) -> None:
         """A run is on disk: readers may have it."""
-        self.confirmed = Position(run.ledger_id, run.first_entry_id + len(run.starts) - 1)
+        self.confirmed_ledger_id, self.confirmed_entry_id = run.ledger_id, run.first_entry_id + len(run.starts) - 1
         if self.subscriptions:
             self.wake_subscriptions(core)
 
