@@ -38,7 +38,7 @@ class Idleness:
         used.update((key, now_ms) for key, since_ms in used.items() if since_ms is None)
 
     def note(self, core: Core) -> None:
-        """A turn is over, and its records are not judged yet."""
+        """Something happened, and its records are not judged yet. A use may begin and end within one turn."""
         if not self.limit_ms:
             return
         known = self._judge.live.idle_since_ms

@@ -87,6 +87,7 @@ class Witness:
     def hear(self, event: ev.Event) -> None:
         """An event is next."""
         self.deliveries.takeovers.note()
+        self.judge.idleness.note(self.core)
         if isinstance(event, ev.SendsReceived):
             if event.flaw is None:
                 self._sends(event.session_id, [event.run.producer_id] * len(event.run), event.run)
@@ -114,6 +115,8 @@ class Witness:
         published: dict[Any, list[Sent]] = {}
         for producer_id, start, end in zip(producer_ids, sends.starts, sends.ends, strict=True):
             producer = session.producers.get(producer_id)
+            if producer is None and producer_id not in session.dropped_producers:
+                break  # the connection ends here, and what follows is not heard
             if producer is not None:
                 sent = self.judge.sent[sends.buffer[start:end]]
                 self._awaiting.setdefault((session_id, producer_id), deque()).append(sent)
