@@ -1,6 +1,6 @@
 """Smallest forms of what the simulation found."""
 
-from spark_pulsar.broker import expire_now, policies, topics
+from spark_pulsar.broker import cursor_moves, expire_now, policies, topics
 from spark_pulsar.broker.core import Core
 from spark_pulsar.ledger.records import CounterSet
 from spark_pulsar.model.ids import Position
@@ -139,3 +139,43 @@ def test_who_waits_for_the_disk_is_told_in_order() -> None:
 
     world.ask(first)
     assert heard == ["second", "third"]
+
+
+def test_a_reset_into_a_batch_waits_for_it_to_be_on_disk() -> None:
+    # covers CUR-11: the batch could not be read yet, and all of it was passed over
+    world = World(cache_bytes=0, batch_index_acks=True)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.take_all()
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    world.disk_is_slow = True
+    client.publish(1, entry("batch", batch=3), messages=3)
+    done: list[bool] = []
+    position = subscription.topic.ledger.last_position
+    world.ask(
+        lambda core: cursor_moves.reset_to_position(
+            core, subscription, position, lambda: done.append(True), batch_index=2
+        )
+    )
+    world.serve_reads()
+    world.disk_is_slow = False
+    world.happen([])
+    assert done == [True]
+    assert subscription.cursor.batch_set(*position) == 0b100
+
+
+def test_a_reset_into_a_batch_that_cannot_be_read_passes_nothing_over() -> None:
+    # covers CUR-11
+    world = World(cache_bytes=0, batch_index_acks=True)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.publish(1, entry("batch", batch=3), messages=3)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    position = subscription.topic.ledger.last_position
+    world.disk_is_slow = True
+    world.ask(lambda core: cursor_moves.reset_to_position(core, subscription, position, bool, batch_index=2))
+    world.serve_reads(fail=True)
+    assert subscription.cursor.batch_set(*position) is None
+    assert subscription.backlog == 1
