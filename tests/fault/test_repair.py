@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.cursor_records import CursorAcked, CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.document_records import TOPIC_POLICIES, DocumentSet
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.records import CounterSet, EntriesAppended, NamespaceSet, TopicCreated
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
@@ -216,3 +217,38 @@ def test_without_a_checkpoint_nothing_is_changed(made: Made) -> None:
     with pytest.raises(StorageError, match="cannot be repaired"):
         repair(made.root)
     assert not (made.root / "damaged").exists()
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["changed", "made"])
+def test_a_damaged_policy_is_not_believed(tmp_path: Path, *, is_new: bool) -> None:
+    """Its group fails its checksum: a retention or an age that nobody set would let go of messages."""
+    world = FileWorld(tmp_path)
+    namespace, topic = "tenant/ns", "persistent://tenant/ns/t"
+    if not is_new:
+        world.apply_and_submit(NamespaceSet(namespace, '{"message_ttl_in_seconds": 70007}'))
+    world.apply_and_submit(TopicCreated(1, topic, 1, {}), TopicCreated(2, A, 1, {}))
+    world.apply_and_submit(NamespaceSet(namespace, '{"message_ttl_in_seconds": 88888}'))
+    world.apply_and_submit(CounterSet("between", 1))  # two that are damaged in a row are read no further
+    world.apply_and_submit(DocumentSet(TOPIC_POLICIES, A, '{"message_ttl_in_seconds": 99999}'))
+    world.apply_and_submit(CounterSet("later", 1))
+    world.kill()
+    world.dispose()
+    layout = Layout(world.data_dir)
+    for wanted in (b"88888", b"99999"):
+        damage(holding(layout, wanted), wanted, flip)
+
+    told = "\n".join(str(finding) for finding in check(layout.root))
+    assert f"{topic} is read-only" in told
+    assert f"{A} is read-only" in told
+    assert f"NamespaceSet of {namespace}: its group is damaged, it is not believed" in told
+    assert f"DocumentSet of {TOPIC_POLICIES} {A}: its group is damaged, it is not believed" in told
+    for _ in range(2):
+        storage, state = FileStorage.open(layout.root, segment_bytes=SMALL_SEGMENT_BYTES)
+        assert state.namespaces[namespace] == ("{}" if is_new else '{"message_ttl_in_seconds": 70007}')
+        assert A not in state.documents[TOPIC_POLICIES]
+        assert all(each.damage is not None for each in state.topics.values())
+        storage.close(state)
+    repair(layout.root)
+    storage, state = FileStorage.open(layout.root, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert all(each.damage is None for each in state.topics.values())
+    storage.close(state)
