@@ -7,11 +7,13 @@ kept. Field names of the JSON and texts of the refusals are Apache Pulsar's (adm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.schemas import Compatibility
 
 NO_LIMIT: Final = -1
@@ -47,13 +49,17 @@ class InvalidPolicy(PulsarError):
     http_status = 412
 
 
-def number(value: object, what: str) -> int:
-    """A whole number, also from text, a fraction (cut) or a truth value (T-16)."""
+def number(value: object, what: str, most: int = INT) -> int:
+    """A whole number, also from text, a fraction (cut) or a truth value (T-16). `most`: the largest of its type."""
     if isinstance(value, bool | int | float | str):
         try:
-            return int(value)
+            found = int(value)
         except (ValueError, OverflowError):
             pass
+        else:
+            if -most - 1 <= found <= most:
+                return found
+            raise MalformedPolicy(f"{what}: the number is out of range, {-most - 1} to {most}")
     raise MalformedPolicy(f"{what}: want a whole number, got {value!r}")
 
 
@@ -73,9 +79,9 @@ def members(value: object, what: str) -> Mapping[str, Any]:
     raise MalformedPolicy(f"{what}: want a JSON object, got {value!r}")
 
 
-def at_least_zero(value: object, refusal: str) -> int:
+def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
     """A number that is not negative; `refusal` is said otherwise."""
-    found = number(value, refusal)
+    found = number(value, refusal, most)
     if found < 0:
         raise InvalidPolicy(refusal)
     return found
@@ -151,7 +157,7 @@ class BacklogQuota:
                 f"Set namespace[{namespace}] backlog quota failed because the data validation failed. "
                 "the attribute policy cannot be null"
             )
-        return cls(number(size, "limitSize"), number(body.get("limitTime", 0), "limitTime"), policy)
+        return cls(number(size, "limitSize", LONG), number(body.get("limitTime", 0), "limitTime"), policy)
 
     def to_json(self) -> dict[str, Any]:
         """As answered: `limit` mirrors `limitSize` for old clients."""
@@ -198,9 +204,12 @@ class PersistencePolicy:
         if not ensemble >= write >= ack:
             raise MalformedPolicy(f"Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write}) >= AckQuorum ({ack})")
         try:
-            return cls(ensemble, write, ack, float(rate))
-        except (TypeError, ValueError) as error:
-            raise MalformedPolicy(f"managedLedgerMaxMarkDeleteRate: want a number, got {rate!r}") from error
+            found = float(rate)
+        except (TypeError, ValueError, OverflowError):
+            found = math.nan
+        if not math.isfinite(found):
+            raise MalformedPolicy(f"managedLedgerMaxMarkDeleteRate: want a number, got {rate!r}")
+        return cls(ensemble, write, ack, found)
 
     def to_json(self) -> dict[str, Any]:
         """As answered."""
@@ -224,8 +233,8 @@ class PublishRate:
         """The two members; absent, negative and zero are no limit."""
         body = {} if value is None else members(value, "publishRate")
         messages, size = (
-            number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}")
-            for what in ("Msg", "Byte")
+            number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}", most)
+            for what, most in (("Msg", INT), ("Byte", LONG))
         )
         return cls(max(0, messages), max(0, size))
 
@@ -327,8 +336,8 @@ class DelayedDeliveryPolicy:
         longest = body.get("maxDeliveryDelayInMillis") or body.get("maxDelayInMillis") or 0
         return cls(
             truth(body.get("active", False), "active"),
-            number(body.get("tickTime", 0), "tickTime"),
-            number(longest, "maxDeliveryDelayInMillis"),
+            number(body.get("tickTime", 0), "tickTime", LONG),
+            number(longest, "maxDeliveryDelayInMillis", LONG),
         )
 
     def to_json(self) -> dict[str, Any]:
