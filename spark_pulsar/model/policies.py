@@ -148,9 +148,7 @@ class BacklogQuota:
         """`{"limitSize": ..., "limitTime": ..., "policy": ...}`; an absent limit is 0, `limit` is an old name of
         `limitSize`. The policy must be there."""
         body = members(value, "backlogQuota")
-        size = body.get("limitSize", body.get("limit", 0))
-        if not size and body.get("limit"):
-            size = body["limit"]
+        size = body.get("limitSize") or body.get("limit") or 0
         policy = body.get("policy")
         if policy not in QUOTA_POLICIES:
             raise MalformedPolicy(
@@ -198,11 +196,11 @@ class PersistencePolicy:
             number(body.get(f"bookkeeper{name}", 2), f"bookkeeper{name}")
             for name in ("Ensemble", "WriteQuorum", "AckQuorum")
         )
-        rate = body.get("managedLedgerMaxMarkDeleteRate", 0.0)
         if not 0 < ensemble <= MAX_ENSEMBLE:
             raise MalformedPolicy(f"Bookkeeper-Ensemble must be <= {MAX_ENSEMBLE} and > 0.")
         if not ensemble >= write >= ack:
             raise MalformedPolicy(f"Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write}) >= AckQuorum ({ack})")
+        rate = body.get("managedLedgerMaxMarkDeleteRate", 0.0)
         try:
             found = float(rate)
         except (TypeError, ValueError, OverflowError):
@@ -304,7 +302,7 @@ class AutoTopicCreation:
             raise _no_auto_creation(f"Unknown topic type [{'null' if kind is None else kind}]")
         if partitions is not None:
             raise _no_auto_creation("[defaultNumPartitions] is not allowed to be set when the type is non-partition.")
-        return cls(allowed, 0)
+        return cls(allowed)
 
     def to_json(self) -> dict[str, Any]:
         """As answered."""
