@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin import cursors, topics
-from spark_pulsar.broker import compaction, cursor_moves, single_entries, termination
+from spark_pulsar.broker import compaction, cursor_moves, single_entries, subscriptions, termination
 from spark_pulsar.broker.events import Requested
 from spark_pulsar.broker.expiry import CLOCK_TOLERANCE_MS
 from spark_pulsar.model.errors import PulsarError
@@ -23,7 +23,6 @@ from .orders import Expiring, Seek
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
 
     from .world import World
 
@@ -202,28 +201,12 @@ class Administrator:
             done = self._answer(core, "expire-messages")
 
             def answer(_: Any) -> None:
-                self._check_expired(subscription, expiring)
+                expiring.check(self._world.judge.live, subscription)
                 done(None)
 
             cursors.expire_by_time(core, parsed, name, age_s, answer)
 
         self._ask("expire-messages", request, topic_name, name, age_s)
-
-    def _check_expired(self, subscription: Subscription, expiring: Expiring) -> None:
-        """All of the front that is older is acked."""
-        judge = self._world.judge
-        expiring.is_over = True
-        topic = judge.live.topics.get(expiring.topic)
-        if topic is None or subscription.topic.subscriptions.get(subscription.name) is not subscription:
-            return
-        for place in expiring.wanted:
-            sent = topic.log.get(place)
-            if sent is None or not expiring.is_exact:
-                continue
-            if expiring.time_ms <= sent.publish_ms <= expiring.ahead_ms:
-                return
-            if sent.publish_ms < expiring.time_ms and not subscription.cursor.is_acked(*place):
-                raise Violation(f"{expiring}: {place} is older and not acked (TTL-8)")
 
     def expire_to_place(self) -> None:
         """Everything up to an entry is done (TTL-8)."""
@@ -276,6 +259,17 @@ class Administrator:
         self._ask("peek", request, topic_name, name, number)
 
     # Topics
+
+    def delete_subscriptions(self, topic_name: str) -> None:
+        """Nobody wants anything of a topic any more."""
+
+        def request(core: Core) -> None:
+            topic = topics.existing(core, TopicName.parse(topic_name))
+            for subscription in list(topic.subscriptions.values()):
+                self._world.judge.unsubscribing.add((topic_name, subscription.name))
+                subscriptions.delete(core, subscription)
+
+        self._ask("delete subscriptions", request, topic_name)
 
     def delete_topic(self) -> None:
         """A topic or a partition goes, with all it has; clients do not protect it when forced."""

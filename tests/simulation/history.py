@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from spark_pulsar.broker import policies
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
@@ -98,6 +99,8 @@ class History(Steps):
 
     def _give_up_nothing(self) -> None:
         """No policy lets the broker give up an entry."""
+        if "inactivity" in self.profile.features:
+            self.world.set_policy(None, policies.INACTIVE_TOPIC, NOTHING[policies.INACTIVE_TOPIC])
         for topic_name, member in list(self.world.judge.live.policies):
             self.world.set_policy(topic_name, member, NOTHING[member])
 

@@ -20,11 +20,11 @@ from tests.contract.histories import shared_picture as picture
 from .account import Account, Place, Posting, Sent
 from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
-from .idleness import Idleness
 from .leaders import Leaders
 from .orders import Expiring, Seek
 from .past import Past, Submit
 from .rules import Rules
+from .uses import Uses
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import Storage
@@ -69,7 +69,7 @@ class Judge:
         """Whether there may be Failover subscriptions."""
         self.batch_index_acks = False
         self.compaction = CompactionJudge(self)
-        self.idleness = Idleness(self)
+        self.uses = Uses(self)
         self.leaders = Leaders(self)
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
@@ -103,6 +103,7 @@ class Judge:
 
     def on_submit(self, records: Sequence[r.Record]) -> int:
         """Records go to storage; the number of the submit, from 1."""
+        self.uses.inactivity.begin_submit(records, r.TopicDeleted)
         for record in records:
             judge = self._on.get(type(record))
             if judge is not None:
@@ -247,12 +248,14 @@ class Judge:
 
     def is_deleting(self, topic: str) -> bool:
         """Whether the topic is being deleted."""
-        return topic in self.deleting
+        return topic in self.deleting or self.uses.inactivity.goes(topic)
 
     def _topic_deleted(self, record: r.TopicDeleted) -> None:
         name = self.live.topic_names[record.topic_id]
         if not self.is_deleting(name):
             raise Violation(f"{name} goes, and nobody asked for it")
+        if name not in self.deleting:
+            self.uses.inactivity.gone(name)
         self.post("topic_deleted", record.topic_id)
 
     def _topic_terminated(self, record: TopicTerminated) -> None:
@@ -283,11 +286,11 @@ class Judge:
             raise Violation(f"{record.name} of {name} begins at {mark}: wrong for {wrong} (CUR-9)")
         self.created_in[name, record.name] = self.submitted + 1
         self.post("subscribed", record.cursor_id, record.topic_id, record.name, mark)
-        self.idleness.created((name, record.name))
+        self.uses.idleness.created((name, record.name))
 
     def _cursor_deleted(self, record: cr.CursorDeleted) -> None:
         key = self.live.cursors[record.cursor_id]
-        if key not in self.unsubscribing and not self.is_deleting(key[0]) and not self.idleness.may_go(key):
+        if key not in self.unsubscribing and not self.is_deleting(key[0]) and not self.uses.idleness.may_go(key):
             raise Violation(f"the subscription {key[1]} of {key[0]} goes, and nobody asked for it")
         for seek in self.seeks.pop(key, ()):
             seek.is_moot = True

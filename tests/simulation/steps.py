@@ -139,7 +139,7 @@ class Steps(Consuming):
     # Policies and compaction
 
     def _set_policy(self) -> None:
-        member, value = draw_policy(self.random)
+        member, value = draw_policy(self.random, self.profile.features)
         plain = [name for name in self.topics if "-partition-" not in name]
         topic = self.random.choice(plain) if self.random.random() < 0.4 else None
         self.world.set_policy(topic, member, value)
@@ -227,6 +227,28 @@ class Steps(Consuming):
         """So much time passes that some subscriptions are idle for long enough, or nearly so."""
         minutes = self.profile.config.get("subscription_expiration_minutes", 1)
         self.world.advance(60_000 * minutes - self.random.choice((0, 0, 1, 30_000)))
+
+    def _leave_topics_alone(self) -> None:
+        """So much time passes that topics without use may go, or nearly so."""
+        config = self.world.core.config
+        ms = self.random.choice((config.inactive_check_interval_ms, 1_000 * config.inactive_max_s, 30_000, 90_000))
+        self.world.advance(max(0, ms + self.random.choice((0, 0, 1, -1))))
+
+    def _visit(self) -> None:
+        """After a while of nothing a producer comes, leaves something and goes again."""
+        producer = self._producer()
+        if producer.state == "closed" and self.random.random() < 0.7:
+            self.administrator.delete_subscriptions(producer.topic)
+        self._leave_topics_alone()
+        if producer.client.connected and producer.state == "closed":
+            producer.client.open_producer(producer)
+            self._bustle()
+            self._publish_of(producer)
+            self._bustle()
+            if producer.state == "open":
+                producer.close()
+            self._bustle()
+        self.world.advance(self.random.choice((1, 1_000, 30_000, 59_000)))
 
     def _tick(self) -> None:
         deadline = self.world.broker.next_deadline()

@@ -13,10 +13,12 @@ from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.effects import CompactTopic
 from spark_pulsar.broker.idle_subscriptions import IdleSubscriptions
+from spark_pulsar.broker.inactive_topics import InactiveTopics
 from spark_pulsar.ledger.compaction_records import Compaction
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet
 from spark_pulsar.ledger.topics import TopicState
 from spark_pulsar.model.ids import Position
+from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, RetentionPolicy
 from spark_pulsar.server.compacting import Compactor
 from spark_pulsar.wire.compacted import unpacked_payload
 from spark_pulsar.wire.entries import metadata_of
@@ -159,6 +161,40 @@ def what_was_idle_before_a_restart_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(IdleSubscriptions, "look", lambda _self, _topic: None)
 
 
+# ---- topics that nobody uses
+
+
+def an_inactive_topic_goes_early(patch: pytest.MonkeyPatch) -> None:
+    real = InactiveTopics._look_at
+
+    def look_at(self: InactiveTopics, state: TopicState) -> None:
+        self._since_ms = {topic_id: since_ms - 20_000 for topic_id, since_ms in self._since_ms.items()}
+        real(self, state)
+
+    patch.setattr(InactiveTopics, "_look_at", look_at)
+
+
+def an_inactive_topic_stays(patch: pytest.MonkeyPatch) -> None:
+    real = InactiveTopics._look_at
+
+    def look_at(self: InactiveTopics, state: TopicState) -> None:
+        self._since_ms.clear()
+        real(self, state)
+
+    patch.setattr(InactiveTopics, "_look_at", look_at)
+
+
+def a_backlog_is_no_use(patch: pytest.MonkeyPatch) -> None:
+    real = InactiveTopics._in_use
+    patch.setattr(
+        InactiveTopics, "_in_use", lambda self, state, mode: mode == NO_SUBSCRIPTIONS and real(self, state, mode)
+    )
+
+
+def retention_does_not_keep_a_topic(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RetentionPolicy, "time_ms", 0)
+
+
 FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
     ("moves", skipping_takes_one_too_many),
     ("moves", clearing_takes_what_is_not_on_disk),
@@ -173,6 +209,10 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
     ("idleness", an_idle_subscription_goes_late),
     ("idleness", a_use_is_not_noted),
     ("idleness", what_was_idle_before_a_restart_stays),
+    ("inactivity", an_inactive_topic_goes_early),
+    ("inactivity", an_inactive_topic_stays),
+    ("inactivity", a_backlog_is_no_use),
+    ("inactivity", retention_does_not_keep_a_topic),
     ("compaction", the_first_of_a_key_is_left),
     ("compaction", a_key_comes_back),
     ("compaction", what_was_compacted_before_is_left_out),
@@ -187,7 +227,7 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
 def test_a_broken_rule_of_administration_is_found(
     feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C4, CUR-17
+    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C4, CUR-17, TN-11, RET-6
     mutation(monkeypatch)
     found = seeds_until_found(None, lambda profile: feature in profile.features)
     assert found is not None, f"not found within {MAX_SEEDS} seeds"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from spark_pulsar.broker import effects as fx
@@ -26,22 +25,10 @@ from .deliveries import Deliveries
 from .endings import Endings
 from .judge import Judge
 from .live import LiveDeliveries
-from .orders import Seek
+from .orders import Promise, Seek
 from .sharing import DEALT_OUT, FAILOVER
 
 Range = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class Promise:
-    """What an ack with a receipt asked for."""
-
-    topic: str
-    name: str
-    places: list[Place]
-    parts: list[tuple[Place, int]]
-    created_in: int
-    """The submit that the subscription was created in: another one of the same name promised nothing."""
 
 
 class Witness:
@@ -87,7 +74,7 @@ class Witness:
     def hear(self, event: ev.Event) -> None:
         """An event is next."""
         self.deliveries.takeovers.note()
-        self.judge.idleness.note(self.core)
+        self.judge.uses.note(self.core)
         if isinstance(event, ev.SendsReceived):
             if event.flaw is None:
                 self._sends(event.session_id, [event.run.producer_id] * len(event.run), event.run)
@@ -372,11 +359,7 @@ class Witness:
         if topic is None or subscription is None or created_in != promise.created_in:
             return  # deleted meanwhile
         self._told["acks"] += 1
-        lost = [place for place in promise.places if place in topic.log and place not in subscription.acked]
-        for place, bits in promise.parts:
-            if place in topic.log and place not in subscription.acked:
-                left = subscription.bits.get(place, topic.log[place].full)
-                lost += [place] if left & ~bits else []
+        lost = promise.broken(topic)
         if lost:
             raise Violation(f"{promise.name} of {promise.topic}: acks of {lost} are confirmed and not on disk (ACK-4)")
 
@@ -395,5 +378,6 @@ class Witness:
         created_in = self.judge.created_in.get((topic_name, name), 0)
         if what == "subscribe" and not there and self.judge.on_disk < created_in <= heard_at + 1:
             raise Violation(f"SUCCESS for SUBSCRIBE of {name}, which is not on disk")
-        if what == "unsubscribe" and there and (live is None or name not in live.subscriptions):
+        is_left = there and created_in <= heard_at and (live is None or name not in live.subscriptions)
+        if what == "unsubscribe" and is_left:
             raise Violation(f"SUCCESS for UNSUBSCRIBE of {name}, which is still on disk")
