@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 Place = tuple[int, int]
 """(ledger id, entry id)."""
 
 Posting = tuple[Any, ...]
+
+
+class Item(NamedTuple):
+    """A message of a batch that can be read."""
+
+    key: str | None
+    payload: bytes
+    is_gone: bool = False
+    """Whether a compaction took it out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +44,8 @@ class Sent:
     """What decides who of a Key_Shared subscription gets it (KS-2)."""
     deliver_at_ms: int = 0
     """Shared and Key_Shared subscriptions do not get it before; 0: it is not delayed (DEL-1)."""
+    items: tuple[Item, ...] = ()
+    """The messages of a batch that can be read."""
 
     @property
     def full(self) -> int:

@@ -197,6 +197,7 @@ class Administrator:
             subscription = cursors.one(core, parsed, name)
             expiring = Expiring(topic_name, name, core.now_ms - 1000 * age_s, core.now_ms + CLOCK_TOLERANCE_MS)
             expiring.wanted = self._on_disk(core, topic_name, name)
+            expiring.is_exact = not self._world.judge.seeks.get((topic_name, name))  # it may be moved meanwhile
             self._world.judge.expiring.append(expiring)
             done = self._answer(core, "expire-messages")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,9 @@ from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopi
 from spark_pulsar.ledger.topics import TopicState
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, RetentionPolicy
+from spark_pulsar.server import compacting
 from spark_pulsar.server.compacting import Compactor
+from spark_pulsar.wire.batch_items import Portion
 from spark_pulsar.wire.compacted import unpacked_payload
 from spark_pulsar.wire.entries import metadata_of
 
@@ -116,6 +119,19 @@ def what_is_to_be_compacted_is_trimmed(patch: pytest.MonkeyPatch) -> None:
         return min((cursor.mark_delete for cursor in self.cursors.values()), default=None)
 
     patch.setattr(TopicState, "slowest_mark_delete", slowest_mark_delete)
+
+
+def a_batch_stays_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(compacting, "pieces_left", lambda data, first, bounds, kept: [data[bounds[0] : bounds[-1]]])
+
+
+def a_value_that_is_no_more_stays_in_a_batch(patch: pytest.MonkeyPatch) -> None:
+    real = compacting.portions_of
+
+    def portions_of(data: bytes, messages: int) -> Iterator[Portion]:
+        return (portion._replace(empty=[]) for portion in real(data, messages))
+
+    patch.setattr(compacting, "portions_of", portions_of)
 
 
 def an_unfinished_compaction_stays(patch: pytest.MonkeyPatch) -> None:
@@ -217,6 +233,8 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
     ("compaction", a_key_comes_back),
     ("compaction", what_was_compacted_before_is_left_out),
     ("compaction", what_is_to_be_compacted_is_trimmed),
+    ("compaction", a_batch_stays_whole),
+    ("compaction", a_value_that_is_no_more_stays_in_a_batch),
     ("compaction", an_unfinished_compaction_stays),
     ("compaction", the_compacted_view_begins_late),
     ("compaction", the_compacted_view_goes_on_late),
@@ -227,7 +245,7 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
 def test_a_broken_rule_of_administration_is_found(
     feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C4, CUR-17, TN-11, RET-6
+    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C3, CMP-C4, CUR-17, TN-11, RET-6
     mutation(monkeypatch)
     found = seeds_until_found(None, lambda profile: feature in profile.features)
     assert found is not None, f"not found within {MAX_SEEDS} seeds"
