@@ -102,8 +102,8 @@ class Topic:
         """Readable entries, rising."""
         self.ledgers: dict[int, Ledger] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        self.stored: dict[tuple[str, int], int] = {}
-        """How often (producer, number) was stored, also if it was trimmed meanwhile."""
+        self.stored: set[tuple[str, int]] = set()
+        """(producer, number) of what was stored since the topic de-duplicates, also if it was trimmed meanwhile."""
         self.heads: dict[str, int] = {}
         """The highest number stored of each producer, also in topics of the same name before."""
         self.is_terminated = False
@@ -115,7 +115,7 @@ class Topic:
     def copy(self) -> Topic:
         """The same, apart."""
         twin = Topic()
-        twin.log, twin.stored, twin.heads = dict(self.log), dict(self.stored), dict(self.heads)
+        twin.log, twin.stored, twin.heads = dict(self.log), set(self.stored), dict(self.heads)
         twin.horizon, twin.view, twin.is_terminated = self.horizon, self.view, self.is_terminated
         twin.ledgers = {number: replace(each) for number, each in self.ledgers.items()}
         twin.subscriptions = {name: each.copy() for name, each in self.subscriptions.items()}
@@ -206,16 +206,19 @@ class Account:
     def ledger_sealed(self, ledger_id: int, now_ms: int) -> None:
         self.topics[self.ledger_topics[ledger_id]].ledgers[ledger_id].sealed_ms = now_ms
 
-    def stored(self, place: Place, sent: Sent) -> None:
+    def stored(self, place: Place, sent: Sent, is_noted: bool) -> None:
         topic = self.topics[sent.topic]
         topic.log[place] = sent
         ledger = topic.ledgers[place[0]]
         ledger.size_bytes += len(sent.entry)
         ledger.entries += 1
         self.ever.add((sent.topic, sent.producer, sent.number))
-        key = (sent.producer, sent.number)
-        topic.stored[key] = topic.stored.get(key, 0) + 1
+        if is_noted:
+            topic.stored.add((sent.producer, sent.number))
         topic.heads[sent.producer] = max(topic.heads.get(sent.producer, -1), sent.number)
+
+    def sequences_forgotten(self, name: str) -> None:
+        self.topics[name].stored.clear()
 
     def gone(self, ledger_id: int, before: int | None) -> None:
         """Entries of a ledger below `before`, or the whole ledger, are not readable any more."""

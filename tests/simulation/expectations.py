@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def expect(judge: Judge, profile: Profile) -> None:
     """Tell it."""
-    judge.deduplicates = bool(profile.config.get("deduplication"))
+    judge.rules.defaults[policies.DEDUPLICATION] = bool(profile.config.get("deduplication"))
     judge.has_takeovers = "types" in profile.features
     judge.batch_index_acks = profile.config["batch_index_acks"]
     judge.uses.idleness.limit_ms = 60_000 * profile.config.get("subscription_expiration_minutes", 0)

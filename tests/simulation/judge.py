@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger.scattered import EntriesScattered
+from spark_pulsar.ledger.sequence_records import SequencesForgotten
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.topic_records import TopicTerminated
 from tests.contract.histories import shared_picture as picture
@@ -64,7 +65,6 @@ class Judge:
         self.now_ms = self.latest_ms = 0
         """The core's time, and the latest that any core ever had: clocks may be set back over a crash."""
         self.rules = Rules(lambda: self.live, lambda: self.now_ms)
-        self.deduplicates = False
         self.has_takeovers = False
         """Whether there may be Failover subscriptions."""
         self.batch_index_acks = False
@@ -78,6 +78,7 @@ class Judge:
             r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
             r.TopicDeleted: self._topic_deleted,
             TopicTerminated: self._topic_terminated,
+            SequencesForgotten: self._sequences_forgotten,
             r.PartitionedTopicSet: lambda record: self.post("partitioned", record.name, record.partitions),
             r.PartitionedTopicDeleted: self._partitioned_deleted,
             r.LedgerOpened: lambda record: self.post(
@@ -209,9 +210,10 @@ class Judge:
         head = topic.heads.get(sent.producer, -1)
         if sent.number > head + 1:
             raise Violation(f"{sent!r} is stored after {sent.producer}#{head}: order of the producer (PR-9)")
-        if self.deduplicates and (sent.producer, sent.number) in topic.stored:
+        deduplicates = self.rules.deduplicates(sent.topic)
+        if deduplicates and (sent.producer, sent.number) in topic.stored:
             raise Violation(f"{sent!r} is stored twice with de-duplication (DED-2)")
-        self.post("stored", place, sent)
+        self.post("stored", place, sent, deduplicates)
 
     def _ledger_sealed(self, record: r.LedgerSealed) -> None:
         self.post("ledger_sealed", record.ledger_id, record.sealed_ms)
@@ -263,6 +265,12 @@ class Judge:
         if name not in self.terminating:
             raise Violation(f"{name} ends, and nobody asked for it (TN-13)")
         self.post("terminated", name)
+
+    def _sequences_forgotten(self, record: SequencesForgotten) -> None:
+        name = self.live.topic_names[record.topic_id]
+        if self.rules.deduplicates(name):
+            raise Violation(f"what producers of {name} sent is forgotten, and it de-duplicates (DED-1)")
+        self.post("sequences_forgotten", name)
 
     def _partitioned_deleted(self, record: r.PartitionedTopicDeleted) -> None:
         if not self.is_deleting(record.name):

@@ -17,7 +17,9 @@ from spark_pulsar.model.policies import (
     MESSAGE_AGE,
     PRODUCER_EXCEPTION,
     REQUEST_HOLD,
+    SUBSCRIPTION_TYPES,
     BacklogQuota,
+    DelayedDeliveryPolicy,
     InactiveTopicPolicy,
     RetentionPolicy,
 )
@@ -39,11 +41,17 @@ NOTHING: Final[dict[str, Any]] = {
     policies.RETENTION: RetentionPolicy().to_json(),
     policies.BACKLOG_QUOTAS: {},
     policies.INACTIVE_TOPIC: InactiveTopicPolicy().to_json(),
+    policies.DELAYED_DELIVERY: DelayedDeliveryPolicy().to_json(),
+    policies.SUBSCRIPTION_TYPES: list(SUBSCRIPTION_TYPES),
+    policies.DEDUPLICATION: False,
 }
 """The policies of a namespace that gives up nothing and holds nobody."""
 
 _ALWAYS: Final = (policies.MESSAGE_TTL, policies.RETENTION, policies.BACKLOG_QUOTAS)
-_OF_FEATURES: Final = {"inactivity": (policies.INACTIVE_TOPIC, policies.INACTIVE_TOPIC)}
+_OF_FEATURES: Final = {
+    "inactivity": (policies.INACTIVE_TOPIC, policies.INACTIVE_TOPIC),
+    "policies": (policies.DELAYED_DELIVERY, policies.SUBSCRIPTION_TYPES, policies.DEDUPLICATION) * 2,
+}
 """Policies that only some histories change."""
 
 
@@ -51,6 +59,12 @@ def draw_policy(random: Random, features: Collection[str] = ()) -> tuple[str, An
     """A policy's member and a value for it."""
     more = [member for feature, members in _OF_FEATURES.items() if feature in features for member in members]
     member = random.choice((*_ALWAYS, *more))
+    if member == policies.DELAYED_DELIVERY:
+        return member, DelayedDeliveryPolicy(random.random() < 0.5).to_json()
+    if member == policies.SUBSCRIPTION_TYPES:
+        return member, random.sample(SUBSCRIPTION_TYPES, random.choice((1, 2, 3, 4, 4)))
+    if member == policies.DEDUPLICATION:
+        return member, random.random() < 0.6
     if member == policies.INACTIVE_TOPIC:
         is_on, max_s = random.random() < 0.7, random.choice((1, 30, 90))
         return member, InactiveTopicPolicy(is_on, max_s, random.choice(INACTIVE_MODES)).to_json()
@@ -169,6 +183,26 @@ class Rules:
             retention = RetentionPolicy.from_json(self._value(known, topic_name, policies.RETENTION))
             found.append((policy, retention.time_ms))
         return found
+
+    def holds_back(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
+        """Whether an entry must wait for its time, by what holds and held a moment ago (DEL-2, DEL-3)."""
+        return sent.deliver_at_ms > now_ms and all(
+            self._value(known, topic_name, policies.DELAYED_DELIVERY)["active"] for known in self._held(_MOMENT_TURNS)
+        )
+
+    def may_wait(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
+        """Whether an entry may wait for its time, by what holds."""
+        policy = self._value(self._account().policies, topic_name, policies.DELAYED_DELIVERY)
+        return bool(policy["active"]) and sent.deliver_at_ms > now_ms
+
+    def subscription_types(self, topic_name: str) -> list[str]:
+        """Names of the types that are enabled."""
+        found: list[str] = self._value(self._account().policies, topic_name, policies.SUBSCRIPTION_TYPES)
+        return found
+
+    def deduplicates(self, topic_name: str) -> bool:
+        """Whether what a producer repeats is not stored again, by what holds."""
+        return bool(self._value(self._account().policies, topic_name, policies.DEDUPLICATION))
 
     def overdue(self, topic_name: str, topic: Topic, slack_ms: int) -> list[Sent]:
         """Entries that somebody still wants and that should have expired (TTL-2)."""

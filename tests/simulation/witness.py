@@ -20,6 +20,7 @@ from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandProducer, CommandSubscribe
 
 from .account import Place, Sent, Topic
+from .admission import Admission
 from .comparing import Violation
 from .deliveries import Deliveries
 from .endings import Endings
@@ -40,6 +41,8 @@ class Witness:
         self._told = told
         self._awaiting: dict[tuple[int, int], deque[Sent]] = {}
         """Entries received and not answered, by (session, producer id)."""
+        self._plain: set[Sent] = set()
+        """What was received while its topic did not de-duplicate."""
         self._promises: dict[tuple[int, int], Promise] = {}
         self._requests: dict[tuple[int, int], tuple[str, str, str, int]] = {}
         """What SUCCESS will mean, by (session, request id): what was asked, topic, subscription, submits till then."""
@@ -47,6 +50,7 @@ class Witness:
         self.deliveries = Deliveries(judge, core)
         self.live = LiveDeliveries(self.deliveries.takeovers)
         self.endings = Endings(judge, core)
+        self._admission = Admission(judge)
         self._on_command = {
             BaseCommand.ACK: self._ack,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
@@ -107,6 +111,7 @@ class Witness:
             if producer is not None:
                 sent = self.judge.sent[sends.buffer[start:end]]
                 self._awaiting.setdefault((session_id, producer_id), deque()).append(sent)
+                (self._plain.discard if self.judge.rules.deduplicates(sent.topic) else self._plain.add)(sent)
                 if producer.topic.live is not None:
                     published.setdefault(producer.topic, []).append(sent)
         for topic, sents in published.items():
@@ -210,6 +215,7 @@ class Witness:
     def _subscribe(self, session_id: int, command: CommandSubscribe) -> None:
         if command.consumer_id in self.core.sessions[session_id].consumers:
             return
+        self._admission.ask(session_id, command)
         asked = ("subscribe", command.topic, command.subscription, self.judge.submitted)
         topic = self.core.topics.get(command.topic)
         if topic is not None and command.subscription in topic.subscriptions:
@@ -314,6 +320,7 @@ class Witness:
 
     def _error(self, session_id: int, error: Any) -> None:
         self.judge.leaders.refuse(session_id, error.request_id)
+        self._admission.refuse(session_id, error.request_id, error.message)
 
     def _active_consumer_change(self, session_id: int, change: Any) -> None:
         consumer = self._consumer(session_id, change.consumer_id)
@@ -344,7 +351,7 @@ class Witness:
         if (sent.topic, sent.producer, sent.number) not in self.judge.durable.ever:
             raise Violation(f"{sent!r} has a receipt and is not on disk (DUR-1)")
         if place[0] < 0:
-            if not self.judge.deduplicates:
+            if sent in self._plain:
                 raise Violation(f"{sent!r} is called a duplicate without de-duplication")
         elif durable.log.get(place, sent) is not sent:
             raise Violation(f"{sent!r} has a receipt for {place}, where {durable.log[place]!r} stands")
@@ -365,6 +372,7 @@ class Witness:
 
     def _success(self, session_id: int, success: Any) -> None:
         request_id = success.request_id
+        self._admission.succeed(session_id, request_id)
         seek = self._sought.pop((session_id, request_id), None)
         if seek is not None and not 0 < seek.submit <= self.judge.on_disk and not seek.is_moot:
             raise Violation(f"SUCCESS for {seek}, which is not on disk (CUR-11)")
