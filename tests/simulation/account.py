@@ -148,6 +148,8 @@ class Account:
     """`Topic.heads` of topics that were deleted."""
     compacting: dict[int, tuple[int, list[tuple[Place, bytes]]]] = field(default_factory=dict)
     """Compacted ledgers that are being written: the topic's id, places and entries."""
+    schemas: dict[str, list[bytes | None]] = field(default_factory=dict)
+    """Definitions by name and version; None: deleted, or the mark of that."""
     idle_since_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """Since when nobody uses a subscription; None: it is in use."""
 
@@ -164,6 +166,7 @@ class Account:
             set(self.dead_ledgers),
             dict(self.past_heads),
             {number: (topic_id, list(entries)) for number, (topic_id, entries) in self.compacting.items()},
+            {name: list(versions) for name, versions in self.schemas.items()},
             dict(self.idle_since_ms),
         )
 
@@ -280,6 +283,15 @@ class Account:
         for place in places:
             if place in topic.log and place not in subscription.acked:
                 subscription.redelivered[place] = subscription.redelivered.get(place, 0) + 1
+
+    def schema_added(self, name: str, data: bytes) -> None:
+        self.schemas.setdefault(name, []).append(data)
+
+    def schemas_deleted(self, name: str) -> None:
+        self.schemas[name] = [None] * (len(self.schemas[name]) + 1)
+
+    def schemas_forgotten(self, name: str) -> None:
+        self.schemas.pop(name, None)
 
     def used(self, key: tuple[str, str], idle_since_ms: int | None) -> None:
         self.idle_since_ms[key] = idle_since_ms

@@ -25,6 +25,7 @@ from .leaders import Leaders
 from .orders import Expiring, Seek
 from .past import Past, Submit
 from .rules import Rules
+from .schemas import Schemas
 from .uses import Uses
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Judge:
         self.batch_index_acks = False
         self.compaction = CompactionJudge(self)
         self.uses = Uses(self)
+        self.schemas = Schemas(self)
         self.leaders = Leaders(self)
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
@@ -93,6 +95,7 @@ class Judge:
             cr.CursorMarkDeleted: self._cursor_mark_deleted,
             cr.CursorReset: self._cursor_reset,
             **self.compaction.handlers,
+            **self.schemas.handlers,
         }
 
     # Postings and submits
@@ -155,6 +158,7 @@ class Judge:
         self.deleting.clear()
         self.last_of_core = self.on_disk
         self.leaders.begin_life()
+        self.schemas.begin_life()
         self.compare(state)
         return survivors
 

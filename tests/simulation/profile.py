@@ -97,6 +97,7 @@ LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
     "live": {"publish_live": 10, "open_live_consumer": 5},  # there are non-persistent topics too
     "termination": {"terminate": 0.5},
     "policies": {"set_policy": 2, "cut": 2, "connect": 4},  # of delays, types of subscriptions, de-duplication too
+    "schemas": {"ask_schema": 2, "register_schema": 2, "delete_schemas": 0.3},
     "inactivity": {"abandon": 2, "leave_topics_alone": 3, "visit": 2},  # topics that nobody uses go
 }
 """As FEATURES."""

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from itertools import accumulate
 from random import Random
 
-from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.schemas import registry
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
 
 from .account import Sent
 from .actors import Link, Producer
@@ -14,6 +17,7 @@ from .administration import Administrator, partition_names
 from .consuming import Consuming
 from .profile import DAY_MS, Profile
 from .rules import draw_policy
+from .schemas import DEFINITIONS, name_of, on_wire
 from .sending import new_entry
 from .sharing import EXCLUSIVE, SHARED, draw_kinds
 from .world import World
@@ -53,6 +57,10 @@ class Steps(Consuming):
             for client in self.world.clients:
                 for producer in client.producers:
                     producer.access_mode = modes.choice(_ACCESS_MODES)
+        if "schemas" in profile.features:
+            for client in self.world.clients:
+                for producer in client.producers:
+                    producer.schemas = DEFINITIONS
         self._known = {}
         self.live_topics = ["non-persistent://public/default/n0"] if "live" in profile.features else []
         for number, topic in enumerate(self.live_topics * 2):
@@ -149,6 +157,40 @@ class Steps(Consuming):
 
     def _fail_compacting(self) -> None:
         self.world.compact(fail=True)
+
+    # Schemas
+
+    def _ask_schema(self) -> None:
+        clients = self._connected()
+        if clients:
+            client, topic = self.random.choice(clients), self.random.choice(self.topics)
+            command = BaseCommand(type=BaseCommand.GET_SCHEMA)
+            command.getSchema.request_id, command.getSchema.topic = client.request_id(), topic
+            if self.random.random() < 0.7:
+                command.getSchema.schema_version = self.random.randrange(5).to_bytes(8, "big")
+            client.tell(command)
+
+    def _register_schema(self) -> None:
+        clients = self._connected()
+        if clients:
+            client, topic = self.random.choice(clients), self.random.choice(self.topics)
+            command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
+            command.getOrCreateSchema.request_id, command.getOrCreateSchema.topic = client.request_id(), topic
+            command.getOrCreateSchema.schema.CopyFrom(on_wire(self.random.choice(DEFINITIONS)))
+            client.tell(command)
+
+    def _delete_schemas(self) -> None:
+        """A topic's schemas go, and their versions are not used again (SC-10)."""
+        topic_name, judge = self.random.choice(self.topics), self.world.judge
+        if judge.live.schemas.get(name_of(topic_name)):
+
+            def request(core: Core) -> None:
+                judge.schemas.deleting = {name_of(topic_name)}
+                answer = self.administrator.answer(core, "delete schemas")
+                registry.delete(core, TopicName.parse(topic_name))
+                answer(None)
+
+            self.administrator.ask("delete schemas", request, topic_name)
 
     # The network
 

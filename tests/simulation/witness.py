@@ -58,6 +58,7 @@ class Witness:
             BaseCommand.SEEK: self._seek,
             BaseCommand.UNSUBSCRIBE: self._unsubscribe,
             BaseCommand.PRODUCER: self._producer,
+            **judge.schemas.on_command,
             BaseCommand.CLOSE_PRODUCER: lambda session_id, command: judge.leaders.leave(
                 session_id, command.producer_id
             ),
@@ -71,6 +72,7 @@ class Witness:
             BaseCommand.ERROR: self._error,
             BaseCommand.ACTIVE_CONSUMER_CHANGE: self._active_consumer_change,
             BaseCommand.REACHED_END_OF_TOPIC: self._reached_end,
+            **judge.schemas.on_answer,
         }
 
     # What clients ask for: called at each event's place in the order, before the core has it
@@ -228,6 +230,7 @@ class Witness:
     def _producer(self, session_id: int, command: CommandProducer) -> None:
         if command.producer_id not in self.core.sessions[session_id].producers:
             self.judge.leaders.ask(session_id, command)
+            self.judge.schemas.ask_producer(session_id, command)
 
     def _seek(self, session_id: int, command: Any) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
@@ -317,6 +320,7 @@ class Witness:
 
     def _producer_success(self, session_id: int, success: Any) -> None:
         self.judge.leaders.succeed(self.core, session_id, success)
+        self.judge.schemas.producer_ready(session_id, success)
 
     def _error(self, session_id: int, error: Any) -> None:
         self.judge.leaders.refuse(session_id, error.request_id)
