@@ -146,7 +146,7 @@ def _check_journal(
         found.add(Severity.ERROR, hole.file, hole.at, hole.text + _meaning(hole, mark))
     found.losses += recovered.damages
     if recovered.holes:
-        for note in report.notes[len(recovered.holes) :]:
+        for note in report.damage[len(recovered.holes) :]:
             found.add(Severity.INFO, "journal", 0, note)
     if report.torn_bytes:
         file, _, place = report.torn_at.rpartition(":")

@@ -199,8 +199,8 @@ class _Replayer:
         if self._topics_in_doubt:
             for topic_id in self._state.topics:
                 self.lenient.lose(topic_id)
-        self._report.notes += [f"{hole.file}, offset {hole.at}: {hole.text}" for hole in self.holes]
-        self._report.notes += [f"lost its meaning: {stray}" for stray in self.lenient.strays]
+        self._report.damage += [f"{hole.file}, offset {hole.at}: {hole.text}" for hole in self.holes]
+        self._report.damage += [f"lost its meaning: {stray}" for stray in self.lenient.strays]
         damages: list[TopicDamaged] = []
         precise = {loss.topic_id for loss in self.lenient.losses if loss.ledger_id >= 0}
         for loss, (place, text) in self.lenient.losses.items():
