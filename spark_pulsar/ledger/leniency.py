@@ -47,6 +47,8 @@ class LenientState:
         self.strays: list[str] = []
         self.cause: tuple[str, str] = ("", "")
         """Place and text of the damage met last."""
+        self._unbelieved: list[tuple[Record, tuple[str, str]]] = []
+        """Of those that are about more than one topic, with their cause."""
 
     def apply(self, record: Record) -> bool:
         """Give the record its effect, or what of it is possible; whether it had any."""
@@ -71,7 +73,15 @@ class LenientState:
         if isinstance(record, _NAMED):
             what = f"{type(record).__name__} of {getattr(record, 'kind', '')} {record.name}".replace("  ", " ")
             self.strays.append(f"{what}: its group is damaged, it is not believed")
+            self._unbelieved.append((record, self.cause))
         return r.NamespaceSet(record.name, "{}") if is_new and isinstance(record, r.NamespaceSet) else None
+
+    def lose_unbelieved(self) -> None:
+        """At the end: topics that were made later are under the policies that were lost, too."""
+        for record, cause in self._unbelieved:
+            self.cause = cause
+            for topic_id in self.topics_of(record):
+                self.lose(topic_id)
 
     def continues(self, record: Record) -> bool:
         """Whether entries are exactly the next ones of their ledgers; True for anything else."""

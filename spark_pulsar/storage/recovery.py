@@ -196,6 +196,7 @@ class _Replayer:
         """What is missing and not known yet from an earlier opening, as records."""
         if self.lenient is None:
             return []
+        self.lenient.lose_unbelieved()
         if self._topics_in_doubt:
             for topic_id in self._state.topics:
                 self.lenient.lose(topic_id)

@@ -230,7 +230,7 @@ def test_a_damaged_policy_is_not_believed(tmp_path: Path, *, is_new: bool) -> No
     world.apply_and_submit(NamespaceSet(namespace, '{"message_ttl_in_seconds": 88888}'))
     world.apply_and_submit(CounterSet("between", 1))  # two that are damaged in a row are read no further
     world.apply_and_submit(DocumentSet(TOPIC_POLICIES, A, '{"message_ttl_in_seconds": 99999}'))
-    world.apply_and_submit(CounterSet("later", 1))
+    world.apply_and_submit(TopicCreated(3, f"{topic}-later", 1, {}), TopicCreated(4, B, 1, {}))
     world.kill()
     world.dispose()
     layout = Layout(world.data_dir)
@@ -239,14 +239,16 @@ def test_a_damaged_policy_is_not_believed(tmp_path: Path, *, is_new: bool) -> No
 
     told = "\n".join(str(finding) for finding in check(layout.root))
     assert f"{topic} is read-only" in told
+    assert f"{topic}-later is read-only" in told, "its policies are those that were lost"
     assert f"{A} is read-only" in told
+    assert f"{B} is read-only" not in told
     assert f"NamespaceSet of {namespace}: its group is damaged, it is not believed" in told
     assert f"DocumentSet of {TOPIC_POLICIES} {A}: its group is damaged, it is not believed" in told
     for _ in range(2):
         storage, state = FileStorage.open(layout.root, segment_bytes=SMALL_SEGMENT_BYTES)
         assert state.namespaces[namespace] == ("{}" if is_new else '{"message_ttl_in_seconds": 70007}')
         assert A not in state.documents[TOPIC_POLICIES]
-        assert all(each.damage is not None for each in state.topics.values())
+        assert [each.name for each in state.topics.values() if each.damage is None] == [B]
         storage.close(state)
     repair(layout.root)
     storage, state = FileStorage.open(layout.root, segment_bytes=SMALL_SEGMENT_BYTES)
