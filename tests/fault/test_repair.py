@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.ids import Position
 from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.disk import Disk
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.layout import Layout
 from spark_pulsar.storage.repair import repair
@@ -254,3 +257,53 @@ def test_a_damaged_policy_is_not_believed(tmp_path: Path, *, is_new: bool) -> No
     storage, state = FileStorage.open(layout.root, segment_bytes=SMALL_SEGMENT_BYTES)
     assert all(each.damage is None for each in state.topics.values())
     storage.close(state)
+
+
+class Watched(Disk):
+    """A disk that notes what is made durable, in order, and fails at one of these steps."""
+
+    def __init__(self, fails_at: int = -1) -> None:
+        self.steps: list[str] = []
+        self._paths: dict[int, Path] = {}
+        self._fails_at = fails_at
+
+    def _note(self, step: str) -> None:
+        if len(self.steps) == self._fails_at:
+            raise OSError(errno.EIO, "test")
+        self.steps.append(step)
+
+    def open(self, path: Path, flags: int) -> int:
+        fd = super().open(path, flags)
+        self._paths[fd] = path
+        return fd
+
+    def sync(self, fd: int) -> None:
+        self._note(f"sync {self._paths[fd].parent.name}")
+        super().sync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        self._note(f"names {path.name}")
+        super().sync_directory(path)
+
+    def commit(self, database: sqlite3.Connection) -> None:
+        self._note("commit")
+        super().commit(database)
+
+
+def test_what_is_set_aside_is_on_disk_before_it_is_left_behind(made: Made) -> None:
+    # covers DUR-9
+    damage(holding(made.layout, b"3:12/"), b"3:12/", flip)
+    disk = Watched()
+    repair(made.root, disk=disk)
+    assert disk.steps.index("sync damaged") < disk.steps.index("names damaged") < disk.steps.index("commit")
+
+
+@pytest.mark.parametrize("fails_at", range(4))
+def test_a_repair_that_was_cut_short_is_run_again(made: Made, fails_at: int) -> None:
+    # covers DUR-9
+    damage(holding(made.layout, b"3:12/"), b"3:12/", flip)
+    with pytest.raises((StorageError, OSError)):
+        repair(made.root, disk=Watched(fails_at))
+    _, done = repair(made.root)
+    assert any("entries 3:12 to 3:12 are lost" in line for line in done)
+    assert [finding for finding in check(made.root) if finding.severity is Severity.ERROR] == []
