@@ -52,7 +52,7 @@ def whole_number(value: object, what: str) -> int:
         raise Refused(400, f"{what}: want a number")
     try:
         return int(value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise Refused(400, f"{what}: {value!r} is no number") from error
 
 

@@ -16,6 +16,7 @@ from spark_pulsar.broker.sessions import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
 
 from . import (
+    backlogs,
     clusters,
     compaction,
     lookups,
@@ -96,6 +97,7 @@ ROUTES: Final[Routes] = (
     *subscriptions.ROUTES,
     *messages.ROUTES,
     *compaction.ROUTES,
+    *backlogs.ROUTES,
     *schemas.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import policies as kept
+from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
@@ -62,8 +63,8 @@ class Policy:
     applied: Callable[[EffectivePolicies], Any]
 
 
-def _limit(refusal: str) -> Reader:
-    return lambda body: at_least_zero(body, refusal)
+def _limit(refusal: str, most: int = INT) -> Reader:
+    return lambda body: at_least_zero(body, refusal, most)
 
 
 def _retention(body: Any) -> Any:
@@ -187,8 +188,8 @@ POLICIES: Final = (
     ),
     Policy(
         kept.COMPACTION_THRESHOLD,
-        Level("compactionThreshold", _limit("compactionThreshold must be 0 or more"), verb="PUT"),
-        Level("compactionThreshold", _limit("Invalid value for compactionThreshold")),
+        Level("compactionThreshold", _limit("compactionThreshold must be 0 or more", LONG), verb="PUT"),
+        Level("compactionThreshold", _limit("Invalid value for compactionThreshold", LONG)),
         lambda effective: effective.compaction_threshold_bytes,
     ),
     Policy(

@@ -207,9 +207,9 @@ class Core:
         self._durable_group = max(self._durable_group, group)
         in_flight = self._in_flight
         while in_flight and in_flight[0][0] <= group:
-            _, dues = in_flight.popleft()
-            for due in dues:
+            for due in in_flight[0][1]:  # what one of them waits for comes behind the others, by growing the list
                 due()
+            in_flight.popleft()
 
     def force_lazy_records(self) -> None:
         """Write lazy records with this turn (shutdown)."""

@@ -147,10 +147,16 @@ def reset_to_position(
         return
 
     def fetched(entry: bytes | None) -> None:
-        size = 1 if entry is None else single_entries.batch_size(entry)
+        if entry is None:  # nobody knows which of its messages are done: all of it is next
+            place(0, 1)
+            return
+        size = single_entries.batch_size(entry)
         place(min(batch_index, size) + excluded, size)
 
-    single_entries.fetch(core, wanted, fetched)
+    if wanted > subscription.topic.confirmed:
+        core.when_durable(lambda: single_entries.fetch(core, wanted, fetched))
+    else:
+        single_entries.fetch(core, wanted, fetched)
 
 
 def _fence(core: Core, subscription: Subscription) -> None:

@@ -2,6 +2,7 @@
 
 Nothing is skipped in silence, and nothing new is stored behind a gap that nobody has looked at: a damaged topic is
 read-only until `spark-pulsar check DIR --repair` accepts what is lost. Then cursors pass over it, see `ManagedLedger`.
+Until then no policy lets go of anything (`policies`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.model.errors import NotAllowed, PersistenceError
 from spark_pulsar.model.ids import LATEST, Position
+from spark_pulsar.model.names import TopicName
 
 from . import producers, subscriptions
 
@@ -81,6 +83,8 @@ def on_entries_lost(core: Core, event: EntriesLost) -> None:
         if any(damage[:3] == (ledger_id, first, end) for damage in state.damages):
             continue
         core.append(TopicDamaged(info.topic_id, ledger_id, first, end, event.place, event.text))
+        name = TopicName.parse(state.name)
+        core.policies.changed(name.namespace_name, name.base.full)  # nothing is let go of by itself any more
         topic = core.topics.get(state.name)
         if topic is not None:
             for producer in list(topic.producers.values()):

@@ -329,6 +329,14 @@ def ack_expired(core: Core, subscription: Subscription, expired: list[EntryRange
 def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, high: int) -> tuple[int, int]:
     """Of entries `low … high - 1` of a run, about to be delivered, the first stretch that is not expired; the expired
     ones before it are acked. Nothing is left when all are expired: both bounds are `high` then."""
+    start, end = first_fresh(core, subscription, run, low, high)
+    if start > low:
+        ack_expired(core, subscription, [(run.ledger_id, run.first_entry_id + low, run.first_entry_id + start)])
+    return start, end
+
+
+def first_fresh(core: Core, subscription: Subscription, run: EntryRun, low: int, high: int) -> tuple[int, int]:
+    """The same stretch, and nothing is acked."""
     expiry = subscription.topic.expiry
     if expiry is None or not subscription.is_durable:
         return low, high
@@ -343,8 +351,6 @@ def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, 
     end = start
     while end < high and not expiry.has_expired(run, end, horizon_ms):
         end += 1
-    if start > low:
-        ack_expired(core, subscription, [(run.ledger_id, run.first_entry_id + low, run.first_entry_id + start)])
     return start, end
 
 

@@ -2,7 +2,7 @@
 
 A topic is in use while it has a producer, or a subscription; with the mode `delete_when_subscriptions_caught_up` only a
 subscription with a consumer or a backlog counts. Topics are looked at in rounds; one that was not in use in two rounds
-at least `max_inactive_s` apart, and whose retention time is over since then, goes.
+at least `max_inactive_s` apart nor in between, and whose retention time is over since then, goes.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ class InactiveTopics:
         if not policy.delete_while_inactive or name.is_system or self._in_use(state, policy.mode):
             self._since_ms.pop(state.topic_id, None)
             return
+        topic = core.topics.get(state.name)
+        if topic is not None and topic.was_used:  # for a while since the last round
+            topic.was_used = False
+            self._since_ms[state.topic_id] = core.now_ms
         unused_ms = core.now_ms - self._since_ms.setdefault(state.topic_id, core.now_ms)
         retained_ms = policies.retention.time_ms
         if unused_ms < 1000 * policy.max_inactive_s or retained_ms < 0 or unused_ms < retained_ms:

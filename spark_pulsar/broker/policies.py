@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.document_records import (
@@ -26,6 +27,7 @@ from spark_pulsar.ledger.records import NamespaceSet
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
+    NO_LIMIT,
     AutoTopicCreation,
     BacklogQuota,
     DelayedDeliveryPolicy,
@@ -40,6 +42,7 @@ from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.ledger.topics import TopicState
     from spark_pulsar.model.names import TopicName
 
     from .config import BrokerConfig
@@ -121,7 +124,24 @@ class PolicyBook:
             known = self._by_texts[texts] = effective(
                 merged([json.loads(text) for text in texts if text]), self._config
             )
-        return known
+        topic = self._state.topics_by_name.get(name.full)
+        return known if topic is None or topic.damage is None else _letting_nothing_go(known, topic)
+
+
+def _letting_nothing_go(policies: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
+    """Of a damaged topic nothing goes by itself: what policies say of it may be lost too, and what nobody can read
+    must not be skipped in silence."""
+    return replace(
+        policies,
+        retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),
+        message_ttl_s=0,
+        size_quota=BacklogQuota(),
+        age_quota=BacklogQuota(),
+        deduplication=policies.deduplication or bool(topic.sequences),
+        compaction_threshold_bytes=0,
+        subscription_expiration_minutes=0,
+        inactive_topic=replace(policies.inactive_topic, delete_while_inactive=False),
+    )
 
 
 def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class Producer:
         self.session.producers[self.producer_id] = self
         self.session.dropped_producers.discard(self.producer_id)
         self.topic.producers[self.name] = self
+        self.topic.was_used = True
 
     def leave(self) -> None:
         """Give both free; who waits for the topic may get it by that (PR-6)."""

@@ -123,6 +123,7 @@ class Subscription:
         self.reads_compacted |= consumer.read_compacted
         self.kept_for_seek = False
         self.consumers.append(consumer)
+        self.topic.was_used = True
         consumer.session.consumers[consumer.consumer_id] = consumer
         self.dispatcher.attach(consumer)
 

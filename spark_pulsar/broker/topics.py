@@ -79,6 +79,7 @@ class Topic:
         "state",
         "subscriptions",
         "trim_timer",
+        "was_used",
     )
 
     def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
@@ -111,8 +112,7 @@ class Topic:
         """The group that the end of the topic is durable with (TN-13)."""
         self.deduplicates = False
         """Whether repeated entries are found by their sequence ids (DED-1)."""
-        self.messages_in = 0
-        self.bytes_in = 0
+        self.messages_in = self.bytes_in = 0
         self.last_published_ms = 0
         """When something was published since the start; 0 = never."""
         self.messages_out_before = self.bytes_out_before = 0
@@ -132,6 +132,8 @@ class Topic:
         """The oldest ledger, when nothing but retention keeps it."""
         self.trim_timer: Timer | None = None
         """When that is over."""
+        self.was_used = False
+        """Whether a producer, consumer or subscription came since `inactive_topics` looked at it."""
 
     @property
     def confirmed(self) -> Position:
@@ -366,13 +368,11 @@ def create_subscription(
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
     if topic.live is not None:
         return non_persistent.create_subscription(core, topic, name, properties)
-    core.append(
-        CursorCreated(
-            core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete, core.now_ms, dict(properties)
-        )
-    )
+    place = (core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete)
+    core.append(CursorCreated(*place, core.now_ms, dict(properties)))
     subscription = Subscription(core, topic, topic.state.cursors[name])
     topic.subscriptions[name] = subscription
+    topic.was_used = True
     core.idle.made(subscription)
     core.upkeep.joined(topic)
     return subscription

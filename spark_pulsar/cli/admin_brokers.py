@@ -123,6 +123,13 @@ def health(ctx: typer.Context) -> None:
     show(ctx.obj.get("/admin/v2/brokers/health"))
 
 
+@brokers.command("backlog-quota-check")
+def check_quotas(ctx: typer.Context) -> None:
+    """Look at all backlog quotas now; the broker does so by itself when one may be reached."""
+    ctx.obj.get("/admin/v2/brokers/backlog-quota-check")
+    show("ok")
+
+
 @brokers.command("version")
 def broker_version(ctx: typer.Context) -> None:
     """Print the version of Apache Pulsar that the broker speaks."""

@@ -141,6 +141,7 @@ def _add_quotas(app: typer.Typer, target: Target) -> None:
         kind = _quota_type(kind)
         ctx.obj.post(target.of(name, "backlogQuota"), body, backlogQuotaType=kind, **target.query(for_all))
 
+    @app.command("get-backlog-quota", hidden=True)  # as `pulsar-admin topicPolicies` calls it
     @app.command("get-backlog-quotas")
     def get_quotas(ctx: typer.Context, name: str = argument, for_all: Global = False, applied: Applied = False) -> None:
         """Show the backlog quotas by their type."""

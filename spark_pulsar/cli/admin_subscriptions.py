@@ -155,6 +155,15 @@ def reset_cursor(
         ctx.obj.post(f"{path}/{wall_ms() - 1000 * time_s(time)}")
 
 
+def backlog_size(
+    ctx: typer.Context,
+    topic: Topic,
+    message_id: Annotated[str, typer.Option("--messageId", "-m", help="LEDGER:ENTRY, or earliest.")] = "earliest",
+) -> None:
+    """Show how many bytes are stored from a message on, that one included."""
+    show(ctx.obj.put(f"{topic_path(topic)}/backlogSize", _place(message_id)))
+
+
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "subscriptions": subscriptions,
     "create-subscription": create_subscription,
@@ -166,6 +175,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "expire-messages": expire_messages,
     "expire-messages-all-subscriptions": expire_for_all,
     "reset-cursor": reset_cursor,
+    "get-backlog-size": backlog_size,
 }
 
 

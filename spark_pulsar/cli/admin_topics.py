@@ -136,9 +136,14 @@ def stats(
     ctx: typer.Context,
     topic: Topic,
     precise: Annotated[bool, typer.Option("--get-precise-backlog", "-gpb", help="Always so here.")] = False,
+    sizes: Annotated[bool, typer.Option("--get-subscription-backlog-size", "-sbs", help="Always so here.")] = False,
+    earliest: Annotated[
+        bool, typer.Option("--get-earliest-time-in-backlog", "-etb", help="When the oldest message was published.")
+    ] = False,
 ) -> None:
     """Show the statistics of a topic without partitions, or of one partition."""
-    show(ctx.obj.get(f"{topic_path(topic)}/stats", getPreciseBacklog=precise))
+    query = {"getPreciseBacklog": precise, "getEarliestTimeInBacklog": earliest}
+    show(ctx.obj.get(f"{topic_path(topic)}/stats", **query))
 
 
 @app.command("partitioned-stats")
@@ -153,6 +158,12 @@ def partitioned_stats(
 def stats_internal(ctx: typer.Context, topic: Topic) -> None:
     """Show the ledgers and cursors of a topic."""
     show(ctx.obj.get(f"{topic_path(topic)}/internalStats"))
+
+
+@app.command("partitioned-stats-internal")
+def partitioned_stats_internal(ctx: typer.Context, topic: Topic) -> None:
+    """Show the ledgers and cursors of all partitions of a topic."""
+    show(ctx.obj.get(f"{topic_path(topic)}/partitioned-internalStats"))
 
 
 add_subscription_commands(app)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from spark_pulsar.storage.check import Finding, Severity, check
@@ -36,10 +36,10 @@ def repair_and_print(directory: Path) -> bool:
 
 def _print(console: Console, directory: Path, findings: list[Finding], when: str = "") -> bool:
     if findings:
-        table = Table("severity", "file", "offset", "finding")
+        table = Table("severity", Column("file", overflow="fold"), Column("offset", no_wrap=True), "finding")
         for finding in findings:
             severity = Text(finding.severity.value, STYLES[finding.severity])
-            table.add_row(severity, Text(finding.file), f"{finding.offset:,}", Text(finding.text))
+            table.add_row(severity, Text(finding.file), str(finding.offset), Text(finding.text))
         console.print(table)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     verdict = f"errors: {errors}" if errors else "in order"

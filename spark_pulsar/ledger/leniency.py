@@ -13,11 +13,18 @@ from typing import Any, Final, NamedTuple
 
 from . import cursor_records as cr
 from . import records as r
+from .activity_records import CursorIdle
+from .damage_records import DamageAccepted
+from .delay_records import EntriesDelayed
+from .document_records import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentDeleted, DocumentSet
 from .managed import LedgerInfo
 from .record_codec import RecordDamaged
 from .records import InvalidRecord, Record
 from .scattered import EntriesScattered
+from .schema_records import SchemasDeleted, SchemasForgotten
+from .sequence_records import SequencesReached
 from .state import DurableState
+from .topic_records import TopicTerminated
 
 
 class Loss(NamedTuple):
@@ -40,6 +47,8 @@ class LenientState:
         self.strays: list[str] = []
         self.cause: tuple[str, str] = ("", "")
         """Place and text of the damage met last."""
+        self._unbelieved: list[tuple[Record, tuple[str, str]]] = []
+        """Of those that are about more than one topic, with their cause."""
 
     def apply(self, record: Record) -> bool:
         """Give the record its effect, or what of it is possible; whether it had any."""
@@ -54,6 +63,25 @@ class LenientState:
             self._stray(record, str(error))
             return False
         return True
+
+    def believed(self, record: Record) -> Record | None:
+        """What is believed of a record of a group that fails its checksum without an entry that explains it: nothing
+        of what takes something away, or lets the broker do so. Of a new namespace it is believed that it exists."""
+        is_new = isinstance(record, r.NamespaceSet) and record.name not in self.state.namespaces
+        if not is_new and not isinstance(record, _TAKES_AWAY):
+            return record
+        if isinstance(record, _NAMED):
+            what = f"{type(record).__name__} of {getattr(record, 'kind', '')} {record.name}".replace("  ", " ")
+            self.strays.append(f"{what}: its group is damaged, it is not believed")
+            self._unbelieved.append((record, self.cause))
+        return r.NamespaceSet(record.name, "{}") if is_new and isinstance(record, r.NamespaceSet) else None
+
+    def lose_unbelieved(self) -> None:
+        """At the end: topics that were made later are under the policies that were lost, too."""
+        for record, cause in self._unbelieved:
+            self.cause = cause
+            for topic_id in self.topics_of(record):
+                self.lose(topic_id)
 
     def continues(self, record: Record) -> bool:
         """Whether entries are exactly the next ones of their ledgers; True for anything else."""
@@ -79,6 +107,14 @@ class LenientState:
         if isinstance(record, EntriesScattered):
             ledger_ids = [*record.ledger_ids]
         topic_ids.update(state.ledgers[ledger_id].topic_id for ledger_id in ledger_ids if ledger_id in state.ledgers)
+        begins: tuple[str, ...] = ()
+        if isinstance(record, r.NamespaceSet | r.NamespaceDeleted):
+            begins = (f"persistent://{record.name}/",)
+        elif isinstance(record, DocumentSet | DocumentDeleted) and record.kind in _POLICIES:
+            topic_ids.update(topic.topic_id for topic in state.topics.values() if topic.name == record.name)
+            begins = (f"{record.name}-partition-",)
+        if begins:
+            topic_ids.update(topic.topic_id for topic in state.topics.values() if topic.name.startswith(begins))
         return topic_ids & state.topics.keys()
 
     def _known_part(self, record: EntriesScattered) -> EntriesScattered:
@@ -173,16 +209,30 @@ _PREPARE: Final[dict[type[Record], Callable[[LenientState, Any], None]]] = {
     r.TopicDeleted: LenientState.deleted,
 }
 
-TAKES_AWAY: Final = (
+_POLICIES: Final = (TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES)
+
+_TAKES_AWAY: Final = (
     cr.CursorAcked,
     cr.CursorMarkDeleted,
     cr.CursorReset,
     cr.CursorDeleted,
+    CursorIdle,
     r.LedgersTrimmed,
     r.EntriesDropped,
     r.TopicDeleted,
+    r.NamespaceSet,
     r.NamespaceDeleted,
     r.PartitionedTopicDeleted,
+    DocumentSet,
+    DocumentDeleted,
+    SequencesReached,
+    EntriesDelayed,
+    SchemasDeleted,
+    SchemasForgotten,
+    TopicTerminated,
+    DamageAccepted,
 )
-"""Records after which something is not delivered, or not there, any more: never taken from a group that fails its
-checksum, unless an entry of it explains the failure."""
+"""Records after which something is not taken, not delivered, or not there any more, or may be let go of: policies."""
+
+_NAMED: Final = (r.NamespaceSet, r.NamespaceDeleted, r.PartitionedTopicDeleted, DocumentSet, DocumentDeleted)
+"""Those of them that are not about one topic by its id: they are told by name."""

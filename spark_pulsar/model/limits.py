@@ -59,3 +59,7 @@ MAX_PARTITIONS: Final = 65_536
 KEEP_ALIVE_INTERVAL_MS: Final = 30_000
 OPERATION_TIMEOUT_MS: Final = 30_000
 HANDSHAKE_TIMEOUT_MS: Final = 30_000
+
+INT: Final = (1 << 31) - 1
+LONG: Final = (1 << 63) - 1
+"""Largest numbers in bodies of the admin API: Apache Pulsar and its clients read no larger ones."""

@@ -7,11 +7,13 @@ kept. Field names of the JSON and texts of the refusals are Apache Pulsar's (adm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.schemas import Compatibility
 
 NO_LIMIT: Final = -1
@@ -47,13 +49,17 @@ class InvalidPolicy(PulsarError):
     http_status = 412
 
 
-def number(value: object, what: str) -> int:
-    """A whole number, also from text, a fraction (cut) or a truth value (T-16)."""
+def number(value: object, what: str, most: int = INT) -> int:
+    """A whole number, also from text, a fraction (cut) or a truth value (T-16). `most`: the largest of its type."""
     if isinstance(value, bool | int | float | str):
         try:
-            return int(value)
+            found = int(value)
         except (ValueError, OverflowError):
             pass
+        else:
+            if -most - 1 <= found <= most:
+                return found
+            raise MalformedPolicy(f"{what}: the number is out of range, {-most - 1} to {most}")
     raise MalformedPolicy(f"{what}: want a whole number, got {value!r}")
 
 
@@ -73,9 +79,9 @@ def members(value: object, what: str) -> Mapping[str, Any]:
     raise MalformedPolicy(f"{what}: want a JSON object, got {value!r}")
 
 
-def at_least_zero(value: object, refusal: str) -> int:
+def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
     """A number that is not negative; `refusal` is said otherwise."""
-    found = number(value, refusal)
+    found = number(value, refusal, most)
     if found < 0:
         raise InvalidPolicy(refusal)
     return found
@@ -142,16 +148,14 @@ class BacklogQuota:
         """`{"limitSize": ..., "limitTime": ..., "policy": ...}`; an absent limit is 0, `limit` is an old name of
         `limitSize`. The policy must be there."""
         body = members(value, "backlogQuota")
-        size = body.get("limitSize", body.get("limit", 0))
-        if not size and body.get("limit"):
-            size = body["limit"]
+        size = body.get("limitSize") or body.get("limit") or 0
         policy = body.get("policy")
         if policy not in QUOTA_POLICIES:
             raise MalformedPolicy(
                 f"Set namespace[{namespace}] backlog quota failed because the data validation failed. "
                 "the attribute policy cannot be null"
             )
-        return cls(number(size, "limitSize"), number(body.get("limitTime", 0), "limitTime"), policy)
+        return cls(number(size, "limitSize", LONG), number(body.get("limitTime", 0), "limitTime"), policy)
 
     def to_json(self) -> dict[str, Any]:
         """As answered: `limit` mirrors `limitSize` for old clients."""
@@ -192,15 +196,18 @@ class PersistencePolicy:
             number(body.get(f"bookkeeper{name}", 2), f"bookkeeper{name}")
             for name in ("Ensemble", "WriteQuorum", "AckQuorum")
         )
-        rate = body.get("managedLedgerMaxMarkDeleteRate", 0.0)
         if not 0 < ensemble <= MAX_ENSEMBLE:
             raise MalformedPolicy(f"Bookkeeper-Ensemble must be <= {MAX_ENSEMBLE} and > 0.")
         if not ensemble >= write >= ack:
             raise MalformedPolicy(f"Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write}) >= AckQuorum ({ack})")
+        rate = body.get("managedLedgerMaxMarkDeleteRate", 0.0)
         try:
-            return cls(ensemble, write, ack, float(rate))
-        except (TypeError, ValueError) as error:
-            raise MalformedPolicy(f"managedLedgerMaxMarkDeleteRate: want a number, got {rate!r}") from error
+            found = float(rate)
+        except (TypeError, ValueError, OverflowError):
+            found = math.nan
+        if not math.isfinite(found):
+            raise MalformedPolicy(f"managedLedgerMaxMarkDeleteRate: want a number, got {rate!r}")
+        return cls(ensemble, write, ack, found)
 
     def to_json(self) -> dict[str, Any]:
         """As answered."""
@@ -224,8 +231,8 @@ class PublishRate:
         """The two members; absent, negative and zero are no limit."""
         body = {} if value is None else members(value, "publishRate")
         messages, size = (
-            number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}")
-            for what in ("Msg", "Byte")
+            number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}", most)
+            for what, most in (("Msg", INT), ("Byte", LONG))
         )
         return cls(max(0, messages), max(0, size))
 
@@ -295,7 +302,7 @@ class AutoTopicCreation:
             raise _no_auto_creation(f"Unknown topic type [{'null' if kind is None else kind}]")
         if partitions is not None:
             raise _no_auto_creation("[defaultNumPartitions] is not allowed to be set when the type is non-partition.")
-        return cls(allowed, 0)
+        return cls(allowed)
 
     def to_json(self) -> dict[str, Any]:
         """As answered."""
@@ -327,8 +334,8 @@ class DelayedDeliveryPolicy:
         longest = body.get("maxDeliveryDelayInMillis") or body.get("maxDelayInMillis") or 0
         return cls(
             truth(body.get("active", False), "active"),
-            number(body.get("tickTime", 0), "tickTime"),
-            number(longest, "maxDeliveryDelayInMillis"),
+            number(body.get("tickTime", 0), "tickTime", LONG),
+            number(longest, "maxDeliveryDelayInMillis", LONG),
         )
 
     def to_json(self) -> dict[str, Any]:

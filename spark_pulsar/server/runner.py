@@ -145,6 +145,8 @@ class _Runner:
         report = storage.report
         if report.groups or report.notes:
             _LOG.info("recovered %d records of %d groups; %s", report.records, report.groups, "; ".join(report.notes))
+        for damage in report.damage:
+            _LOG.error("the journal is damaged: %s", damage)
         for topic in state.topics.values():
             if topic.damage is not None:
                 _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)

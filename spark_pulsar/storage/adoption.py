@@ -33,11 +33,7 @@ def adopt_segments(
     left alone otherwise, for the next opening.
     """
     for unsure in _never_synced(mark, replay):
-        try:
-            _write_anew(disk, layout, unsure)
-        except OSError as error:
-            if error.errno not in TAKES_NO_MORE:
-                raise
+        _make_durable(disk, layout, unsure)
     old = {number: path for number, path in layout.segments().items() if number < mark.first_segment}
     numbers = [*layout.segments()]
     spares = dict(layout.spares())
@@ -70,6 +66,18 @@ def _never_synced(mark: JournalMark, replay: Replay) -> list[ReplayedSegment]:
     ]
 
 
+def _make_durable(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+    """Write what a segment holds once more; where it stands when there is no space. A disk that is full and copies what
+    is overwritten takes neither: the segment is left as it is."""
+    for write in (_write_anew, _write_over):
+        try:
+            write(disk, layout, found)
+            return
+        except OSError as error:
+            if error.errno not in TAKES_NO_MORE:
+                raise
+
+
 def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
     """Write a segment once more, to a file of its own that takes its place, durable on return.
 
@@ -93,6 +101,19 @@ def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
         os.close(fd)
     disk.rename(spare, found.path)
     disk.sync_directory(found.path.parent)
+
+
+def _write_over(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+    """Write a segment where it stands, durable on return: its space is reserved. A new write makes the pages dirty
+    again, which a second sync of them would not; being torn between equal bytes costs nothing."""
+    disk.sync_directory(layout.journal)
+    fd = disk.open(found.path, os.O_RDWR)
+    try:
+        for at in range(0, found.end, _COPIED_BYTES):
+            data = disk.read(fd, min(_COPIED_BYTES, found.end - at), at)
+            disk.write_durably(fd, [data], at)
+    finally:
+        os.close(fd)
 
 
 def write_last_group_again(

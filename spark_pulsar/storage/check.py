@@ -19,7 +19,7 @@ from .checkpoint import Checkpoint, JournalMark
 from .checkpoint_copy import refuse_lost_commit
 from .disk import Disk
 from .groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
-from .journal_walk import mapped
+from .journal_walk import Hole, mapped
 from .layout import Layout, take_lock
 from .ledger_files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
 from .lost_entries import LostEntries
@@ -143,10 +143,10 @@ def _check_journal(
         found.add(Severity.ERROR, file, offset, f"{_text(error)}. The broker refuses to open")
         return None
     for hole in recovered.holes:
-        found.add(Severity.ERROR, hole.file, hole.at, hole.text)
+        found.add(Severity.ERROR, hole.file, hole.at, hole.text + _meaning(hole, mark))
     found.losses += recovered.damages
     if recovered.holes:
-        for note in report.notes[len(recovered.holes) :]:
+        for note in report.damage[len(recovered.holes) :]:
             found.add(Severity.INFO, "journal", 0, note)
     if report.torn_bytes:
         file, _, place = report.torn_at.rpartition(":")
@@ -156,6 +156,15 @@ def _check_journal(
         )
         found.add(Severity.WARNING, file, int(place), text)
     return recovered
+
+
+def _meaning(hole: Hole, mark: JournalMark) -> str:
+    """What is lost with a hole beside entries, which are told topic by topic."""
+    if hole.last_group < hole.first_group:
+        return ""
+    if hole.last_group <= mark.last_group:
+        return ". What it said of topics, subscriptions and policies is in the checkpoint"
+    return ". What it said of topics, subscriptions and policies is lost unless it can be read and does no harm"
 
 
 def _tell_damages(state: DurableState, found: Examination) -> None:

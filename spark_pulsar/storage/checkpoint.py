@@ -135,7 +135,7 @@ class Checkpoint:
 
     def copy_to(self, target: sqlite3.Connection) -> None:
         """Make another database the same as this one, all or nothing, durable on return. Raises sqlite3.Error."""
-        self._db.backup(target)
+        self._disk.copy_database(self._db, target)
 
     def _rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         for row in self._db.execute(f"SELECT * FROM {table}"):

@@ -101,7 +101,7 @@ class CheckpointCopy:
         self.close()
         for path in database_files(self._layout.checkpoint_copy):
             with suppress(OSError):
-                path.unlink(missing_ok=True)
+                self._disk.remove(path)
 
     def close(self) -> None:
         """Close the database."""

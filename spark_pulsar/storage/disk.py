@@ -102,3 +102,7 @@ class Disk:
     def commit(self, database: sqlite3.Connection) -> None:
         """End the database's transaction, durable on return. Raises sqlite3.Error."""
         database.execute("COMMIT")
+
+    def copy_database(self, source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+        """Make one database the same as another, all or nothing, durable on return. Raises sqlite3.Error."""
+        source.backup(target)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from .disk import Buffer, Disk
-from .layout import JOURNAL_SUFFIX, LEDGER_SUFFIX, SPARE_PREFIX
+from .layout import COPY_SUFFIX, JOURNAL_SUFFIX, LEDGER_SUFFIX, SPARE_PREFIX
 
 STEPS: Final = {
     "write_version": "the mark of a new data directory",
@@ -37,6 +37,9 @@ STEPS: Final = {
     "truncate_ledger": "what an unfinished settling left behind the settled entries",
     "remove_ledger": "the file of a trimmed ledger",
     "commit_checkpoint": "the checkpoint's transaction",
+    "commit_copy": "the same transaction in its copy",
+    "make_copy": "the whole checkpoint, to a new copy",
+    "remove_copy": "a file of a copy that is made anew",
 }
 """Every step by name, and what it is about."""
 
@@ -97,8 +100,13 @@ class FailpointDisk(Disk):
             super().remove(path)
 
     def commit(self, database: sqlite3.Connection) -> None:
-        with self._named("commit_checkpoint"):
+        [(_, _, name)] = database.execute("PRAGMA database_list")
+        with self._step("commit", Path(name)):
             super().commit(database)
+
+    def copy_database(self, source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+        with self._named("make_copy"):
+            super().copy_database(source, target)
 
     def _step(self, operation: str, path: Path) -> AbstractContextManager[None]:
         return self._named(f"{operation}_{_kind(path)}")
@@ -115,4 +123,6 @@ def _kind(path: Path) -> str:
         return "spare" if path.name.startswith(SPARE_PREFIX) else "segment"
     if path.suffix == LEDGER_SUFFIX:
         return "ledger"
+    if path.suffix.startswith(COPY_SUFFIX):  # and what SQLite has beside it
+        return "copy"
     return path.stem.lower()

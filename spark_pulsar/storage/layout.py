@@ -26,6 +26,7 @@ from .disk import Disk
 VERSION_TEXT: Final = "spark-pulsar data directory, layout 3\n"
 JOURNAL_SUFFIX: Final = ".journal"
 LEDGER_SUFFIX: Final = ".ledger"
+COPY_SUFFIX: Final = ".copy"
 SPARE_PREFIX: Final = "spare-"
 
 
@@ -37,7 +38,7 @@ class Layout:
         self.version = root / "VERSION"
         self.lock = root / "LOCK"
         self.checkpoint = root / "checkpoint.sqlite"
-        self.checkpoint_copy = root / "checkpoint.copy"
+        self.checkpoint_copy = root / f"checkpoint{COPY_SUFFIX}"
         self.journal = root / "journal"
         self.ledgers = root / "ledgers"
 

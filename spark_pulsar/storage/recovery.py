@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from spark_pulsar.ledger.damage_records import TopicDamaged
-from spark_pulsar.ledger.leniency import TAKES_AWAY, LenientState
+from spark_pulsar.ledger.leniency import LenientState
 from spark_pulsar.ledger.record_codec import RecordDamaged
 from spark_pulsar.ledger.record_types import decode_record
 from spark_pulsar.ledger.records import EntriesAppended, InvalidRecord, LedgersTrimmed, Record, UnknownRecord
@@ -127,8 +127,8 @@ class _Replayer:
         for record, at, end, bad in salvaged.records:
             if after_checkpoint:
                 # What is not verified is believed only where it can do no harm.
-                is_doubtful = isinstance(record, TAKES_AWAY) and not salvaged.is_explained
-                applied = not is_doubtful and self.lenient.continues(record) and self.lenient.apply(record)
+                known = record if salvaged.is_explained else self.lenient.believed(record)
+                applied = known is not None and self.lenient.continues(known) and self.lenient.apply(known)
                 if not (applied and salvaged.is_explained):
                     for topic_id in self.lenient.topics_of(record):
                         self.lenient.lose(topic_id)
@@ -196,11 +196,12 @@ class _Replayer:
         """What is missing and not known yet from an earlier opening, as records."""
         if self.lenient is None:
             return []
+        self.lenient.lose_unbelieved()
         if self._topics_in_doubt:
             for topic_id in self._state.topics:
                 self.lenient.lose(topic_id)
-        self._report.notes += [f"{hole.file}, offset {hole.at}: {hole.text}" for hole in self.holes]
-        self._report.notes += [f"lost its meaning: {stray}" for stray in self.lenient.strays]
+        self._report.damage += [f"{hole.file}, offset {hole.at}: {hole.text}" for hole in self.holes]
+        self._report.damage += [f"lost its meaning: {stray}" for stray in self.lenient.strays]
         damages: list[TopicDamaged] = []
         precise = {loss.topic_id for loss in self.lenient.losses if loss.ledger_id >= 0}
         for loss, (place, text) in self.lenient.losses.items():

@@ -36,13 +36,16 @@ REPAIRS: Final = "storage.repairs"
 _POLL_S: Final = 0.01
 
 
-def repair(data_dir: str | os.PathLike[str]) -> tuple[list[Finding], list[str]]:
+def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tuple[list[Finding], list[str]]:
     """Repair a data directory that no broker uses: what `check` found before, and what was done, in words.
+
+    What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.
 
     StorageError when it cannot be repaired; then nothing was changed.
     """
     layout = Layout(Path(data_dir))
-    done = _write_version(layout)
+    disk = disk or Disk()
+    done = _write_version(layout, disk)
     found = examine(data_dir)
     if found.is_in_order:
         return found.findings, done
@@ -50,11 +53,11 @@ def repair(data_dir: str | os.PathLike[str]) -> tuple[list[Finding], list[str]]:
         worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
         text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
         raise StorageError(f"{text}. `check` tells what is whole")
-    done += _set_aside(layout, found)
+    done += _set_aside(layout, disk, found)
     if found.needs_copy:
-        done += _take_copy(layout)
+        done += _take_copy(layout, disk)
     failed: list[Exception] = []
-    storage, state = FileStorage.open(data_dir, on_failed=failed.append)
+    storage, state = FileStorage.open(data_dir, on_failed=failed.append, disk=disk)
     try:
         # Nothing may be dropped here: the policies that keep consumed entries are the broker's to read.
         state.keeps_consumed = lambda _: True
@@ -70,17 +73,17 @@ def repair(data_dir: str | os.PathLike[str]) -> tuple[list[Finding], list[str]]:
             raise StorageError(f"the repair could not be written: {problem}") from problem
     finally:
         storage.close(state)
-    return found.findings, done + _write_footers(layout)
+    return found.findings, done + _write_footers(layout, disk)
 
 
-def _write_version(layout: Layout) -> list[str]:
+def _write_version(layout: Layout, disk: Disk) -> list[str]:
     if layout.version.exists() or not layout.checkpoint.exists() or not layout.journal.is_dir():
         return []
-    layout.write_version(Disk())
+    layout.write_version(disk)
     return ["VERSION: written again"]
 
 
-def _set_aside(layout: Layout, found: Examination) -> list[str]:
+def _set_aside(layout: Layout, disk: Disk, found: Examination) -> list[str]:
     done: list[str] = []
     files = {finding.file for finding in found.findings if finding.severity is Severity.ERROR}
     for name in sorted(files):
@@ -88,30 +91,42 @@ def _set_aside(layout: Layout, found: Examination) -> list[str]:
         if path.is_file() and path.parent in (layout.journal, layout.ledgers):
             copy = layout.aside(path)
             shutil.copyfile(path, copy)
+            fd = disk.open(copy, os.O_RDWR)
+            try:
+                disk.sync(fd)
+            finally:
+                os.close(fd)
             done.append(f"{name}: copied to {layout.relative(copy)}")
+            _make_names_durable(layout, disk, copy.parent)
     return done
 
 
-def _take_copy(layout: Layout) -> list[str]:
-    """Put the checkpoint's copy in its place. What was there is kept, and so are ledger files that the copy does not
-    name: the broker would remove them."""
+def _make_names_durable(layout: Layout, disk: Disk, aside: Path) -> None:
+    for path in (aside, layout.ledgers, layout.root):
+        disk.sync_directory(path)
+
+
+def _take_copy(layout: Layout, disk: Disk) -> list[str]:
+    """Put the checkpoint's copy in its place, as the last step. What was there is kept, and so are ledger files that
+    the copy does not name: the broker would remove them."""
     done: list[str] = []
-    for path in database_files(layout.checkpoint):
-        if path.exists():
-            aside = layout.aside(path)
-            path.rename(aside)
-            done.append(f"{layout.relative(path)}: moved to {layout.relative(aside)}")
     with closing(Checkpoint(layout, path=layout.checkpoint_copy)) as copy:
         _, mark, extents = copy.load()
+        for ledger_id, path in layout.ledger_files().items():
+            if ledger_id not in extents:
+                aside = layout.aside(path)
+                disk.rename(path, aside)
+                done.append(f"{layout.relative(path)}: the copy does not name it; moved to {layout.relative(aside)}")
+        for path in database_files(layout.checkpoint):
+            if path.exists():
+                aside = layout.aside(path)
+                disk.rename(path, aside)
+                done.append(f"{layout.relative(path)}: moved to {layout.relative(aside)}")
+        _make_names_durable(layout, disk, layout.aside(layout.checkpoint).parent)
         with closing(sqlite3.connect(layout.checkpoint)) as database:
             copy.copy_to(database)
-    Disk().sync_directory(layout.root)
+    disk.sync_directory(layout.root)
     done.append(f"{layout.relative(layout.checkpoint)}: its copy is in its place, at group {mark.last_group}")
-    for ledger_id, path in layout.ledger_files().items():
-        if ledger_id not in extents:
-            aside = layout.aside(path)
-            path.rename(aside)
-            done.append(f"{layout.relative(path)}: the copy does not name it; moved to {layout.relative(aside)}")
     return done
 
 
@@ -142,10 +157,9 @@ def _accept(storage: FileStorage, state: DurableState, losses: list[TopicDamaged
     return done
 
 
-def _write_footers(layout: Layout) -> list[str]:
+def _write_footers(layout: Layout, disk: Disk) -> list[str]:
     """Footers that do not list the blocks that are there are written again. Of a file with damaged blocks the intact
     ones are searched for whenever it is opened: it gets none."""
-    disk = Disk()
     checkpoint = Checkpoint(layout)
     try:
         _, _, extents = checkpoint.load()

@@ -3,6 +3,7 @@ and stop before what is lost, other topics work as ever; after a repair everythi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -82,6 +83,9 @@ def test_a_damaged_topic_is_read_only_until_it_is_repaired(process: BrokerProces
     with pytest.raises(pulsar.NotAllowedError):
         client.create_producer(damaged)
     assert "is read-only, it is damaged" in process.log
+    assert re.search(
+        r"ERROR +spark_pulsar.server: the journal is damaged: journal/\d+.journal, offset \d+: ", process.log
+    )
     refusal = asked(broker, "PRODUCER", topic=damaged, producer_id=1)
     assert refusal.fields["error"] == "NotAllowedError"
     assert f":{LOST} are lost (journal/" in refusal.fields["message"]

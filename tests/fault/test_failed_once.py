@@ -6,12 +6,15 @@ import errno
 import os
 import sqlite3
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import EntriesAppended, Record, TopicCreated
-from spark_pulsar.ledger.storage import StorageFailed
-from spark_pulsar.storage.disk import Disk
+from spark_pulsar.ledger.storage import StorageError, StorageFailed
+from spark_pulsar.storage.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES
@@ -64,6 +67,50 @@ def test_an_unsynced_segment_whose_sync_failed_is_written_to_another_file(tmp_pa
     assert path.stat().st_ino not in disk.distrusted
     assert storage.read(1, 0, 1, 1)[0].entry(0) == b"entry"
     storage.close(state)
+
+
+class FullToo(OnceNotSyncing):
+    """It may be full too: what is there can be overwritten then, and no more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+        self.written: dict[int, int] = {}
+        """How far files were written durably from their beginning on, by inode."""
+
+    def preallocate(self, fd: int, size: int) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().preallocate(fd, size)
+
+    def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        end = super().write_durably(fd, buffers, offset)
+        inode = os.fstat(fd).st_ino
+        if self.written.get(inode, 0) == offset:
+            self.written[inode] = end
+        return end
+
+
+def test_an_unsynced_segment_is_overwritten_where_it_stands_when_the_disk_is_full(tmp_path: Path) -> None:
+    # covers DUR-9, DUR-10: groups that are synced from now on rest on it
+    disk = FullToo()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, sync_data=False)
+    record = TopicCreated(1, TOPIC, 1, {})
+    state.apply(record)
+    written: list[int] = []
+    storage.submit([record], written.append)
+    eventually(lambda: written)
+    [path] = tmp_path.glob("journal/0*.journal")
+    disk.failing = True
+    with pytest.raises(StorageError):
+        storage.close(state)
+    disk.failing, disk.is_full = False, True
+    disk.written.clear()
+    storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert TOPIC in state.topics_by_name
+    assert disk.written[path.stat().st_ino] > path.read_bytes().index(TOPIC.encode())
+    disk.is_full = False
+    storage.close()
 
 
 class UncertainCommit(Disk):

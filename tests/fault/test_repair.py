@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spark_pulsar.ledger.cursor_records import CursorAcked, CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.document_records import TOPIC_POLICIES, DocumentSet
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.records import CounterSet, EntriesAppended, NamespaceSet, TopicCreated
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.ids import Position
 from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.disk import Disk
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.layout import Layout
 from spark_pulsar.storage.repair import repair
@@ -216,3 +220,90 @@ def test_without_a_checkpoint_nothing_is_changed(made: Made) -> None:
     with pytest.raises(StorageError, match="cannot be repaired"):
         repair(made.root)
     assert not (made.root / "damaged").exists()
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["changed", "made"])
+def test_a_damaged_policy_is_not_believed(tmp_path: Path, *, is_new: bool) -> None:
+    """Its group fails its checksum: a retention or an age that nobody set would let go of messages."""
+    world = FileWorld(tmp_path)
+    namespace, topic = "tenant/ns", "persistent://tenant/ns/t"
+    if not is_new:
+        world.apply_and_submit(NamespaceSet(namespace, '{"message_ttl_in_seconds": 70007}'))
+    world.apply_and_submit(TopicCreated(1, topic, 1, {}), TopicCreated(2, A, 1, {}))
+    world.apply_and_submit(NamespaceSet(namespace, '{"message_ttl_in_seconds": 88888}'))
+    world.apply_and_submit(CounterSet("between", 1))  # two that are damaged in a row are read no further
+    world.apply_and_submit(DocumentSet(TOPIC_POLICIES, A, '{"message_ttl_in_seconds": 99999}'))
+    world.apply_and_submit(TopicCreated(3, f"{topic}-later", 1, {}), TopicCreated(4, B, 1, {}))
+    world.kill()
+    world.dispose()
+    layout = Layout(world.data_dir)
+    for wanted in (b"88888", b"99999"):
+        damage(holding(layout, wanted), wanted, flip)
+
+    told = "\n".join(str(finding) for finding in check(layout.root))
+    assert f"{topic} is read-only" in told
+    assert f"{topic}-later is read-only" in told, "its policies are those that were lost"
+    assert f"{A} is read-only" in told
+    assert f"{B} is read-only" not in told
+    assert f"NamespaceSet of {namespace}: its group is damaged, it is not believed" in told
+    assert f"DocumentSet of {TOPIC_POLICIES} {A}: its group is damaged, it is not believed" in told
+    for _ in range(2):
+        storage, state = FileStorage.open(layout.root, segment_bytes=SMALL_SEGMENT_BYTES)
+        assert state.namespaces[namespace] == ("{}" if is_new else '{"message_ttl_in_seconds": 70007}')
+        assert A not in state.documents[TOPIC_POLICIES]
+        assert [each.name for each in state.topics.values() if each.damage is None] == [B]
+        storage.close(state)
+    repair(layout.root)
+    storage, state = FileStorage.open(layout.root, segment_bytes=SMALL_SEGMENT_BYTES)
+    assert all(each.damage is None for each in state.topics.values())
+    storage.close(state)
+
+
+class Watched(Disk):
+    """A disk that notes what is made durable, in order, and fails at one of these steps."""
+
+    def __init__(self, fails_at: int = -1) -> None:
+        self.steps: list[str] = []
+        self._paths: dict[int, Path] = {}
+        self._fails_at = fails_at
+
+    def _note(self, step: str) -> None:
+        if len(self.steps) == self._fails_at:
+            raise OSError(errno.EIO, "test")
+        self.steps.append(step)
+
+    def open(self, path: Path, flags: int) -> int:
+        fd = super().open(path, flags)
+        self._paths[fd] = path
+        return fd
+
+    def sync(self, fd: int) -> None:
+        self._note(f"sync {self._paths[fd].parent.name}")
+        super().sync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        self._note(f"names {path.name}")
+        super().sync_directory(path)
+
+    def commit(self, database: sqlite3.Connection) -> None:
+        self._note("commit")
+        super().commit(database)
+
+
+def test_what_is_set_aside_is_on_disk_before_it_is_left_behind(made: Made) -> None:
+    # covers DUR-9
+    damage(holding(made.layout, b"3:12/"), b"3:12/", flip)
+    disk = Watched()
+    repair(made.root, disk=disk)
+    assert disk.steps.index("sync damaged") < disk.steps.index("names damaged") < disk.steps.index("commit")
+
+
+@pytest.mark.parametrize("fails_at", range(4))
+def test_a_repair_that_was_cut_short_is_run_again(made: Made, fails_at: int) -> None:
+    # covers DUR-9
+    damage(holding(made.layout, b"3:12/"), b"3:12/", flip)
+    with pytest.raises((StorageError, OSError)):
+        repair(made.root, disk=Watched(fails_at))
+    _, done = repair(made.root)
+    assert any("entries 3:12 to 3:12 are lost" in line for line in done)
+    assert [finding for finding in check(made.root) if finding.severity is Severity.ERROR] == []

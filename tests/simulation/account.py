@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 Place = tuple[int, int]
 """(ledger id, entry id)."""
 
 Posting = tuple[Any, ...]
+
+
+class Item(NamedTuple):
+    """A message of a batch that can be read."""
+
+    key: str | None
+    payload: bytes
+    is_gone: bool = False
+    """Whether a compaction took it out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +44,8 @@ class Sent:
     """What decides who of a Key_Shared subscription gets it (KS-2)."""
     deliver_at_ms: int = 0
     """Shared and Key_Shared subscriptions do not get it before; 0: it is not delayed (DEL-1)."""
+    items: tuple[Item, ...] = ()
+    """The messages of a batch that can be read."""
 
     @property
     def full(self) -> int:
@@ -91,8 +102,8 @@ class Topic:
         """Readable entries, rising."""
         self.ledgers: dict[int, Ledger] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        self.stored: dict[tuple[str, int], int] = {}
-        """How often (producer, number) was stored, also if it was trimmed meanwhile."""
+        self.stored: set[tuple[str, int]] = set()
+        """(producer, number) of what was stored since the topic de-duplicates, also if it was trimmed meanwhile."""
         self.heads: dict[str, int] = {}
         """The highest number stored of each producer, also in topics of the same name before."""
         self.is_terminated = False
@@ -104,7 +115,7 @@ class Topic:
     def copy(self) -> Topic:
         """The same, apart."""
         twin = Topic()
-        twin.log, twin.stored, twin.heads = dict(self.log), dict(self.stored), dict(self.heads)
+        twin.log, twin.stored, twin.heads = dict(self.log), set(self.stored), dict(self.heads)
         twin.horizon, twin.view, twin.is_terminated = self.horizon, self.view, self.is_terminated
         twin.ledgers = {number: replace(each) for number, each in self.ledgers.items()}
         twin.subscriptions = {name: each.copy() for name, each in self.subscriptions.items()}
@@ -137,6 +148,8 @@ class Account:
     """`Topic.heads` of topics that were deleted."""
     compacting: dict[int, tuple[int, list[tuple[Place, bytes]]]] = field(default_factory=dict)
     """Compacted ledgers that are being written: the topic's id, places and entries."""
+    schemas: dict[str, list[bytes | None]] = field(default_factory=dict)
+    """Definitions by name and version; None: deleted, or the mark of that."""
     idle_since_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """Since when nobody uses a subscription; None: it is in use."""
 
@@ -153,6 +166,7 @@ class Account:
             set(self.dead_ledgers),
             dict(self.past_heads),
             {number: (topic_id, list(entries)) for number, (topic_id, entries) in self.compacting.items()},
+            {name: list(versions) for name, versions in self.schemas.items()},
             dict(self.idle_since_ms),
         )
 
@@ -195,16 +209,19 @@ class Account:
     def ledger_sealed(self, ledger_id: int, now_ms: int) -> None:
         self.topics[self.ledger_topics[ledger_id]].ledgers[ledger_id].sealed_ms = now_ms
 
-    def stored(self, place: Place, sent: Sent) -> None:
+    def stored(self, place: Place, sent: Sent, is_noted: bool) -> None:
         topic = self.topics[sent.topic]
         topic.log[place] = sent
         ledger = topic.ledgers[place[0]]
         ledger.size_bytes += len(sent.entry)
         ledger.entries += 1
         self.ever.add((sent.topic, sent.producer, sent.number))
-        key = (sent.producer, sent.number)
-        topic.stored[key] = topic.stored.get(key, 0) + 1
+        if is_noted:
+            topic.stored.add((sent.producer, sent.number))
         topic.heads[sent.producer] = max(topic.heads.get(sent.producer, -1), sent.number)
+
+    def sequences_forgotten(self, name: str) -> None:
+        self.topics[name].stored.clear()
 
     def gone(self, ledger_id: int, before: int | None) -> None:
         """Entries of a ledger below `before`, or the whole ledger, are not readable any more."""
@@ -266,6 +283,15 @@ class Account:
         for place in places:
             if place in topic.log and place not in subscription.acked:
                 subscription.redelivered[place] = subscription.redelivered.get(place, 0) + 1
+
+    def schema_added(self, name: str, data: bytes) -> None:
+        self.schemas.setdefault(name, []).append(data)
+
+    def schemas_deleted(self, name: str) -> None:
+        self.schemas[name] = [None] * (len(self.schemas[name]) + 1)
+
+    def schemas_forgotten(self, name: str) -> None:
+        self.schemas.pop(name, None)
 
     def used(self, key: tuple[str, str], idle_since_ms: int | None) -> None:
         self.idle_since_ms[key] = idle_since_ms

@@ -27,6 +27,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 
 from .account import Place, Sent
 from .comparing import Violation
+from .schemas import on_wire
 from .sharing import ALL_SLOTS, EXCLUSIVE, Kind
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class Producer:
     access_mode: ProducerAccessMode.ValueType = ProducerAccessMode.Shared
     epoch: int | None = None
     """The last one in which it had its topic alone."""
+    schemas: tuple[bytes, ...] = ()
+    """Of these it brings one after the other."""
 
     def send(self, sents: list[Sent]) -> None:
         """Put entries on the wire."""
@@ -189,6 +192,8 @@ class Client:
         )
         if producer.epoch is not None:
             command.producer.topic_epoch = producer.epoch
+        if producer.schemas:
+            command.producer.schema.CopyFrom(on_wire(producer.schemas[request_id % len(producer.schemas)]))
         self.tell(command)
 
     def open_consumer(

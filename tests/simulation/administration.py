@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin import cursors, topics
-from spark_pulsar.broker import compaction, cursor_moves, single_entries, termination
+from spark_pulsar.broker import compaction, cursor_moves, single_entries, subscriptions, termination
 from spark_pulsar.broker.events import Requested
 from spark_pulsar.broker.expiry import CLOCK_TOLERANCE_MS
 from spark_pulsar.model.errors import PulsarError
@@ -23,7 +23,6 @@ from .orders import Expiring, Seek
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
 
     from .world import World
 
@@ -47,7 +46,7 @@ class Administrator:
 
     # Asking
 
-    def _ask(self, what: str, request: Callable[[Core], None], *more: Any) -> None:
+    def ask(self, what: str, request: Callable[[Core], None], *more: Any) -> None:
         """Have the core do it, in a turn of its own."""
         world = self._world
         world.flush()
@@ -65,7 +64,7 @@ class Administrator:
         world.judge.deleting.clear()
         world.compare()
 
-    def _answer(self, core: Core, what: str) -> Answer:
+    def answer(self, core: Core, what: str) -> Answer:
         """To be called when all is done; hears the answer when the core says that it is on disk."""
         judge = self._world.judge
 
@@ -116,11 +115,11 @@ class Administrator:
             parsed = TopicName.parse(topic_name)
             cursors.one(core, parsed, name)
             self._consume(topic_name, name, self._on_disk(core, topic_name, name)[:count])
-            answer = self._answer(core, "skip")
+            answer = self.answer(core, "skip")
             cursors.skip(core, parsed, name, count)
             answer(None)
 
-        self._ask("skip", request, topic_name, name, count)
+        self.ask("skip", request, topic_name, name, count)
 
     def clear_backlog(self) -> None:
         """All that is on disk is done (CUR-14)."""
@@ -133,11 +132,11 @@ class Administrator:
             parsed = TopicName.parse(topic_name)
             cursors.one(core, parsed, name)
             self._consume(topic_name, name, self._on_disk(core, topic_name, name))
-            answer = self._answer(core, "clear-backlog")
+            answer = self.answer(core, "clear-backlog")
             cursors.clear_backlog(core, parsed, name)
             answer(None)
 
-        self._ask("clear-backlog", request, topic_name, name)
+        self.ask("clear-backlog", request, topic_name, name)
 
     def _places(self, topic: Topic) -> list[Place]:
         return [(-1, -1), ((1 << 63) - 1, (1 << 63) - 1), (3, 1), *topic.log, *topic.log]
@@ -160,10 +159,10 @@ class Administrator:
                 self._world.witness.moves(
                     subscription, Seek(place, 0, tuple(subscription.topic.confirmed), index=index, excluded=excluded)
                 )
-            answer = self._answer(core, "reset-cursor")
+            answer = self.answer(core, "reset-cursor")
             cursors.reset_to_place(core, parsed, name, cursors.Place(Position(*place), index, -1, excluded), answer)
 
-        self._ask("reset-cursor", request, topic_name, name, place, index, excluded)
+        self.ask("reset-cursor", request, topic_name, name, place, index, excluded)
 
     def reset_to_time(self) -> None:
         """The first entry of a time is next (CUR-12)."""
@@ -179,10 +178,10 @@ class Administrator:
             subscription = cursors.one(core, parsed, name)
             if not subscription.fenced:
                 self._world.witness.moves(subscription, Seek(None, time_ms, tuple(subscription.topic.confirmed)))
-            answer = self._answer(core, "reset-cursor by time")
+            answer = self.answer(core, "reset-cursor by time")
             cursors.reset_to_time(core, parsed, name, time_ms, answer)
 
-        self._ask("reset-cursor by time", request, topic_name, name, time_ms)
+        self.ask("reset-cursor by time", request, topic_name, name, time_ms)
 
     def expire_by_time(self) -> None:
         """What is older than an age is done, from the front up to the first that is not (TTL-8)."""
@@ -198,32 +197,17 @@ class Administrator:
             subscription = cursors.one(core, parsed, name)
             expiring = Expiring(topic_name, name, core.now_ms - 1000 * age_s, core.now_ms + CLOCK_TOLERANCE_MS)
             expiring.wanted = self._on_disk(core, topic_name, name)
+            expiring.is_exact = not self._world.judge.seeks.get((topic_name, name))  # it may be moved meanwhile
             self._world.judge.expiring.append(expiring)
-            done = self._answer(core, "expire-messages")
+            done = self.answer(core, "expire-messages")
 
             def answer(_: Any) -> None:
-                self._check_expired(subscription, expiring)
+                expiring.check(self._world.judge.live, subscription)
                 done(None)
 
             cursors.expire_by_time(core, parsed, name, age_s, answer)
 
-        self._ask("expire-messages", request, topic_name, name, age_s)
-
-    def _check_expired(self, subscription: Subscription, expiring: Expiring) -> None:
-        """All of the front that is older is acked."""
-        judge = self._world.judge
-        expiring.is_over = True
-        topic = judge.live.topics.get(expiring.topic)
-        if topic is None or subscription.topic.subscriptions.get(subscription.name) is not subscription:
-            return
-        for place in expiring.wanted:
-            sent = topic.log.get(place)
-            if sent is None or not expiring.is_exact:
-                continue
-            if expiring.time_ms <= sent.publish_ms <= expiring.ahead_ms:
-                return
-            if sent.publish_ms < expiring.time_ms and not subscription.cursor.is_acked(*place):
-                raise Violation(f"{expiring}: {place} is older and not acked (TTL-8)")
+        self.ask("expire-messages", request, topic_name, name, age_s)
 
     def expire_to_place(self) -> None:
         """Everything up to an entry is done (TTL-8)."""
@@ -241,11 +225,11 @@ class Administrator:
                 self._consume(
                     topic_name, name, (each for each in unacked if each < place or (each == place and not excluded))
                 )
-            answer = self._answer(core, "expire-messages to a place")
+            answer = self.answer(core, "expire-messages to a place")
             cursors.expire_to_place(core, parsed, name, cursors.Place(Position(*place), excluded=excluded))
             answer(None)
 
-        self._ask("expire-messages to a place", request, topic_name, name, place, excluded)
+        self.ask("expire-messages to a place", request, topic_name, name, place, excluded)
 
     def peek(self) -> None:
         """The n-th unacked entry (CUR-15)."""
@@ -273,9 +257,20 @@ class Administrator:
 
             single_entries.fetch(core, position, shown)
 
-        self._ask("peek", request, topic_name, name, number)
+        self.ask("peek", request, topic_name, name, number)
 
     # Topics
+
+    def delete_subscriptions(self, topic_name: str) -> None:
+        """Nobody wants anything of a topic any more."""
+
+        def request(core: Core) -> None:
+            topic = topics.existing(core, TopicName.parse(topic_name))
+            for subscription in list(topic.subscriptions.values()):
+                self._world.judge.unsubscribing.add((topic_name, subscription.name))
+                subscriptions.delete(core, subscription)
+
+        self.ask("delete subscriptions", request, topic_name)
 
     def delete_topic(self) -> None:
         """A topic or a partition goes, with all it has; clients do not protect it when forced."""
@@ -286,12 +281,12 @@ class Administrator:
 
         def request(core: Core) -> None:
             self._world.judge.deleting.add(topic_name)
-            answer = self._answer(core, "delete")
+            answer = self.answer(core, "delete")
             topics.delete(core, TopicName.parse(topic_name), force=force)
             self._forgotten(topic_name)
             answer(None)
 
-        self._ask("delete", request, topic_name, force)
+        self.ask("delete", request, topic_name, force)
 
     def compact(self) -> None:
         """A topic is to be compacted now (CMP-C6)."""
@@ -305,7 +300,7 @@ class Administrator:
         def request(core: Core) -> None:
             compaction.request(core, topics.existing(core, TopicName.parse(topic_name)))
 
-        self._ask("compact", request, topic_name)
+        self.ask("compact", request, topic_name)
 
     def terminate(self) -> None:
         """A topic takes no more entries (TN-13)."""
@@ -316,11 +311,11 @@ class Administrator:
 
         def request(core: Core) -> None:
             self._world.judge.terminating = {topic_name}
-            answer = self._answer(core, "terminate")
+            answer = self.answer(core, "terminate")
             termination.terminate(core, topics.existing(core, TopicName.parse(topic_name)))
             answer(None)
 
-        self._ask("terminate", request, topic_name)
+        self.ask("terminate", request, topic_name)
 
     def _forgotten(self, topic_name: str) -> None:
         """The topic was deleted: nobody wants to deliver anything of it, and its policies are gone."""
@@ -359,7 +354,7 @@ class Administrator:
             expected = {subscription for topic in old for subscription in topic.subscriptions}
             judge.initial.update({(name, subscription): False for name in new for subscription in expected})
             grows = judge.live.partition_counts.get(base, 0) < count
-            answer = self._answer(core, what)
+            answer = self.answer(core, what)
             make(core)
             for name in names if grows else ():
                 known = core.state.topics_by_name.get(name)
@@ -369,7 +364,7 @@ class Administrator:
                     raise Violation(f"{name} begins with {list(known.cursors)}, should have {expected} (PT-7)")
             answer(None)
 
-        self._ask(what, request, base, count)
+        self.ask(what, request, base, count)
 
     def delete_partitioned(self) -> None:
         """A partitioned topic goes with all its partitions."""
@@ -379,7 +374,7 @@ class Administrator:
             live = self._world.judge.live
             names = partition_names(base.full, live.partition_counts.get(base.full, 0))
             self._world.judge.deleting.update((base.full, *names))
-            answer = self._answer(core, "delete-partitioned-topic")
+            answer = self.answer(core, "delete-partitioned-topic")
             topics.delete_partitioned(core, base, force=force)
             left = [name for name in names if name in core.state.topics_by_name]
             if left:
@@ -388,4 +383,4 @@ class Administrator:
                 self._forgotten(name)
             answer(None)
 
-        self._ask("delete-partitioned-topic", request, base.full, force)
+        self.ask("delete-partitioned-topic", request, base.full, force)

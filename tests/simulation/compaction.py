@@ -1,13 +1,14 @@
 """Compaction in a world: the real `Compactor`, a step at a time, and what must be left according to the account.
 
-The account has its own idea of a compacted view: up to the horizon the last entry of each key, and what has no key as
-the configuration says. Batches of the simulation cannot be read and stay.
+The account has its own idea of a compacted view: up to the horizon the last message of each key, and what has no key as
+the configuration says. Batches that can be read lose those of their messages that are not left; others stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,10 @@ from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker import events as ev
 from spark_pulsar.ledger import compaction_records as kr
 from spark_pulsar.server.compacting import Block, Compactor
+from spark_pulsar.wire.entries import build_entry, metadata_of
+from spark_pulsar.wire.pulsar_api_pb2 import ZLIB, MessageMetadata, SingleMessageMetadata
 
-from .account import Place, Sent
+from .account import Item, Place, Sent
 from .comparing import Violation
 
 if TYPE_CHECKING:
@@ -32,15 +35,64 @@ if TYPE_CHECKING:
 KEYS = ("a", "b", "c", "d")
 
 
+_Last = tuple[Place, int]
+"""A message: its entry, and the index in its batch, -1 when it is no batch."""
+
+
 def left(before: dict[Place, Sent], more: dict[Place, Sent], *, keeps_unkeyed: bool) -> dict[Place, Sent]:
     """What a compaction leaves of the view before it and of the entries after that, in order."""
     entries = {**before, **more}
-    last = {sent.key: place for place, sent in entries.items() if sent.key is not None}
-    return {
-        place: sent
-        for place, sent in entries.items()
-        if (last[sent.key] == place if sent.key is not None else sent.count > 1 or keeps_unkeyed)
-    }
+    last: dict[str, _Last] = {}
+    for place, sent in entries.items():
+        if sent.key is not None:
+            last[sent.key] = (place, -1)
+        for index, item in enumerate(sent.items):
+            if item.key is not None and not item.is_gone:
+                last[item.key] = (place, index)
+    found: dict[Place, Sent] = {}
+    for place, sent in entries.items():
+        if sent.items:
+            batch = _batch_left(place, sent, last, keeps_unkeyed=keeps_unkeyed)
+            if batch is not None:
+                found[place] = batch
+        elif last[sent.key] == (place, -1) if sent.key is not None else sent.count > 1 or keeps_unkeyed:
+            found[place] = sent
+    return found
+
+
+def _batch_left(place: Place, sent: Sent, last: dict[str, _Last], *, keeps_unkeyed: bool) -> Sent | None:
+    """A batch without the messages that are not left; None when there are none. A value that is no more goes too."""
+
+    def stays(index: int, item: Item) -> bool:
+        if item.is_gone or item.key is None:
+            return not item.is_gone and keeps_unkeyed
+        return last[item.key] == (place, index) and bool(item.payload)
+
+    items = tuple(
+        item if stays(index, item) else Item(item.key, item.payload, is_gone=True)
+        for index, item in enumerate(sent.items)
+    )
+    if items == sent.items:
+        return sent
+    if all(item.is_gone for item in items):
+        return None
+    metadata = metadata_of(sent.entry, 0, len(sent.entry))
+    payload = packed(metadata, items)
+    return replace(sent, entry=build_entry(metadata, payload), items=items)
+
+
+def packed(metadata: MessageMetadata, items: Iterable[Item]) -> bytes:
+    """The payload of a batch; the metadata say how long it is without compression."""
+    pieces: list[bytes] = []
+    for item in items:
+        single = SingleMessageMetadata(payload_size=0, compacted_out=True)
+        if not item.is_gone:
+            single = SingleMessageMetadata(payload_size=len(item.payload), partition_key=item.key)
+        head = single.SerializeToString()
+        pieces += (len(head).to_bytes(4, "big"), head, b"" if item.is_gone else item.payload)
+    body = b"".join(pieces)
+    metadata.uncompressed_size = len(body)
+    return zlib.compress(body) if metadata.compression == ZLIB else body
 
 
 @dataclass(slots=True)
@@ -140,6 +192,7 @@ class CompactionJudge:
         if written != [(place, sent.entry) for place, sent in view.items()]:
             found = [place for place, _ in written]
             raise Violation(f"{name}, compacted to {horizon}: {found} are left, should be {list(view)} (CMP-C1)")
+        self._judge.sent.update((sent.entry, sent) for sent in view.values())
         self._judge.post("compacted", record.topic_id, record.ledger_id, horizon, view)
 
     def _forgotten(self, record: kr.CompactionForgotten) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spark_pulsar.ledger.schema_records import next_version
 from spark_pulsar.ledger.state import DurableState
 
 from .account import Account, Topic
@@ -35,6 +36,16 @@ def compare(state: DurableState, account: Account) -> None:
             raise Violation(f"{name} has {list(found.cursors)}, should have {list(topic.subscriptions)}")
         for cursor in found.cursors.values():
             _compare_cursor(name, cursor, topic)
+    _compare_schemas(state, account)
+
+
+def _compare_schemas(state: DurableState, account: Account) -> None:
+    for name, known in {**dict.fromkeys(state.schemas, ()), **account.schemas}.items():
+        versions = state.schemas.get(name, ())
+        found = {each.version: each.schema.data for each in versions if not each.is_deleted}
+        expected = {version: data for version, data in enumerate(known) if data is not None}
+        if found != expected or next_version(versions) != len(known):
+            raise Violation(f"{name} has schemas {found}, should have {expected} (SC-1)")
 
 
 def _compare_cursor(name: str, cursor: Any, topic: Topic) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from .actors import Client, Consumer
+    from .administration import Administrator
     from .profile import Profile
     from .world import World
 
@@ -25,6 +26,7 @@ class Consuming:
     profile: Profile
     world: World
     random: Random
+    administrator: Administrator
     topics: list[str]
     live_topics: list[str]
     kinds: list[Kind]
@@ -126,6 +128,23 @@ class Consuming:
             client, consumer = self.random.choice(consumers)
             del client.consumers[consumer.consumer_id]
             client.tell(requests.close_consumer(client.request_id(), consumer.consumer_id))
+
+    def _abandon(self) -> None:
+        """Everybody leaves a topic, and some subscriptions end, or all."""
+        topic = self.random.choice(self.topics)
+        for client, consumer in [pair for pair in self._consumers() if pair[1].topic == topic]:
+            request_id = client.request_id()
+            if consumer.durable and self.random.random() < 0.6:
+                client.tell(requests.unsubscribe(request_id, consumer.consumer_id, force=True))
+            else:
+                del client.consumers[consumer.consumer_id]
+                client.tell(requests.close_consumer(request_id, consumer.consumer_id))
+        for client in self.world.clients:
+            for producer in client.producers:
+                if producer.topic == topic and producer.state == "open":
+                    producer.close()
+        if self.random.random() < 0.5:
+            self.administrator.delete_subscriptions(topic)
 
     def _grant(self) -> None:
         consumers = [pair for pair in self._consumers() if pair[1].permits < 5]

@@ -97,7 +97,7 @@ class Deliveries:
                 if is_shared and count != account.redelivered.get(place, 0):
                     raise Violation(f"{where}: {place} is delivered with redelivery count {count} (RC-1)")
             if is_shared:
-                if sent.deliver_at_ms > self.judge.latest_ms:
+                if self.judge.rules.holds_back(topic_name, sent, self.judge.latest_ms):
                     raise Violation(f"{where}: {place} is delivered before {sent.deliver_at_ms} (DEL-3)")
                 if subscription.type == KEY_SHARED and account is not None:
                     unacked = self._must_come(topic_name, name, live, account.acked)
@@ -159,7 +159,8 @@ class Deliveries:
                     stuck = [
                         place
                         for place in wanted
-                        if holders.get(place) not in subscription.consumers and log[place].deliver_at_ms <= due_ms
+                        if holders.get(place) not in subscription.consumers
+                        and not self.judge.rules.may_wait(topic_name, log[place], due_ms)
                     ]
                     if isinstance(subscription.dispatcher, KeySharedDispatcher):
                         stuck = free_to_go(stuck, log, holders, subscription.dispatcher)

@@ -249,6 +249,12 @@ class PageCacheDisk(Disk):
         self._heard.clear()
         self.dies_at = None
 
+    def forget_cached(self) -> None:
+        """A sync of everything fails, and its caller dies before it is told."""
+        for file in self._names.values():
+            file.clean += file.pieces
+            file.pieces = []
+
     @property
     def owes_failures(self) -> bool:
         """Whether somebody has not been told yet that a sync failed."""

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from spark_pulsar.broker import policies
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
@@ -70,6 +71,8 @@ class History(Steps):
         if "types" in self.profile.features or "delays" in self.profile.features:
             self._serve_everybody()
             self._until_quiet(rest_ms=_REST_MS if "delays" in self.profile.features else 0)
+        if "delays" in self.profile.features and "policies" in self.profile.features:
+            world.witness.deliveries.check_nothing_is_stuck()
         if "delays" in self.profile.features and self._wait_for_delays():
             self._until_quiet()
         world.witness.deliveries.check_nothing_is_stuck()
@@ -98,8 +101,15 @@ class History(Steps):
 
     def _give_up_nothing(self) -> None:
         """No policy lets the broker give up an entry."""
+        if "inactivity" in self.profile.features:
+            self.world.set_policy(None, policies.INACTIVE_TOPIC, NOTHING[policies.INACTIVE_TOPIC])
+        if self.profile.features.issuperset(("delays", "policies")):
+            self.world.set_policy(None, policies.DELAYED_DELIVERY, NOTHING[policies.DELAYED_DELIVERY])
         for topic_name, member in list(self.world.judge.live.policies):
-            self.world.set_policy(topic_name, member, NOTHING[member])
+            value = NOTHING[member]
+            if member == policies.DELAYED_DELIVERY and self.profile.seed % 2:
+                value = {**value, "active": False}  # then nothing may wait
+            self.world.set_policy(topic_name, member, value)
 
     def _check_expiry(self) -> None:
         """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""

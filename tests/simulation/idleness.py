@@ -16,6 +16,8 @@ Key = tuple[str, str]
 
 _MOMENT_MS: Final = 1_000
 _MOMENT_TURNS: Final = 8
+_MOST_MS: Final = 250
+"""So much of the time between two turns counts: what a turn finds to be done may be done in the one after it."""
 
 
 class Idleness:
@@ -28,17 +30,18 @@ class Idleness:
         self._used: set[Key] = set()
         """Those with a consumer after this turn."""
         self._late: dict[Key, tuple[int, int]] = {}
-        """Those that should have gone: when that was seen first, in which turn."""
-        self._turns = 0
+        """Those that should have gone: after how much time and how many turns that was seen first."""
+        self._turns = self._counted_ms = self._last_ms = 0
 
     def begin_life(self, now_ms: int) -> None:
         """A broker starts: what was in use until its end is idle from now on."""
         used = self._judge.live.idle_since_ms
         self._late.clear()
+        self._last_ms = now_ms
         used.update((key, now_ms) for key, since_ms in used.items() if since_ms is None)
 
     def note(self, core: Core) -> None:
-        """A turn is over, and its records are not judged yet."""
+        """Something happened, and its records are not judged yet. A use may begin and end within one turn."""
         if not self.limit_ms:
             return
         known = self._judge.live.idle_since_ms
@@ -70,8 +73,11 @@ class Idleness:
         live, now_ms = self._judge.live, self._judge.now_ms
         keys = [(topic_name, name) for topic_name, topic in live.topics.items() for name in topic.subscriptions]
         self._turns += 1
-        self._late = {key: self._late.get(key, (now_ms, self._turns)) for key in keys if self.may_go(key)}
+        self._counted_ms += min(_MOST_MS, now_ms - self._last_ms)
+        self._last_ms = now_ms
+        seen = (self._counted_ms, self._turns)
+        self._late = {key: self._late.get(key, seen) for key in keys if self.may_go(key)}
         for (topic_name, name), (seen_ms, turn) in self._late.items():
-            if now_ms - seen_ms >= _MOMENT_MS and self._turns - turn >= _MOMENT_TURNS:
+            if self._counted_ms - seen_ms >= _MOMENT_MS and self._turns - turn >= _MOMENT_TURNS:
                 since_ms = live.idle_since_ms[topic_name, name]
                 raise Violation(f"{name} of {topic_name} is idle since {since_ms} and is still there (CUR-17)")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_pulsar.ledger import cursor_records as cr
 from spark_pulsar.ledger import records as r
 from spark_pulsar.ledger.scattered import EntriesScattered
+from spark_pulsar.ledger.sequence_records import SequencesForgotten
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.topic_records import TopicTerminated
 from tests.contract.histories import shared_picture as picture
@@ -20,11 +21,12 @@ from tests.contract.histories import shared_picture as picture
 from .account import Account, Place, Posting, Sent
 from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
-from .idleness import Idleness
 from .leaders import Leaders
 from .orders import Expiring, Seek
 from .past import Past, Submit
 from .rules import Rules
+from .schemas import Schemas
+from .uses import Uses
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import Storage
@@ -64,12 +66,12 @@ class Judge:
         self.now_ms = self.latest_ms = 0
         """The core's time, and the latest that any core ever had: clocks may be set back over a crash."""
         self.rules = Rules(lambda: self.live, lambda: self.now_ms)
-        self.deduplicates = False
         self.has_takeovers = False
         """Whether there may be Failover subscriptions."""
         self.batch_index_acks = False
         self.compaction = CompactionJudge(self)
-        self.idleness = Idleness(self)
+        self.uses = Uses(self)
+        self.schemas = Schemas(self)
         self.leaders = Leaders(self)
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
@@ -78,6 +80,7 @@ class Judge:
             r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
             r.TopicDeleted: self._topic_deleted,
             TopicTerminated: self._topic_terminated,
+            SequencesForgotten: self._sequences_forgotten,
             r.PartitionedTopicSet: lambda record: self.post("partitioned", record.name, record.partitions),
             r.PartitionedTopicDeleted: self._partitioned_deleted,
             r.LedgerOpened: lambda record: self.post(
@@ -92,6 +95,7 @@ class Judge:
             cr.CursorMarkDeleted: self._cursor_mark_deleted,
             cr.CursorReset: self._cursor_reset,
             **self.compaction.handlers,
+            **self.schemas.handlers,
         }
 
     # Postings and submits
@@ -103,6 +107,7 @@ class Judge:
 
     def on_submit(self, records: Sequence[r.Record]) -> int:
         """Records go to storage; the number of the submit, from 1."""
+        self.uses.inactivity.begin_submit(records, r.TopicDeleted)
         for record in records:
             judge = self._on.get(type(record))
             if judge is not None:
@@ -153,6 +158,7 @@ class Judge:
         self.deleting.clear()
         self.last_of_core = self.on_disk
         self.leaders.begin_life()
+        self.schemas.begin_life()
         self.compare(state)
         return survivors
 
@@ -208,9 +214,10 @@ class Judge:
         head = topic.heads.get(sent.producer, -1)
         if sent.number > head + 1:
             raise Violation(f"{sent!r} is stored after {sent.producer}#{head}: order of the producer (PR-9)")
-        if self.deduplicates and (sent.producer, sent.number) in topic.stored:
+        deduplicates = self.rules.deduplicates(sent.topic)
+        if deduplicates and (sent.producer, sent.number) in topic.stored:
             raise Violation(f"{sent!r} is stored twice with de-duplication (DED-2)")
-        self.post("stored", place, sent)
+        self.post("stored", place, sent, deduplicates)
 
     def _ledger_sealed(self, record: r.LedgerSealed) -> None:
         self.post("ledger_sealed", record.ledger_id, record.sealed_ms)
@@ -247,12 +254,14 @@ class Judge:
 
     def is_deleting(self, topic: str) -> bool:
         """Whether the topic is being deleted."""
-        return topic in self.deleting
+        return topic in self.deleting or self.uses.inactivity.goes(topic)
 
     def _topic_deleted(self, record: r.TopicDeleted) -> None:
         name = self.live.topic_names[record.topic_id]
         if not self.is_deleting(name):
             raise Violation(f"{name} goes, and nobody asked for it")
+        if name not in self.deleting:
+            self.uses.inactivity.gone(name)
         self.post("topic_deleted", record.topic_id)
 
     def _topic_terminated(self, record: TopicTerminated) -> None:
@@ -260,6 +269,12 @@ class Judge:
         if name not in self.terminating:
             raise Violation(f"{name} ends, and nobody asked for it (TN-13)")
         self.post("terminated", name)
+
+    def _sequences_forgotten(self, record: SequencesForgotten) -> None:
+        name = self.live.topic_names[record.topic_id]
+        if self.rules.deduplicates(name):
+            raise Violation(f"what producers of {name} sent is forgotten, and it de-duplicates (DED-1)")
+        self.post("sequences_forgotten", name)
 
     def _partitioned_deleted(self, record: r.PartitionedTopicDeleted) -> None:
         if not self.is_deleting(record.name):
@@ -283,11 +298,11 @@ class Judge:
             raise Violation(f"{record.name} of {name} begins at {mark}: wrong for {wrong} (CUR-9)")
         self.created_in[name, record.name] = self.submitted + 1
         self.post("subscribed", record.cursor_id, record.topic_id, record.name, mark)
-        self.idleness.created((name, record.name))
+        self.uses.idleness.created((name, record.name))
 
     def _cursor_deleted(self, record: cr.CursorDeleted) -> None:
         key = self.live.cursors[record.cursor_id]
-        if key not in self.unsubscribing and not self.is_deleting(key[0]) and not self.idleness.may_go(key):
+        if key not in self.unsubscribing and not self.is_deleting(key[0]) and not self.uses.idleness.may_go(key):
             raise Violation(f"the subscription {key[1]} of {key[0]} goes, and nobody asked for it")
         for seek in self.seeks.pop(key, ()):
             seek.is_moot = True

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from .account import Place, Sent
+from .account import Account, Place, Sent, Topic
+from .comparing import Violation
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.subscriptions import Subscription
 
 
 @dataclass(slots=True)
@@ -50,6 +55,28 @@ class Seek:
 
 
 @dataclass(slots=True)
+class Promise:
+    """What an ack with a receipt asked for."""
+
+    topic: str
+    name: str
+    places: list[Place]
+    parts: list[tuple[Place, int]]
+    created_in: int
+    """The submit that the subscription was created in: another one of the same name promised nothing."""
+
+    def broken(self, topic: Topic) -> list[Place]:
+        """What of it is not acked in an account."""
+        subscription = topic.subscriptions[self.name]
+        lost = [place for place in self.places if place in topic.log and place not in subscription.acked]
+        for place, bits in self.parts:
+            if place in topic.log and place not in subscription.acked:
+                left = subscription.bits.get(place, topic.log[place].full)
+                lost += [place] if left & ~bits else []
+        return lost
+
+
+@dataclass(slots=True)
 class Expiring:
     """What is older than a time is to be acked, from the front up to the first entry that is not."""
 
@@ -63,6 +90,21 @@ class Expiring:
     is_exact: bool = True
     """False when an entry could not be read, or the subscription was moved."""
     is_over: bool = False
+
+    def check(self, account: Account, subscription: Subscription) -> None:
+        """It is over. Violation unless all of the front that is older is acked."""
+        self.is_over = True
+        topic = account.topics.get(self.topic)
+        if topic is None or subscription.topic.subscriptions.get(subscription.name) is not subscription:
+            return
+        for place in self.wanted:
+            sent = topic.log.get(place)
+            if sent is None or not self.is_exact:
+                continue
+            if self.time_ms <= sent.publish_ms <= self.ahead_ms:
+                return
+            if sent.publish_ms < self.time_ms and not subscription.cursor.is_acked(*place):
+                raise Violation(f"{self}: {place} is older and not acked (TTL-8)")
 
 
 def _rises(numbers: list[int]) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from spark_pulsar.model.policies import INACTIVE_MODES
+
 STEPS: Final = (60, 100, 160, 240)
 
 WEIGHTS: Final[dict[str, float]] = {
@@ -94,6 +96,9 @@ LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
     "access": {},  # some producers want a topic alone
     "live": {"publish_live": 10, "open_live_consumer": 5},  # there are non-persistent topics too
     "termination": {"terminate": 0.5},
+    "policies": {"set_policy": 2, "cut": 2, "connect": 4},  # of delays, types of subscriptions, de-duplication too
+    "schemas": {"ask_schema": 2, "register_schema": 2, "delete_schemas": 0.3},
+    "inactivity": {"abandon": 2, "leave_topics_alone": 3, "visit": 2},  # topics that nobody uses go
 }
 """As FEATURES."""
 
@@ -209,6 +214,11 @@ def _configure(profile: Profile, feature: str, random: Random) -> None:
     choice, config = random.choice, profile.config
     if feature == "idleness":
         config["subscription_expiration_minutes"] = choice((1, 2, 61))
+    elif feature == "inactivity":
+        config["delete_inactive_topics"] = choice((True, True, False))
+        config["inactive_check_interval_ms"] = choice((1_000, 60_000))
+        config["inactive_max_s"] = choice((0, 1, 90, 90))
+        config["inactive_mode"] = choice(INACTIVE_MODES)
     elif feature == "access":
         profile.topics, profile.producers = 1, 3
     elif feature == "types":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import dropwhile
 from random import Random
 from typing import Any, Final
@@ -13,10 +13,14 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import (
     BACKLOG_EVICTION,
     DESTINATION_STORAGE,
+    INACTIVE_MODES,
     MESSAGE_AGE,
     PRODUCER_EXCEPTION,
     REQUEST_HOLD,
+    SUBSCRIPTION_TYPES,
     BacklogQuota,
+    DelayedDeliveryPolicy,
+    InactiveTopicPolicy,
     RetentionPolicy,
 )
 
@@ -36,13 +40,34 @@ NOTHING: Final[dict[str, Any]] = {
     policies.MESSAGE_TTL: 0,
     policies.RETENTION: RetentionPolicy().to_json(),
     policies.BACKLOG_QUOTAS: {},
+    policies.INACTIVE_TOPIC: InactiveTopicPolicy().to_json(),
+    policies.DELAYED_DELIVERY: DelayedDeliveryPolicy().to_json(),
+    policies.SUBSCRIPTION_TYPES: list(SUBSCRIPTION_TYPES),
+    policies.DEDUPLICATION: False,
 }
 """The policies of a namespace that gives up nothing and holds nobody."""
 
+_ALWAYS: Final = (policies.MESSAGE_TTL, policies.RETENTION, policies.BACKLOG_QUOTAS)
+_OF_FEATURES: Final = {
+    "inactivity": (policies.INACTIVE_TOPIC, policies.INACTIVE_TOPIC),
+    "policies": (policies.DELAYED_DELIVERY, policies.SUBSCRIPTION_TYPES, policies.DEDUPLICATION) * 2,
+}
+"""Policies that only some histories change."""
 
-def draw_policy(random: Random) -> tuple[str, Any]:
+
+def draw_policy(random: Random, features: Collection[str] = ()) -> tuple[str, Any]:
     """A policy's member and a value for it."""
-    member = random.choice(list(NOTHING))
+    more = [member for feature, members in _OF_FEATURES.items() if feature in features for member in members]
+    member = random.choice((*_ALWAYS, *more))
+    if member == policies.DELAYED_DELIVERY:
+        return member, DelayedDeliveryPolicy(random.random() < 0.5).to_json()
+    if member == policies.SUBSCRIPTION_TYPES:
+        return member, random.sample(SUBSCRIPTION_TYPES, random.choice((1, 2, 3, 4, 4)))
+    if member == policies.DEDUPLICATION:
+        return member, random.random() < 0.6
+    if member == policies.INACTIVE_TOPIC:
+        is_on, max_s = random.random() < 0.7, random.choice((1, 30, 90))
+        return member, InactiveTopicPolicy(is_on, max_s, random.choice(INACTIVE_MODES)).to_json()
     if member == policies.MESSAGE_TTL:
         return member, random.choice((0, 1, 30, 3_600))
     if member == policies.RETENTION:
@@ -73,6 +98,8 @@ class Rules:
     def __init__(self, account: Callable[[], Account], now_ms: Callable[[], int]) -> None:
         self._account = account
         self._now_ms = now_ms
+        self.defaults = dict(NOTHING)
+        """What the configuration says."""
         self.turns = 0
         """Turns of the core so far."""
         self._before: list[tuple[int, Policies]] = []
@@ -87,10 +114,9 @@ class Rules:
         """What holds now, and what held within the last turns."""
         return [self._account().policies, *(known for until, known in self._before if until > self.turns - turns)]
 
-    @staticmethod
-    def _value(known: Policies, topic: str, member: str) -> Any:
+    def _value(self, known: Policies, topic: str, member: str) -> Any:
         value = known.get((topic, member))
-        return known.get((None, member), NOTHING[member]) if value is None else value
+        return known.get((None, member), self.defaults[member]) if value is None else value
 
     def _ttl_ms(self, known: Policies, topic: str) -> int:
         return 1_000 * int(self._value(known, topic, policies.MESSAGE_TTL))
@@ -147,6 +173,36 @@ class Rules:
             return False
         rest = sum(each.size_bytes for number, each in topic.ledgers.items() if number > ledger_id)
         return policy.size_mb < 0 or rest < policy.size_mb * _MIB
+
+    def inactive(self, topic_name: str) -> list[tuple[InactiveTopicPolicy, int]]:
+        """When a topic goes that nobody uses, and the milliseconds of its retention (-1: for ever), as it is now and
+        was a moment ago."""
+        found: list[tuple[InactiveTopicPolicy, int]] = []
+        for known in self._held(_MOMENT_TURNS):
+            policy = InactiveTopicPolicy.from_json(self._value(known, topic_name, policies.INACTIVE_TOPIC))
+            retention = RetentionPolicy.from_json(self._value(known, topic_name, policies.RETENTION))
+            found.append((policy, retention.time_ms))
+        return found
+
+    def holds_back(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
+        """Whether an entry must wait for its time, by what holds and held a moment ago (DEL-2, DEL-3)."""
+        return sent.deliver_at_ms > now_ms and all(
+            self._value(known, topic_name, policies.DELAYED_DELIVERY)["active"] for known in self._held(_MOMENT_TURNS)
+        )
+
+    def may_wait(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
+        """Whether an entry may wait for its time, by what holds."""
+        policy = self._value(self._account().policies, topic_name, policies.DELAYED_DELIVERY)
+        return bool(policy["active"]) and sent.deliver_at_ms > now_ms
+
+    def subscription_types(self, topic_name: str) -> list[str]:
+        """Names of the types that are enabled."""
+        found: list[str] = self._value(self._account().policies, topic_name, policies.SUBSCRIPTION_TYPES)
+        return found
+
+    def deduplicates(self, topic_name: str) -> bool:
+        """Whether what a producer repeats is not stored again, by what holds."""
+        return bool(self._value(self._account().policies, topic_name, policies.DEDUPLICATION))
 
     def overdue(self, topic_name: str, topic: Topic, slack_ms: int) -> list[Sent]:
         """Entries that somebody still wants and that should have expired (TTL-2)."""

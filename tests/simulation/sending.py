@@ -1,4 +1,4 @@
-"""What producers send: entries with one message or a batch of them, some with keys."""
+"""What producers send: entries with one message or a batch of them, some with keys; some batches can be read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from random import Random
 from typing import Final
 
 from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import NONE, ZLIB, MessageMetadata
 
-from .account import Sent
+from .account import Item, Sent
 from .actors import Producer
-from .compaction import KEYS
+from .compaction import KEYS, packed
 from .profile import Profile
 from .sharing import STICKY_KEYS
 
@@ -18,7 +18,7 @@ _DELAYS_MS: Final = (-5, 0, 1, 40, 40, 400, 400, 900, 1_500, 5_000, 70_000)
 
 
 def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int) -> Sent:
-    """The next entry of a producer; its bytes are unique. Batches hold no messages that could be told apart."""
+    """The next entry of a producer; its bytes are unique."""
     count = random.randint(2, profile.batch) if random.random() < profile.batch_share else 1
     metadata = MessageMetadata(
         producer_name=producer.name,
@@ -35,6 +35,11 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
         key = metadata.partition_key = random.choice(KEYS)
         if random.random() < 0.2:  # the key's value is no more
             payload = b""
+    items: tuple[Item, ...] = ()
+    if count > 1 and "compaction" in profile.features and random.random() < 0.7:
+        items = tuple(_item(random, payload) for _ in range(count))
+        metadata.compression = random.choice((NONE, NONE, NONE, ZLIB))
+        payload = packed(metadata, items)
     sticky_key = f"{producer.name}-{producer.next_sequence_id}" if key is None else key
     if "types" in profile.features and random.random() < 0.8:
         sticky_key = random.choice(STICKY_KEYS)
@@ -57,7 +62,13 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
         key,
         sticky_key.encode(),
         deliver_at_ms,
+        items,
     )
     producer.sent += 1
     producer.next_sequence_id += count
     return sent
+
+
+def _item(random: Random, payload: bytes) -> Item:
+    key = random.choice((None, *KEYS, *KEYS))
+    return Item(key, b"" if key is not None and random.random() < 0.2 else payload)

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from itertools import accumulate
 from random import Random
 
-from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
+from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.schemas import registry
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
 
 from .account import Sent
 from .actors import Link, Producer
@@ -14,6 +17,7 @@ from .administration import Administrator, partition_names
 from .consuming import Consuming
 from .profile import DAY_MS, Profile
 from .rules import draw_policy
+from .schemas import DEFINITIONS, name_of, on_wire
 from .sending import new_entry
 from .sharing import EXCLUSIVE, SHARED, draw_kinds
 from .world import World
@@ -53,6 +57,10 @@ class Steps(Consuming):
             for client in self.world.clients:
                 for producer in client.producers:
                     producer.access_mode = modes.choice(_ACCESS_MODES)
+        if "schemas" in profile.features:
+            for client in self.world.clients:
+                for producer in client.producers:
+                    producer.schemas = DEFINITIONS
         self._known = {}
         self.live_topics = ["non-persistent://public/default/n0"] if "live" in profile.features else []
         for number, topic in enumerate(self.live_topics * 2):
@@ -139,7 +147,7 @@ class Steps(Consuming):
     # Policies and compaction
 
     def _set_policy(self) -> None:
-        member, value = draw_policy(self.random)
+        member, value = draw_policy(self.random, self.profile.features)
         plain = [name for name in self.topics if "-partition-" not in name]
         topic = self.random.choice(plain) if self.random.random() < 0.4 else None
         self.world.set_policy(topic, member, value)
@@ -149,6 +157,40 @@ class Steps(Consuming):
 
     def _fail_compacting(self) -> None:
         self.world.compact(fail=True)
+
+    # Schemas
+
+    def _ask_schema(self) -> None:
+        clients = self._connected()
+        if clients:
+            client, topic = self.random.choice(clients), self.random.choice(self.topics)
+            command = BaseCommand(type=BaseCommand.GET_SCHEMA)
+            command.getSchema.request_id, command.getSchema.topic = client.request_id(), topic
+            if self.random.random() < 0.7:
+                command.getSchema.schema_version = self.random.randrange(5).to_bytes(8, "big")
+            client.tell(command)
+
+    def _register_schema(self) -> None:
+        clients = self._connected()
+        if clients:
+            client, topic = self.random.choice(clients), self.random.choice(self.topics)
+            command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
+            command.getOrCreateSchema.request_id, command.getOrCreateSchema.topic = client.request_id(), topic
+            command.getOrCreateSchema.schema.CopyFrom(on_wire(self.random.choice(DEFINITIONS)))
+            client.tell(command)
+
+    def _delete_schemas(self) -> None:
+        """A topic's schemas go, and their versions are not used again (SC-10)."""
+        topic_name, judge = self.random.choice(self.topics), self.world.judge
+        if judge.live.schemas.get(name_of(topic_name)):
+
+            def request(core: Core) -> None:
+                judge.schemas.deleting = {name_of(topic_name)}
+                answer = self.administrator.answer(core, "delete schemas")
+                registry.delete(core, TopicName.parse(topic_name))
+                answer(None)
+
+            self.administrator.ask("delete schemas", request, topic_name)
 
     # The network
 
@@ -227,6 +269,28 @@ class Steps(Consuming):
         """So much time passes that some subscriptions are idle for long enough, or nearly so."""
         minutes = self.profile.config.get("subscription_expiration_minutes", 1)
         self.world.advance(60_000 * minutes - self.random.choice((0, 0, 1, 30_000)))
+
+    def _leave_topics_alone(self) -> None:
+        """So much time passes that topics without use may go, or nearly so."""
+        config = self.world.core.config
+        ms = self.random.choice((config.inactive_check_interval_ms, 1_000 * config.inactive_max_s, 30_000, 90_000))
+        self.world.advance(max(0, ms + self.random.choice((0, 0, 1, -1))))
+
+    def _visit(self) -> None:
+        """After a while of nothing a producer comes, leaves something and goes again."""
+        producer = self._producer()
+        if producer.state == "closed" and self.random.random() < 0.7:
+            self.administrator.delete_subscriptions(producer.topic)
+        self._leave_topics_alone()
+        if producer.client.connected and producer.state == "closed":
+            producer.client.open_producer(producer)
+            self._bustle()
+            self._publish_of(producer)
+            self._bustle()
+            if producer.state == "open":
+                producer.close()
+            self._bustle()
+        self.world.advance(self.random.choice((1, 1_000, 30_000, 59_000)))
 
     def _tick(self) -> None:
         deadline = self.world.broker.next_deadline()

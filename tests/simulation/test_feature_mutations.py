@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +14,15 @@ from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.effects import CompactTopic
 from spark_pulsar.broker.idle_subscriptions import IdleSubscriptions
+from spark_pulsar.broker.inactive_topics import InactiveTopics
 from spark_pulsar.ledger.compaction_records import Compaction
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet
 from spark_pulsar.ledger.topics import TopicState
 from spark_pulsar.model.ids import Position
+from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, RetentionPolicy
+from spark_pulsar.server import compacting
 from spark_pulsar.server.compacting import Compactor
+from spark_pulsar.wire.batch_items import Portion
 from spark_pulsar.wire.compacted import unpacked_payload
 from spark_pulsar.wire.entries import metadata_of
 
@@ -116,6 +121,19 @@ def what_is_to_be_compacted_is_trimmed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopicState, "slowest_mark_delete", slowest_mark_delete)
 
 
+def a_batch_stays_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(compacting, "pieces_left", lambda data, first, bounds, kept: [data[bounds[0] : bounds[-1]]])
+
+
+def a_value_that_is_no_more_stays_in_a_batch(patch: pytest.MonkeyPatch) -> None:
+    real = compacting.portions_of
+
+    def portions_of(data: bytes, messages: int) -> Iterator[Portion]:
+        return (portion._replace(empty=[]) for portion in real(data, messages))
+
+    patch.setattr(compacting, "portions_of", portions_of)
+
+
 def an_unfinished_compaction_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compaction, "begin", lambda _core: None)
 
@@ -159,6 +177,40 @@ def what_was_idle_before_a_restart_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(IdleSubscriptions, "look", lambda _self, _topic: None)
 
 
+# ---- topics that nobody uses
+
+
+def an_inactive_topic_goes_early(patch: pytest.MonkeyPatch) -> None:
+    real = InactiveTopics._look_at
+
+    def look_at(self: InactiveTopics, state: TopicState) -> None:
+        self._since_ms = {topic_id: since_ms - 20_000 for topic_id, since_ms in self._since_ms.items()}
+        real(self, state)
+
+    patch.setattr(InactiveTopics, "_look_at", look_at)
+
+
+def an_inactive_topic_stays(patch: pytest.MonkeyPatch) -> None:
+    real = InactiveTopics._look_at
+
+    def look_at(self: InactiveTopics, state: TopicState) -> None:
+        self._since_ms.clear()
+        real(self, state)
+
+    patch.setattr(InactiveTopics, "_look_at", look_at)
+
+
+def a_backlog_is_no_use(patch: pytest.MonkeyPatch) -> None:
+    real = InactiveTopics._in_use
+    patch.setattr(
+        InactiveTopics, "_in_use", lambda self, state, mode: mode == NO_SUBSCRIPTIONS and real(self, state, mode)
+    )
+
+
+def retention_does_not_keep_a_topic(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RetentionPolicy, "time_ms", 0)
+
+
 FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
     ("moves", skipping_takes_one_too_many),
     ("moves", clearing_takes_what_is_not_on_disk),
@@ -173,10 +225,16 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
     ("idleness", an_idle_subscription_goes_late),
     ("idleness", a_use_is_not_noted),
     ("idleness", what_was_idle_before_a_restart_stays),
+    ("inactivity", an_inactive_topic_goes_early),
+    ("inactivity", an_inactive_topic_stays),
+    ("inactivity", a_backlog_is_no_use),
+    ("inactivity", retention_does_not_keep_a_topic),
     ("compaction", the_first_of_a_key_is_left),
     ("compaction", a_key_comes_back),
     ("compaction", what_was_compacted_before_is_left_out),
     ("compaction", what_is_to_be_compacted_is_trimmed),
+    ("compaction", a_batch_stays_whole),
+    ("compaction", a_value_that_is_no_more_stays_in_a_batch),
     ("compaction", an_unfinished_compaction_stays),
     ("compaction", the_compacted_view_begins_late),
     ("compaction", the_compacted_view_goes_on_late),
@@ -187,7 +245,7 @@ FEATURE_MUTATIONS: list[tuple[str, Patch]] = [
 def test_a_broken_rule_of_administration_is_found(
     feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C4, CUR-17
+    # covers CUR-11, CUR-14, TTL-8, PT-7, CMP-C1, CMP-C3, CMP-C4, CUR-17, TN-11, RET-6
     mutation(monkeypatch)
     found = seeds_until_found(None, lambda profile: feature in profile.features)
     assert found is not None, f"not found within {MAX_SEEDS} seeds"

@@ -3,11 +3,12 @@ and of topics that end. What the broker's own invariants would say is switched o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import access, delayed, publishing, termination
+from spark_pulsar.broker import access, deduplication, delayed, policies, publishing, termination
 from spark_pulsar.broker.access import Access
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.delayed import DelayWatch
@@ -17,8 +18,11 @@ from spark_pulsar.broker.dispatch.live import LiveExclusiveDispatcher, LiveShare
 from spark_pulsar.broker.dispatch.rooms import Rooms
 from spark_pulsar.broker.dispatch.selectors import FixedRanges
 from spark_pulsar.broker.non_persistent import publish
+from spark_pulsar.broker.schemas import registry
 from spark_pulsar.ledger.delays import Delays
+from spark_pulsar.ledger.schema_records import SchemaAdded
 from spark_pulsar.ledger.topic_records import TopicEpochSet, TopicTerminated
+from spark_pulsar.model.policies import SUBSCRIPTION_TYPES
 
 from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
 
@@ -147,6 +151,81 @@ def what_is_due_is_not_sent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DelayWatch, "free", lambda _self, _ranges: None)
 
 
+def what_waits_goes_on_waiting(patch: pytest.MonkeyPatch) -> None:
+    """Also when delayed delivery is switched off."""
+    patch.setattr(delayed, "begin", lambda _core: None)
+
+
+# ---- policies
+
+
+def any_type_may_join(patch: pytest.MonkeyPatch) -> None:
+    real = policies.effective
+
+    def effective(*args: Any) -> Any:
+        return replace(real(*args), subscription_types=frozenset(SUBSCRIPTION_TYPES))
+
+    patch.setattr(policies, "effective", effective)
+
+
+def a_disabled_type_stays_disabled(patch: pytest.MonkeyPatch) -> None:
+    real = policies.effective
+    disabled: set[str] = set()
+
+    def effective(*args: Any) -> Any:
+        found = real(*args)
+        disabled.update(set(SUBSCRIPTION_TYPES) - found.subscription_types)
+        return replace(found, subscription_types=found.subscription_types - disabled)
+
+    patch.setattr(policies, "effective", effective)
+
+
+def nothing_is_de_duplicated(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(deduplication, "apply_policy", lambda _core, _topic: None)
+
+
+def de_duplication_goes_on(patch: pytest.MonkeyPatch) -> None:
+    """Also when it is switched off."""
+    real = deduplication.apply_policy
+
+    def apply_policy(core: Core, topic: Any) -> None:
+        if not topic.deduplicates:
+            real(core, topic)
+
+    patch.setattr(deduplication, "apply_policy", apply_policy)
+
+
+# ---- schemas
+
+
+def schemas_are_in_memory_only(patch: pytest.MonkeyPatch) -> None:
+    in_memory_only(patch, SchemaAdded)
+
+
+def a_version_is_told_before_it_is_on_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registry, "group_of", lambda _core, _topic: 0)
+
+
+def a_version_is_used_again(patch: pytest.MonkeyPatch) -> None:
+    """After a deletion."""
+    real = registry.delete
+
+    def delete(core: Core, topic: Any) -> int:
+        version = real(core, topic)
+        registry.forget(core, topic)
+        return version
+
+    patch.setattr(registry, "delete", delete)
+
+
+def a_schema_is_added_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registry, "equal_version", lambda _core, _topic, _schema: None)
+
+
+def an_older_version_is_shown(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registry, "latest", lambda core, topic: next(iter(registry.versions_of(core, topic)), None))
+
+
 # ---- access
 
 
@@ -257,6 +336,16 @@ TYPE_MUTATIONS: list[tuple[str, Patch]] = [
     ("delays", a_time_comes_early),
     ("delays", times_are_forgotten_by_a_restart),
     ("delays", what_is_due_is_not_sent),
+    ("policies+delays", what_waits_goes_on_waiting),
+    ("policies", any_type_may_join),
+    ("policies", a_disabled_type_stays_disabled),
+    ("policies", nothing_is_de_duplicated),
+    ("policies", de_duplication_goes_on),
+    ("schemas", schemas_are_in_memory_only),
+    ("schemas", a_version_is_told_before_it_is_on_disk),
+    ("schemas", a_version_is_used_again),
+    ("schemas", a_schema_is_added_twice),
+    ("schemas", an_older_version_is_shown),
     ("access", epochs_are_in_memory_only),
     ("access", a_fenced_producer_goes_on),
     ("access", an_old_epoch_is_good_enough),
@@ -275,8 +364,9 @@ TYPE_MUTATIONS: list[tuple[str, Patch]] = [
 
 @pytest.mark.parametrize(("feature", "mutation"), TYPE_MUTATIONS, ids=lambda each: getattr(each, "__name__", each))
 def test_a_broken_promise_to_clients_is_found(feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers FO-1, FO-2, FO-5, FO-6, KS-1, KS-7, KS-10, DEL-3, DEL-4, DEL-7, PR-6, PR-7, PR-8, NP-1, NP-2, NP-3, TN-13
+    # covers SC-1, SC-9, SC-10, SUB-3, DED-1, DED-2, FO-1, FO-2, FO-5, FO-6
+    # covers KS-1, KS-7, KS-10, DEL-2, DEL-3, DEL-4, DEL-7, PR-6, PR-7, PR-8, NP-1, NP-2, NP-3, TN-13
     mutation(monkeypatch)
-    found = seeds_until_found(None, lambda profile: feature in profile.features)
+    found = seeds_until_found(None, lambda profile: profile.features.issuperset(feature.split("+")))
     assert found is not None, f"not found within {MAX_SEEDS} seeds"
     print(f"{mutation.__name__}: found by seed {found}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from spark_pulsar.broker import effects as fx
@@ -21,27 +20,16 @@ from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandProducer, CommandSubscribe
 
 from .account import Place, Sent, Topic
+from .admission import Admission
 from .comparing import Violation
 from .deliveries import Deliveries
 from .endings import Endings
 from .judge import Judge
 from .live import LiveDeliveries
-from .orders import Seek
+from .orders import Promise, Seek
 from .sharing import DEALT_OUT, FAILOVER
 
 Range = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class Promise:
-    """What an ack with a receipt asked for."""
-
-    topic: str
-    name: str
-    places: list[Place]
-    parts: list[tuple[Place, int]]
-    created_in: int
-    """The submit that the subscription was created in: another one of the same name promised nothing."""
 
 
 class Witness:
@@ -53,6 +41,8 @@ class Witness:
         self._told = told
         self._awaiting: dict[tuple[int, int], deque[Sent]] = {}
         """Entries received and not answered, by (session, producer id)."""
+        self._plain: set[Sent] = set()
+        """What was received while its topic did not de-duplicate."""
         self._promises: dict[tuple[int, int], Promise] = {}
         self._requests: dict[tuple[int, int], tuple[str, str, str, int]] = {}
         """What SUCCESS will mean, by (session, request id): what was asked, topic, subscription, submits till then."""
@@ -60,6 +50,7 @@ class Witness:
         self.deliveries = Deliveries(judge, core)
         self.live = LiveDeliveries(self.deliveries.takeovers)
         self.endings = Endings(judge, core)
+        self._admission = Admission(judge)
         self._on_command = {
             BaseCommand.ACK: self._ack,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
@@ -67,6 +58,7 @@ class Witness:
             BaseCommand.SEEK: self._seek,
             BaseCommand.UNSUBSCRIBE: self._unsubscribe,
             BaseCommand.PRODUCER: self._producer,
+            **judge.schemas.on_command,
             BaseCommand.CLOSE_PRODUCER: lambda session_id, command: judge.leaders.leave(
                 session_id, command.producer_id
             ),
@@ -80,6 +72,7 @@ class Witness:
             BaseCommand.ERROR: self._error,
             BaseCommand.ACTIVE_CONSUMER_CHANGE: self._active_consumer_change,
             BaseCommand.REACHED_END_OF_TOPIC: self._reached_end,
+            **judge.schemas.on_answer,
         }
 
     # What clients ask for: called at each event's place in the order, before the core has it
@@ -87,6 +80,7 @@ class Witness:
     def hear(self, event: ev.Event) -> None:
         """An event is next."""
         self.deliveries.takeovers.note()
+        self.judge.uses.note(self.core)
         if isinstance(event, ev.SendsReceived):
             if event.flaw is None:
                 self._sends(event.session_id, [event.run.producer_id] * len(event.run), event.run)
@@ -114,9 +108,12 @@ class Witness:
         published: dict[Any, list[Sent]] = {}
         for producer_id, start, end in zip(producer_ids, sends.starts, sends.ends, strict=True):
             producer = session.producers.get(producer_id)
+            if producer is None and producer_id not in session.dropped_producers:
+                break  # the connection ends here, and what follows is not heard
             if producer is not None:
                 sent = self.judge.sent[sends.buffer[start:end]]
                 self._awaiting.setdefault((session_id, producer_id), deque()).append(sent)
+                (self._plain.discard if self.judge.rules.deduplicates(sent.topic) else self._plain.add)(sent)
                 if producer.topic.live is not None:
                     published.setdefault(producer.topic, []).append(sent)
         for topic, sents in published.items():
@@ -220,6 +217,7 @@ class Witness:
     def _subscribe(self, session_id: int, command: CommandSubscribe) -> None:
         if command.consumer_id in self.core.sessions[session_id].consumers:
             return
+        self._admission.ask(session_id, command)
         asked = ("subscribe", command.topic, command.subscription, self.judge.submitted)
         topic = self.core.topics.get(command.topic)
         if topic is not None and command.subscription in topic.subscriptions:
@@ -232,6 +230,7 @@ class Witness:
     def _producer(self, session_id: int, command: CommandProducer) -> None:
         if command.producer_id not in self.core.sessions[session_id].producers:
             self.judge.leaders.ask(session_id, command)
+            self.judge.schemas.ask_producer(session_id, command)
 
     def _seek(self, session_id: int, command: Any) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
@@ -321,9 +320,11 @@ class Witness:
 
     def _producer_success(self, session_id: int, success: Any) -> None:
         self.judge.leaders.succeed(self.core, session_id, success)
+        self.judge.schemas.producer_ready(session_id, success)
 
     def _error(self, session_id: int, error: Any) -> None:
         self.judge.leaders.refuse(session_id, error.request_id)
+        self._admission.refuse(session_id, error.request_id, error.message)
 
     def _active_consumer_change(self, session_id: int, change: Any) -> None:
         consumer = self._consumer(session_id, change.consumer_id)
@@ -354,7 +355,7 @@ class Witness:
         if (sent.topic, sent.producer, sent.number) not in self.judge.durable.ever:
             raise Violation(f"{sent!r} has a receipt and is not on disk (DUR-1)")
         if place[0] < 0:
-            if not self.judge.deduplicates:
+            if sent in self._plain:
                 raise Violation(f"{sent!r} is called a duplicate without de-duplication")
         elif durable.log.get(place, sent) is not sent:
             raise Violation(f"{sent!r} has a receipt for {place}, where {durable.log[place]!r} stands")
@@ -369,16 +370,13 @@ class Witness:
         if topic is None or subscription is None or created_in != promise.created_in:
             return  # deleted meanwhile
         self._told["acks"] += 1
-        lost = [place for place in promise.places if place in topic.log and place not in subscription.acked]
-        for place, bits in promise.parts:
-            if place in topic.log and place not in subscription.acked:
-                left = subscription.bits.get(place, topic.log[place].full)
-                lost += [place] if left & ~bits else []
+        lost = promise.broken(topic)
         if lost:
             raise Violation(f"{promise.name} of {promise.topic}: acks of {lost} are confirmed and not on disk (ACK-4)")
 
     def _success(self, session_id: int, success: Any) -> None:
         request_id = success.request_id
+        self._admission.succeed(session_id, request_id)
         seek = self._sought.pop((session_id, request_id), None)
         if seek is not None and not 0 < seek.submit <= self.judge.on_disk and not seek.is_moot:
             raise Violation(f"SUCCESS for {seek}, which is not on disk (CUR-11)")
@@ -392,5 +390,6 @@ class Witness:
         created_in = self.judge.created_in.get((topic_name, name), 0)
         if what == "subscribe" and not there and self.judge.on_disk < created_in <= heard_at + 1:
             raise Violation(f"SUCCESS for SUBSCRIBE of {name}, which is not on disk")
-        if what == "unsubscribe" and there and (live is None or name not in live.subscriptions):
+        is_left = there and created_in <= heard_at and (live is None or name not in live.subscriptions)
+        if what == "unsubscribe" and is_left:
             raise Violation(f"SUCCESS for UNSUBSCRIBE of {name}, which is still on disk")

@@ -31,6 +31,7 @@ from . import quotas, rules
 from .actors import Client, Link
 from .compaction import Work
 from .disk import PowerLost
+from .expectations import expect
 from .judge import Judge
 from .profile import Profile
 from .store import Store, make_store
@@ -48,11 +49,7 @@ class World:
         self.random = Random(profile.seed)
         self.now_ms = START_MS
         self.judge = Judge()
-        self.judge.deduplicates = bool(profile.config.get("deduplication"))
-        self.judge.has_takeovers = "types" in profile.features
-        self.judge.batch_index_acks = profile.config["batch_index_acks"]
-        self.judge.idleness.limit_ms = 60_000 * profile.config.get("subscription_expiration_minutes", 0)
-        self.judge.compaction.keeps_unkeyed = profile.config.get("compaction_keeps_null_keys", False)
+        expect(self.judge, profile)
         self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
         self.links: dict[int, Link] = {}
         self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
@@ -100,7 +97,7 @@ class World:
         may_lose, self.store.power_lost = self.store.power_lost and sync != "always", False
         survivors = self.judge.on_recovered(self.state, may_lose=may_lose)
         self.judge.is_synced = synced
-        self.judge.idleness.begin_life(self.now_ms)
+        self.judge.uses.begin_life(self.now_ms)
         self.judge.verify_content(self.store.storage, self.state)
         self.starts += 1
         self.note("started", self.starts, survivors, self.judge.on_disk)
@@ -109,6 +106,7 @@ class World:
         self.compactions = Work(self.store.storage.read)
         self.broker = Broker(self.state, BrokerConfig(**self.profile.config), self.now_ms)
         self.witness = Witness(self.judge, self.core, self.told)
+        self.judge.uses.inactivity.on_gone = self.witness.deleted
         self.turn([])
 
     def _on_storage_failed(self, _error: StorageFailed) -> None:
@@ -191,7 +189,9 @@ class World:
     @property
     def is_busy(self) -> bool:
         """Whether something is under way that needs no time."""
+        deadline = self.core.next_deadline()
         under_way = any(link.upstream or link.downstream for link in self.links.values())
+        under_way |= deadline is not None and deadline <= self.core.now_ms
         return bool(under_way or self._durable or self.reads or self.store.is_busy or self.compactions.is_busy)
 
     def _is_due(self) -> bool:
@@ -216,14 +216,14 @@ class World:
         effects = self.broker.handle(happened, self.now_ms)
         check(self.broker)
         self.witness.deliveries.takeovers.note()
-        self.judge.idleness.note(self.core)
+        self.judge.uses.note(self.core)
         # The records of a turn are its last effect, but were made before anything was sent to consumers.
         numbers = [self.judge.on_submit(effect.records) for effect in effects if isinstance(effect, fx.AppendRecords)]
         for effect in effects:
             self._perform(effect, numbers)
         self.witness.end_turn()
         quotas.check(self.core, self.judge.live)
-        self.judge.idleness.check()
+        self.judge.uses.check(self.core)
 
     def _perform(self, effect: fx.Effect, numbers: list[int]) -> None:
         if isinstance(effect, fx.AppendRecords):

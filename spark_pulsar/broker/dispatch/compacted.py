@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.expiry import first_fresh
 from spark_pulsar.ledger.compaction_records import SOURCE
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.model.ids import Position
@@ -90,9 +91,13 @@ class CompactedDispatcher(ExclusiveDispatcher):
             self._next = following
             if part is None:
                 continue
-            high = fit(part.message_counts, part.ends, 0, len(part.starts), consumer.permits, part.starts[0] + budget)
-            self.send_part(consumer, part, 0, high, with_counts=False)
-            budget -= part.ends[high - 1] - part.starts[0]
+            # Nothing is acked here: expiry does that with those that the topic itself still has.
+            low, end = first_fresh(self.core, self.subscription, part, 0, len(part.starts))
+            if low == end:
+                continue
+            high = fit(part.message_counts, part.ends, low, end, consumer.permits, part.starts[low] + budget)
+            self.send_part(consumer, part, low, high, with_counts=False)
+            budget -= part.ends[high - 1] - part.starts[low]
             self._next -= len(part.starts) - high
             self.position = Position(part.ledger_id, part.first_entry_id + high)
             if consumer.permits <= 0:

@@ -15,7 +15,7 @@ from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import ZSTD, MessageMetadata
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.test_dispatch import filled
-from tests.unit.broker.world import START_MS, World
+from tests.unit.broker.world import START_MS, World, entry
 
 SUB = f"{BASE}/t/subscription"
 
@@ -67,6 +67,15 @@ def test_a_place_in_no_form(body: object) -> None:
         ("POST", "/parted/subscription/none/skip_all", b"", 404, "Subscription none not found for topic"),
         ("GET", "/parted/examinemessage", b"", 405, "please try examine message on specific topic partition"),
         ("GET", "/parted/messageid/1", b"", 405, "please try do it on specific topic partition"),
+        (
+            "PUT",
+            "/parted/backlogSize",
+            b'{"ledgerId":1,"entryId":0}',
+            405,
+            "please try do it on specific topic partition",
+        ),
+        ("PUT", "/none/backlogSize", b'{"ledgerId":1,"entryId":0}', 404, "not found"),
+        ("PUT", "/t/backlogSize", b"", 400, "names no message id"),
         ("GET", "/parted/ledger/1/entry/1", b"", 405, "GetMessageById is not allowed on partitioned-topic"),
         ("GET", "/parted/lastMessageId", b"", 404, "not found"),
     ],
@@ -187,3 +196,27 @@ def test_ciphertext_is_shown_as_it_is() -> None:
     # covers admin-rest 1.7
     headers, body = _shown(b"secret", compression=ZSTD, encryption_keys=[{"key": "k", "value": b"v"}])
     assert (body, headers["X-Pulsar-Is-Encrypted"]) == (b"secret", "true")
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["stored", "cached"])
+def test_the_size_of_what_is_stored_from_a_message_on(cache_bytes: int) -> None:
+    # covers admin-rest 1.5.1
+    world = World(cache_bytes=cache_bytes, ledger_max_entries=2, ledger_min_age_ms=-1)
+    client = world.connect()
+    client.open_consumer()
+    client.open_producer(name=None)
+    sent = [entry("x" * size) for size in (10, 500, 3, 70)]
+    places = []
+    for each in sent:
+        client.publish(1, each)
+        places += [position for _, position in client.receipts()]
+    assert places[2].ledger_id > places[0].ledger_id
+    for place, expected in (
+        *((place, sum(map(len, sent[index:]))) for index, place in enumerate(places)),
+        (EARLIEST, sum(map(len, sent))),
+        (Position(places[-1].ledger_id, 99), 0),
+        (Position(99, 0), 0),
+    ):
+        body = json.dumps({"ledgerId": place.ledger_id, "entryId": place.entry_id}).encode()
+        assert call(world, "PUT", f"{BASE}/t/backlogSize", body)[::2] == (200, expected), place
+    assert call(world, "GET", "/admin/v2/brokers/backlog-quota-check")[0] == 204

@@ -1,9 +1,12 @@
 """Smallest forms of what the simulation found."""
 
-from spark_pulsar.broker import expire_now, policies, topics
+from spark_pulsar.broker import cursor_moves, expire_now, policies, topics
+from spark_pulsar.broker.core import Core
+from spark_pulsar.ledger.records import CounterSet
 from spark_pulsar.model.ids import Position
-from spark_pulsar.model.policies import BACKLOG_EVICTION, MESSAGE_AGE, BacklogQuota
+from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import START_MS, TOPIC, World, entry
 
@@ -105,3 +108,74 @@ def test_expiring_goes_on_behind_a_ledger_that_was_trimmed_meanwhile() -> None:
     world.happen([])
     assert done == [True]
     assert subscription.backlog == 0
+
+
+def test_an_eviction_waits_for_all_of_a_turn_to_be_on_disk() -> None:
+    # covers BQ-6: what was too much was on disk and not yet known to be; the core looked again and again, for ever
+    world = World()
+    quota = BacklogQuota(1_500, -1, BACKLOG_EVICTION).to_json()
+    namespace, member = "public/default", policies.BACKLOG_QUOTAS
+    world.ask(lambda core: policies.set_of_namespace(core, namespace, member, {DESTINATION_STORAGE: quota}))
+    world.advance(10)
+    client = world.connect()
+    client.open_producer()
+    subscribe = command_frame(requests.subscribe(9, TOPIC, "s", 1))  # looks at the quota when it is on disk
+    client.send_bytes(subscribe + payload_frame(requests.send(1, 0), entry("x" * 1_500)))
+    world.advance(10)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    assert subscription.backlog == 0, "one entry is more than is left"
+    assert world.core.topics[TOPIC].confirmed == world.core.topics[TOPIC].ledger.last_position
+
+
+def test_who_waits_for_the_disk_is_told_in_order() -> None:
+    # covers ML-5: also when it began to wait while others were told
+    world = World()
+    heard: list[str] = []
+
+    def first(core: Core) -> None:
+        core.append(CounterSet("test", 1))
+        core.when_durable(lambda: core.when_durable(lambda: heard.append("third")))
+        core.when_durable(lambda: heard.append("second"))
+
+    world.ask(first)
+    assert heard == ["second", "third"]
+
+
+def test_a_reset_into_a_batch_waits_for_it_to_be_on_disk() -> None:
+    # covers CUR-11: the batch could not be read yet, and all of it was passed over
+    world = World(cache_bytes=0, batch_index_acks=True)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.take_all()
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    world.disk_is_slow = True
+    client.publish(1, entry("batch", batch=3), messages=3)
+    done: list[bool] = []
+    position = subscription.topic.ledger.last_position
+    world.ask(
+        lambda core: cursor_moves.reset_to_position(
+            core, subscription, position, lambda: done.append(True), batch_index=2
+        )
+    )
+    world.serve_reads()
+    world.disk_is_slow = False
+    world.happen([])
+    assert done == [True]
+    assert subscription.cursor.batch_set(*position) == 0b100
+
+
+def test_a_reset_into_a_batch_that_cannot_be_read_passes_nothing_over() -> None:
+    # covers CUR-11
+    world = World(cache_bytes=0, batch_index_acks=True)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.publish(1, entry("batch", batch=3), messages=3)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    position = subscription.topic.ledger.last_position
+    world.disk_is_slow = True
+    world.ask(lambda core: cursor_moves.reset_to_position(core, subscription, position, bool, batch_index=2))
+    world.serve_reads(fail=True)
+    assert subscription.cursor.batch_set(*position) is None
+    assert subscription.backlog == 1

@@ -9,6 +9,7 @@ import pytest
 from spark_pulsar.broker import policies
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import SUBSCRIPTIONS_CAUGHT_UP, InactiveTopicPolicy, RetentionPolicy
+from spark_pulsar.wire import requests
 from tests.unit.broker.world import TOPIC, World, entry
 
 ON = InactiveTopicPolicy(True, 100)
@@ -113,3 +114,27 @@ def test_topics_of_a_restarted_broker_go_too() -> None:
     world.advance(400 * SECOND)
     assert not exists(world)
     assert world.core.policies_of(TopicName.parse(TOPIC)).inactive_topic == ON
+
+
+@pytest.mark.parametrize("use", ["producer", "consumer", "subscription"])
+def test_a_use_between_two_rounds_counts(use: str) -> None:
+    # covers TN-11, RET-6: what was published a moment ago would go with its topic
+    world = world_with(InactiveTopicPolicy(True, 110))
+    set_policy(world, policies.RETENTION, RetentionPolicy(-1, 1).to_json())
+    world.connect().open_producer()
+    world.sessions[1].close()
+    world.advance(119 * SECOND)
+    client = world.connect()
+    if use == "producer":
+        client.open_producer()
+        client.publish(1, entry("a"))
+    elif use == "consumer":
+        client.open_consumer(durable=False)
+    else:
+        client.open_consumer()
+        client.send(requests.unsubscribe(9, 1))
+    client.close()
+    world.advance(100 * SECOND)
+    assert exists(world)
+    world.advance(200 * SECOND)
+    assert not exists(world)

@@ -30,10 +30,13 @@ def test_damage_before_the_end_of_the_journal_is_named(tmp_path: Path) -> None:
         if place >= 0:
             data[place + 10] ^= 1
             segment.write_bytes(data)
+            break
     done = CliRunner().invoke(app, ["check", str(tmp_path)])
     assert done.exit_code == 1
     assert "error" in done.stdout
     assert "is read-only" in " ".join(done.stdout.split())
+    shown = "".join(line.split("│")[2].strip() for line in done.stdout.splitlines() if line.count("│") == 5)
+    assert f"journal/{segment.name}" in shown, "the name is not cut, however narrow the window is"
     assert done.stdout.splitlines()[-1] == f"{tmp_path}: errors: 2"
     done = CliRunner().invoke(app, ["check", str(tmp_path), "--repair"])
     assert done.exit_code == 0

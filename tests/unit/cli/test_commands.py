@@ -1,5 +1,6 @@
 """The commands of `spark-pulsar`, as a user types them."""
 
+import json
 from importlib.metadata import version
 
 import pytest
@@ -101,3 +102,25 @@ def test_a_name_that_the_broker_refuses(broker: Broker) -> None:
     done = run("produce", "a/b/c/d/e", "-m", "x", "-u", broker.service_url)
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert "InvalidTopicName" in done.stderr
+
+
+def test_what_a_backlog_takes(broker: Broker) -> None:
+    # covers admin-rest 1.5.1, 1.9.1, 5.3
+    def admin(*words: str) -> str:
+        done = run("admin", "--admin-url", broker.admin_url, *words)
+        assert (done.exit_code, done.stderr) == (0, ""), words
+        return done.stdout
+
+    topic = broker.topic()
+    run("admin", "--admin-url", broker.admin_url, "topics", "create-subscription", topic, "-s", "s")
+    run("produce", topic, "-u", broker.service_url, "-m", "a", "-m", "b")
+    stats = json.loads(admin("topics", "stats", topic, "-gpb", "-sbs", "-etb"))
+    assert stats["subscriptions"]["s"]["earliestMsgPublishTimeInBacklog"] > 0
+    assert int(admin("topics", "get-backlog-size", topic, "-m", "earliest")) == stats["storageSize"] > 0
+    assert admin("brokers", "backlog-quota-check") == "ok\n"
+    admin("topicPolicies", "set-backlog-quota", topic, "-l", "2G", "-p", "producer_exception")
+    quotas = admin("topicPolicies", "get-backlog-quota", topic)
+    assert json.loads(quotas)["destination_storage"]["limitSize"] == 2 << 30
+    assert admin("topicPolicies", "get-backlog-quotas", topic) == quotas
+    admin("topics", "create-partitioned-topic", f"{topic}-parted", "-p", "2")
+    assert len(json.loads(admin("topics", "partitioned-stats-internal", f"{topic}-parted"))["partitions"]) == 2

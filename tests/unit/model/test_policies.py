@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
     BacklogQuota,
     InactiveTopicPolicy,
@@ -137,3 +138,30 @@ def test_plain_values() -> None:
     assert [truth(value, "x") for value in (True, "true", "FALSE", 7, 0)] == [True, True, False, True, False]
     with pytest.raises(PulsarError, match="want true or false"):
         truth("maybe", "x")
+
+
+@pytest.mark.parametrize("huge", [1 << 63, 10**400, -(1 << 64), 1e300, float("inf"), "9" * 30])
+def test_numbers_that_no_client_could_read_are_refused(huge: Any) -> None:
+    # covers RET-1, BQ-1, BQ-2, TTL-1
+    for refused in (
+        lambda: RetentionPolicy.from_json({"retentionSizeInMB": 1, "retentionTimeInMinutes": huge}),
+        lambda: RetentionPolicy.from_json({"retentionSizeInMB": huge, "retentionTimeInMinutes": 1}),
+        lambda: BacklogQuota.from_json({"limitSize": huge, "policy": "producer_exception"}, "a/b"),
+        lambda: BacklogQuota.from_json({"limitTime": huge, "policy": "producer_exception"}, "a/b"),
+        lambda: InactiveTopicPolicy.from_json({"maxInactiveDurationSeconds": huge}),
+        lambda: at_least_zero(huge, "too much"),
+    ):
+        with pytest.raises(MalformedPolicy):
+            refused()
+
+
+def test_the_largest_numbers_are_taken() -> None:
+    # covers RET-1, BQ-1
+    assert RetentionPolicy.from_json({"retentionSizeInMB": INT, "retentionTimeInMinutes": INT}).size_mb == INT
+    assert BacklogQuota.from_json({"limitSize": LONG, "policy": "producer_exception"}, "a/b").limit_bytes == LONG
+
+
+@pytest.mark.parametrize("rate", ["nan", "inf", 10**400, None, []])
+def test_a_rate_is_a_number(rate: Any) -> None:
+    with pytest.raises(MalformedPolicy, match="managedLedgerMaxMarkDeleteRate"):
+        PersistencePolicy.from_json({"managedLedgerMaxMarkDeleteRate": rate})

@@ -1,0 +1,158 @@
+"""Topics that nobody uses: which of them the broker may delete by itself, and which it must (TN-11, RET-6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, InactiveTopicPolicy
+
+from .comparing import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.ledger.records import Record
+
+    from .judge import Judge
+
+_MOMENT_TURNS: Final = 8
+
+
+@dataclass(slots=True)
+class _Unused:
+    """A topic that the broker will delete if nothing changes."""
+
+    rule: tuple[int, str]
+    """After how many milliseconds, and what counts as use."""
+    since_ms: int
+    noticed_ms: int | None = None
+    """When the broker must have seen it so."""
+    noticed_turn: int = 0
+
+
+class Inactivity:
+    """Notes the use of every topic beside the broker."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.is_on = False
+        self.interval_ms = 0
+        """How often the broker looks."""
+        self.on_gone: Callable[[str], None] = lambda _name: None
+        """Hears of a topic that the broker deleted by itself."""
+        self._connected_ms: dict[int, int] = {}
+        """When a topic last had a client, by its id."""
+        self._subscribed_ms: dict[int, int] = {}
+        self._unused: dict[int, _Unused] = {}
+        self._going: dict[str, bool | None] = {}
+        """Topics that go in the submit that is judged, and whether they may; None: not yet worked out."""
+        self._turns = 0
+
+    def begin_life(self) -> None:
+        """A broker starts, and waits as if everything had been used just now."""
+        self._connected_ms.clear()
+        self._subscribed_ms.clear()
+        self._unused.clear()
+        self._going.clear()
+
+    def note(self, core: Core) -> None:
+        """Something happened, and its records are not judged yet."""
+        if not self.is_on:
+            return
+        for topic_id, state in core.state.topics.items():
+            topic = core.topics.get(state.name)
+            if topic_id not in self._connected_ms or (topic is not None and (topic.producers or topic.consumer_count)):
+                self._connected_ms[topic_id] = core.now_ms
+            if state.cursors or (topic is not None and topic.subscriptions):
+                self._subscribed_ms[topic_id] = core.now_ms
+
+    # What may go
+
+    def begin_submit(self, records: Iterable[Record], going: type[Record]) -> None:
+        """Records are about to be judged; `going` is the kind that ends a topic."""
+        if self.is_on:
+            names = self._judge.live.topic_names
+            gone = [names[record.topic_id] for record in records if type(record) is going]  # type: ignore[attr-defined]
+            self._going = {name: None for name in gone if name not in self._judge.deleting}
+
+    def goes(self, name: str) -> bool:
+        """Whether the broker deletes a topic by itself in the submit that is judged. Violation when it may not."""
+        may = self._going.get(name, False)
+        if may is None:
+            may = self._going[name] = self._may_go(name)
+            if not may:
+                raise Violation(f"{name} goes, and nobody asked for it (TN-11)")
+        return may
+
+    def gone(self, name: str) -> None:
+        """A topic went by itself."""
+        self.on_gone(name)
+        self._judge.forget_policies(name)
+        topic_id = self._id_of(name)
+        for known in (self._connected_ms, self._subscribed_ms, self._unused):
+            known.pop(topic_id, None)
+
+    def _id_of(self, name: str) -> int:
+        return next(topic_id for topic_id, each in self._judge.live.topic_names.items() if each == name)
+
+    def _may_go(self, name: str) -> bool:
+        judge, topic_id = self._judge, self._id_of(name)
+        for policy, retained_ms in judge.rules.inactive(name):
+            unused_ms = judge.now_ms - self._last_use_ms(topic_id, policy.mode)
+            is_long = unused_ms >= max(retained_ms, 1_000 * policy.max_inactive_s)
+            if policy.delete_while_inactive and retained_ms >= 0 and is_long and not self._is_wanted(name, policy.mode):
+                return True
+        return False
+
+    def _last_use_ms(self, topic_id: int, mode: str) -> int:
+        connected_ms = self._connected_ms.get(topic_id, self._judge.now_ms)
+        return max(connected_ms, self._subscribed_ms.get(topic_id, 0)) if mode == NO_SUBSCRIPTIONS else connected_ms
+
+    def _is_wanted(self, name: str, mode: str) -> bool:
+        """Whether something of a topic is used without clients."""
+        topic = self._judge.live.topics[name]
+        if mode == NO_SUBSCRIPTIONS:
+            return bool(topic.subscriptions)
+        return any(topic.unacked(subscription) for subscription in topic.subscriptions)
+
+    # What must go
+
+    def check(self, core: Core) -> None:
+        """A turn is over. Violation when a topic is there that should have gone: the broker looks every now and then,
+        must have seen it unused once, and again when that was so for long enough."""
+        if not self.is_on:
+            return
+        now_ms = self._judge.now_ms
+        self._turns += 1
+        known, self._unused = self._unused, {}
+        for topic_id, state in core.state.topics.items():
+            rule = self._rule(topic_id, state.name, core)
+            if rule is None:
+                continue
+            unused = known.get(topic_id)
+            if unused is None or unused.rule != rule:
+                unused = _Unused(rule, now_ms)
+            self._unused[topic_id] = unused
+            if unused.noticed_ms is None:
+                if now_ms >= unused.since_ms + self.interval_ms and unused.since_ms < now_ms:
+                    unused.noticed_ms, unused.noticed_turn = now_ms, self._turns
+            elif (
+                now_ms > unused.noticed_ms + rule[0] + self.interval_ms
+                and self._turns >= unused.noticed_turn + _MOMENT_TURNS
+            ):
+                raise Violation(f"{state.name} is unused since {unused.since_ms} and is still there (TN-11)")
+
+    def _rule(self, topic_id: int, name: str, core: Core) -> tuple[int, str] | None:
+        """After how long a topic goes, None when it stays as long as nothing changes."""
+        judge = self._judge
+        policies: list[tuple[InactiveTopicPolicy, int]] = judge.rules.inactive(name)
+        policy, retained_ms = policies[0]
+        if not policy.delete_while_inactive or retained_ms < 0 or name not in judge.live.topics:
+            return None
+        if self._last_use_ms(topic_id, policy.mode) >= judge.now_ms or self._is_wanted(name, policy.mode):
+            return None
+        if core.topics.get(name) is not None and core.topics[name].subscriptions and policy.mode == NO_SUBSCRIPTIONS:
+            return None
+        return max(retained_ms, 1_000 * policy.max_inactive_s), policy.mode
