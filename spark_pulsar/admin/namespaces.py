@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from spark_pulsar.broker import cursor_moves, policies, subscriptions
+from spark_pulsar.broker import bounds, cursor_moves, policies, subscriptions
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.ledger.document_records import TENANTS
@@ -216,7 +216,9 @@ async def _get_properties(call: Call) -> Response:
 def _change_properties(core: Core, namespace: str, changed: Mapping[str, str], removed: frozenset[str]) -> None:
     known = existing(core, namespace).get("properties", {})
     kept = {key: value for key, value in known.items() if key not in removed}
-    policies.set_of_namespace(core, namespace, "properties", {**kept, **changed} or None)
+    properties = {**kept, **changed}
+    bounds.check_properties("Namespace properties", properties)
+    policies.set_of_namespace(core, namespace, "properties", properties or None)
 
 
 async def _put_properties(call: Call) -> Response:

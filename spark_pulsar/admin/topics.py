@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker import bounds
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.ledger.records import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicName:
     """The name in a path; 412 when it is none."""
+    if len(local) > bounds.MAX_TOPIC_NAME_LENGTH:
+        raise Refused(412, bounds.too_long("Topic name", len(local), bounds.MAX_TOPIC_NAME_LENGTH))
     try:
         return TopicName.parse(f"{domain}://{tenant}/{namespace}/{local}")
     except InvalidTopicName as error:
@@ -186,6 +189,7 @@ def change_properties(core: Core, name: TopicName, added: Mapping[str, str], rem
     left = {**properties(core, name), **added}
     if removed is not None:
         left.pop(removed, None)
+    bounds.check_properties("Topic properties", left)
     known = core.state.partitioned.get(name.full)
     if known is None:
         core.append(TopicPropertiesSet(existing(core, name).state.topic_id, left))

@@ -23,6 +23,7 @@ from spark_pulsar.wire.replies import refusal
 
 from . import (
     acks,
+    bounds,
     compaction,
     damage,
     deduplication,
@@ -184,8 +185,10 @@ class Broker:
             else:
                 self._refuse(session, command, error)
             return
+        content = getattr(command, FIELD_OF[kind])
         try:
-            handler(core, session, getattr(command, FIELD_OF[kind]))
+            bounds.check_command(kind, content)
+            handler(core, session, content)
         except PulsarError as error:
             self._refuse(session, command, error)
 
