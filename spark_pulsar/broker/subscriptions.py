@@ -140,9 +140,10 @@ class Subscription:
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer left; what it held goes to the others. A reader's subscription goes with its last one (RD-1)."""
-        if consumer not in self.consumers:
+        try:
+            self.consumers.remove(consumer)
+        except ValueError:
             return
-        self.consumers.remove(consumer)
         if consumer.session.consumers.get(consumer.consumer_id) is consumer:
             del consumer.session.consumers[consumer.consumer_id]
         self.last_sent_ms = max(self.last_sent_ms, consumer.last_sent_ms)
