@@ -19,13 +19,12 @@ from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.singles import Singles
-from spark_pulsar.wire.pulsar_api_pb2 import STICKY, KeySharedMeta
 
 from .base import fit, values_of
 from .reading import EntryReader
 from .rooms import Rooms
-from .selectors import FixedRanges, HalvedRanges, HashRing
 from .shared import SharedDispatcher
+from .sharing_out import selector_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
     from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.wire.pulsar_api_pb2 import KeySharedMeta
 
     from .base import EntryRange
     from .selectors import Selector
@@ -45,15 +45,6 @@ def sharing_keys(core: Core, subscription: Subscription, wanted: KeySharedMeta) 
     """The dispatcher for the mode that the first consumer wants, and the configuration."""
     keeps_order = not wanted.allowOutOfOrderDelivery
     return KeySharedDispatcher(core, subscription, selector_for(core, wanted), keeps_order=keeps_order)
-
-
-def selector_for(core: Core, wanted: KeySharedMeta) -> Selector:
-    """How slots are shared out in that mode."""
-    if wanted.keySharedMode == STICKY:
-        return FixedRanges()
-    if core.config.key_shared_ring:
-        return HashRing(core.config.key_shared_ring_points)
-    return HalvedRanges()
 
 
 class KeySharedDispatcher(SharedDispatcher):
