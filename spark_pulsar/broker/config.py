@@ -91,6 +91,8 @@ class BrokerConfig:
     """isAllowAutoUpdateSchemaEnabled (SC-6)."""
     enforce_schemas: bool = False
     """isSchemaValidationEnforced (SC-7)."""
+    max_schema_bytes: int = 1024 * 1024
+    """schemaMaxSizeBytes (ours): definition and properties of one schema."""
     compaction_interval_ms: int = 60_000
     """brokerServiceCompactionMonitorIntervalInSeconds: how often thresholds are looked at (CMP-C1)."""
     compaction_keeps_null_keys: bool = False

@@ -262,6 +262,11 @@ KEYS: Final[Mapping[str, Key]] = {
         switch,
         help="Whether a topic that has a schema refuses producers without.",
     ),
+    "schemaMaxSizeBytes": Key(
+        "max_schema_bytes",
+        positive,
+        help="Definition and properties of one schema (ours): a larger one is refused before it is read.",
+    ),
     "brokerDeduplicationEnabled": Key(
         "deduplication",
         switch,
