@@ -107,6 +107,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
             each["nonContiguousDeletedMessagesRangesSerializedSize"] for each in subscriptions.values()
         ),
         "delayedMessageIndexSizeInBytes": delayed.index_bytes(topic),
+        **({} if (epoch := access.told_epoch(topic)) is None else {"topicEpoch": epoch}),
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
     if topic.live is not None:
@@ -184,6 +185,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "subscriptionProperties": dict(subscription.cursor.properties),
         **_FILTERS,
         **_THROTTLED,
+        **subscription.throttled,
         "durable": subscription.is_durable,
         "replicated": False,
     }

@@ -28,6 +28,7 @@ from . import (
     damage,
     deduplication,
     delayed,
+    dispatch_rates,
     events,
     last_id,
     lookup,
@@ -113,6 +114,7 @@ class Broker:
         self.core.upkeep = Upkeep(self.core)
         self.core.watchers = watching.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
+        self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in policies.records_of_a_new_broker(state, config):

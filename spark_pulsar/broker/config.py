@@ -116,6 +116,22 @@ class BrokerConfig:
     """maxUnackedMessagesPerConsumer, in messages (SH-6); 0 = no limit."""
     max_unacked_per_subscription: int = 200_000
     """maxUnackedMessagesPerSubscription, in messages (SH-7); 0 = no limit."""
+    dispatch_rate_messages: int = 0
+    """dispatchThrottlingRateInMsg, a second for all topics together (SUB-7); 0 = no limit."""
+    dispatch_rate_bytes: int = 0
+    """dispatchThrottlingRateInByte, a second for all topics together (SUB-7); 0 = no limit."""
+    topic_dispatch_rate_messages: int = 0
+    """dispatchThrottlingRatePerTopicInMsg, a second (SUB-7); 0 = no limit."""
+    topic_dispatch_rate_bytes: int = 0
+    """dispatchThrottlingRatePerTopicInByte, a second (SUB-7); 0 = no limit."""
+    subscription_dispatch_rate_messages: int = 0
+    """dispatchThrottlingRatePerSubscriptionInMsg, a second (SUB-7); 0 = no limit."""
+    subscription_dispatch_rate_bytes: int = 0
+    """dispatchThrottlingRatePerSubscriptionInByte, a second (SUB-7); 0 = no limit."""
+    subscribe_rate: int = 0
+    """subscribeThrottlingRatePerConsumer (SUB-6); 0 = no limit."""
+    subscribe_rate_period_s: int = 30
+    """subscribeRatePeriodPerConsumerInSecond (SUB-6)."""
     failover_delay_ms: int = 1_000
     """activeConsumerFailoverDelayTimeMillis (FO-6)."""
     failover_ring_for_partitions: bool = False

@@ -26,7 +26,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     KeySharedMode,
 )
 
-from . import compaction, damage, seek, sessions, shortage, termination, topics
+from . import compaction, damage, seek, sessions, shortage, subscribe_rates, termination, topics
 from .consumers import Consumer
 from .dispatch.key_shared import KeySharedDispatcher
 from .schemas import registry
@@ -50,6 +50,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
     name = TopicName.parse(command.topic)
     _check_built(core, name, command)
     topic = topics.obtain(core, name, may_create=command.force_topic_creation)
+    subscribe_rates.admit(session, topic, command.consumer_id, command.consumer_name)
     registry.admit_consumer(core, topic, command)
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .backlog_quota import QuotaWatch
     from .core import Core, Timer
     from .delayed import DelayWatch
+    from .dispatch_rates import DispatchLimits
     from .expiry import Expiry
     from .non_persistent import Live
     from .producers import Producer
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 SYSTEM_NAMESPACE = "pulsar/system"
 """Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
-
 
 NEVER_BYTES = 1 << 62
 """`Topic.look_at_bytes` when nobody needs to look."""
@@ -54,6 +54,7 @@ class Topic:
         "confirmed",
         "deduplicates",
         "delays",
+        "dispatch_limits",
         "end_group",
         "evictions_by_age",
         "evictions_by_size",
@@ -101,6 +102,8 @@ class Topic:
         """How fast it may be published to, when that is limited (PR-14)."""
         self.publish_limited_times = 0
         """How often a connection that publishes to it was not read because of a rate."""
+        self.dispatch_limits: DispatchLimits | None = None
+        """How fast it may be consumed, when that is limited (SUB-7)."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
         self.delays: DelayWatch | None = None
@@ -111,8 +114,7 @@ class Topic:
         """The group that the end of the topic is durable with (TN-13)."""
         self.deduplicates = False
         """Whether repeated entries are found by their sequence ids (DED-1)."""
-        self.messages_in = 0
-        self.bytes_in = 0
+        self.messages_in = self.bytes_in = 0
         self.last_published_ms = 0
         """When something was published since the start; 0 = never."""
         self.messages_out_before = self.bytes_out_before = 0

@@ -28,11 +28,8 @@ PULSAR_KEYS: Final = frozenset(
         brokerPublisherThrottlingTickTimeMillis topicPublisherThrottlingTickTimeMillis
         preciseTopicPublishRateLimiterEnable
         maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic
-        dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
-        dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte
-        dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
-        dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer
-        subscribeRatePeriodPerConsumerInSecond brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics
+        dispatchThrottlingOnNonBacklogConsumerEnabled brokerMaxConnections brokerMaxConnectionsPerIp
+        enablePersistentTopics
         maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
         topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
         brokerServiceCompactionMonitorIntervalInSeconds

@@ -77,7 +77,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
             reader.reset()
             reader.end = info.entries
             self._ledger_id, self._next = info.ledger_id, compaction.entry_before(self.position)
-        budget = self.core.config.max_dispatch_bytes
+        budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
         lost = [each for each in self.subscription.topic.state.damages if each.accepted]
         while self._next < info.entries and budget > 0:
             if lost and any(each.holds(info.ledger_id, self._next) for each in lost):
@@ -90,12 +90,13 @@ class CompactedDispatcher(ExclusiveDispatcher):
             self._next = following
             if part is None:
                 continue
-            high = fit(part.message_counts, part.ends, 0, len(part.starts), consumer.permits, part.starts[0] + budget)
+            messages = min(consumer.permits, self.turn_messages)
+            high = fit(part.message_counts, part.ends, 0, len(part.starts), messages, part.starts[0] + budget)
             self.send_part(consumer, part, 0, high, with_counts=False)
             budget -= part.ends[high - 1] - part.starts[0]
             self._next -= len(part.starts) - high
             self.position = Position(part.ledger_id, part.first_entry_id + high)
-            if consumer.permits <= 0:
+            if consumer.permits <= 0 or self.turn_messages <= 0:
                 return False
         return True
 

@@ -93,7 +93,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def dispatch(self) -> bool:
         if self.subscription.fenced:
             return False
-        self._budget = self.core.config.max_dispatch_bytes
+        self._budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
         if self.replay:
             self._sort()
         self._send_waiting()
@@ -184,8 +184,8 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _allowance(self, consumer: Consumer) -> int:
         """Messages that a consumer may be sent now."""
-        limit = self._consumer_limit()
-        return min(consumer.permits, limit - consumer.unacked) if limit else consumer.permits
+        limit, most = self._consumer_limit(), min(consumer.permits, self.turn_messages)
+        return min(most, limit - consumer.unacked) if limit else most
 
     def _send_new_entries(self) -> bool:
         through = self.visible_through()
@@ -221,10 +221,10 @@ class KeySharedDispatcher(SharedDispatcher):
     def _spread(self, ledger_id: int, first: int, end: int) -> int:
         """Send entries of one ledger to the owners of their slots, for the first time; returns where it had to stop."""
         while first < end:
-            room = self._room()
+            room = min(self._room(), self.turn_messages)
             able = {each: self._allowance(each) for each, waiting in self.rooms.of.items() if not waiting}
             able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
-            if self._budget <= 0 or not room or not able:
+            if self._budget <= 0 or room <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
             if run is None:
