@@ -52,6 +52,10 @@ class BrokerConfig:
     """brokerPublisherThrottlingMaxByteRate, a second for all topics together (PR-14); 0 = no limit."""
     max_producers_per_topic: int = 0
     """maxProducersPerTopic (PR-13); 0 = no limit."""
+    max_same_address_producers: int = 0
+    """maxSameAddressProducersPerTopic: of clients on one host (PR-13); 0 = no limit."""
+    max_same_address_consumers: int = 0
+    """maxSameAddressConsumersPerTopic: of clients on one host (SUB-5); 0 = no limit."""
     max_consumers_per_topic: int = 0
     """maxConsumersPerTopic (SUB-5); 0 = no limit."""
     max_consumers_per_subscription: int = 0

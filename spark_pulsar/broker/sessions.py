@@ -97,6 +97,11 @@ class Session:
         self.alive_waiters: list[Callable[[bool], None]] = []
         """Who waits to hear whether the peer still answers."""
 
+    @property
+    def host(self) -> str:
+        """The address of the peer without its port."""
+        return self.peer.rpartition(":")[0]
+
 
 def on_opened(core: Core, event: SessionOpened) -> None:
     """A connection was accepted; the clock of its handshake starts."""

@@ -61,5 +61,5 @@ class SubscribeLimit:
 def admit(session: Session, topic: Topic, consumer_id: int, name: str) -> None:
     """A consumer subscribes. NotAllowed when it did so too often."""
     limit = None if topic.dispatch_limits is None else topic.dispatch_limits.subscribers
-    if limit is not None and not limit.take((session.peer.rpartition(":")[0], name, consumer_id)):
+    if limit is not None and not limit.take((session.host, name, consumer_id)):
         raise NotAllowed("Subscribe limited by subscribe rate limit per consumer.")

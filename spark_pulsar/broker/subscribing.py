@@ -152,6 +152,7 @@ def _join(
         raise ConsumerBusy("Topic reached max consumers limit")
     if limits.max_consumers_per_subscription and len(subscription.consumers) >= limits.max_consumers_per_subscription:
         raise ConsumerBusy("Subscription reached max consumers limit")
+    _check_host(core, session, topic)
     damage.admit_consumer(subscription, read_compacted=command.read_compacted)
     consumer = Consumer(
         session,
@@ -184,6 +185,15 @@ def _join(
 
     group = max(subscription.born_group, registry.group_of(core, topic.name))
     shortage.answer_when_durable(core, ready, refused, group)
+
+
+def _check_host(core: Core, session: Session, topic: Topic) -> None:
+    """ConsumerBusy when clients of that host have as many consumers of the topic as they may (SUB-5)."""
+    limit = core.config.max_same_address_consumers
+    if limit:
+        consumers = (consumer for each in topic.subscriptions.values() for consumer in each.consumers)
+        if sum(consumer.session.host == session.host for consumer in consumers) >= limit:
+            raise ConsumerBusy("Topic reached max same address consumers limit")
 
 
 def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:

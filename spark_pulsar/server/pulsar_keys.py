@@ -27,7 +27,6 @@ PULSAR_KEYS: Final = frozenset(
         managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
         brokerPublisherThrottlingTickTimeMillis topicPublisherThrottlingTickTimeMillis
         preciseTopicPublishRateLimiterEnable
-        maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic
         dispatchThrottlingOnNonBacklogConsumerEnabled brokerMaxConnections brokerMaxConnectionsPerIp
         enablePersistentTopics
         maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
