@@ -178,3 +178,16 @@ def test_statistics_tell_that_a_topic_takes_chunks(broker: Broker) -> None:
     assert stats["msgChunkPublished"] is False
     feeder.chunk("a", 0)
     eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["msgChunkPublished"])
+
+
+@pytest.mark.parametrize("domain", ["persistent", "non-persistent"])
+def test_the_official_client_has_no_chunks_in_batches_nor_where_nothing_is_stored(broker: Broker, domain: str) -> None:
+    # covers CHK-2
+    topic = broker.topic().replace("persistent", domain)
+    client = broker.client()
+    with pytest.raises((pulsar.InvalidConfiguration, ValueError)):
+        client.create_producer(topic, chunking_enabled=True, batching_enabled=True)
+    if domain == "non-persistent":
+        producer = client.create_producer(topic, chunking_enabled=True)
+        with pytest.raises(pulsar.MessageTooBig):
+            producer.send(bytes(6 * 1024 * 1024))

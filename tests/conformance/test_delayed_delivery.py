@@ -220,3 +220,20 @@ def test_switching_it_off_delivers_at_once(broker: Broker) -> None:
     consumer = client.subscribe(topic, "s", SHARED)
     client.create_producer(topic).send(b"later", deliver_after=timedelta(minutes=10))
     assert receive_texts(consumer, 1) == ["later"]
+
+
+def test_the_same_delay_for_all_keeps_their_order(rolling_broker: Broker) -> None:
+    # covers DEL-8, DEL-4: Apache Pulsar stops looking ahead at a hundred of them here; ours knows all of them
+    topic = rolling_broker.topic()
+    client = rolling_broker.client()
+    consumer = client.subscribe(topic, "s", SHARED)
+    producer = client.create_producer(topic)
+    earliest_ms = _earliest(rolling_broker, _now_ms() + 2_000)
+    values = [str(number) for number in range(300)]
+    for value in values:
+        producer.send_async(value.encode(), lambda *_: None, deliver_after=timedelta(milliseconds=2_000))
+    producer.flush()
+    assert receive_texts(consumer, 1) == values[:1]
+    assert _now_ms() >= earliest_ms
+    assert receive_texts(consumer, 299) == values[1:]
+    expect_nothing(consumer)

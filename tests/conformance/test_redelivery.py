@@ -221,3 +221,19 @@ def test_counts_survive_a_hand_over_but_a_close_does_not_count(broker: Broker) -
     _subscribe(raw, topic, 2)
     raw.request("CLOSE_CONSUMER", consumer_id=1)
     assert _counts(raw.expect_messages(2)) == [(b"0", 1), (b"1", 0)]
+
+
+def test_what_is_asked_for_twice_comes_once(broker: Broker) -> None:
+    # covers NACK-5, RC-1, section 21 row 23: a negative ack, and then the ack time-out of the same message
+    topic = broker.topic()
+    _filled(broker, topic, 2)
+    raw = broker.raw()
+    _subscribe(raw, topic, permits=2)
+    messages = raw.expect_messages(2)
+    _redeliver(raw, messages[0])
+    _redeliver(raw, messages[0])
+    _redeliver(raw)
+    raw.expect_no_message()
+    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    assert _counts(raw.expect_messages(2)) == [(b"0", 1), (b"1", 1)]
+    raw.expect_no_message()
