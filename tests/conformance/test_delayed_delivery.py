@@ -39,7 +39,7 @@ def _delayed(broker: Broker, topic: str, subscription: str = "s") -> dict[str, i
 
 @pytest.mark.parametrize("kind", [SHARED, pulsar.ConsumerType.KeyShared])
 def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
-    # covers DEL-1, DEL-2, DEL-3, DEL-4, DEL-13
+    # covers DEL-1, DEL-2, DEL-3, DEL-4, DEL-13, X2
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", kind)
@@ -57,7 +57,7 @@ def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Brok
 
 @pytest.mark.ours_only("section 21 row 7: never early; Apache Pulsar delivers what is due within a tick at once")
 def test_a_short_delay_is_kept_too(broker: Broker) -> None:
-    # covers DEL-3
+    # covers DEL-3, section 21 row 7
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
@@ -110,7 +110,7 @@ def test_what_waits_is_backlog_and_not_unacked(broker: Broker) -> None:
 
 
 def test_what_comes_due_while_nobody_is_there_waits(broker: Broker) -> None:
-    # covers DEL-11
+    # covers DEL-11, section 21 row 28
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)

@@ -95,7 +95,7 @@ def test_names_are_case_sensitive(broker: Broker) -> None:
 
 
 def test_a_topic_comes_to_be_by_a_producer_or_a_subscription(broker: Broker) -> None:
-    # covers TN-7
+    # covers TN-7, X15
     raw = broker.raw()
     produced, subscribed = broker.topic(), broker.topic()
     for topic in (produced, subscribed):

@@ -46,7 +46,7 @@ def test_durable_or_not_makes_no_difference(broker: Broker) -> None:
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, pulsar.ConsumerType.KeyShared])
 def test_every_subscription_gets_everything(broker: Broker, kind: pulsar.ConsumerType) -> None:
-    # covers NP-6
+    # covers NP-6, X3
     topic = _topic(broker)
     client = broker.client()
     consumers = [client.subscribe(topic, name, kind) for name in ("a", "b")]
@@ -211,7 +211,7 @@ def test_what_moves_a_position_is_refused_with_a_reason(broker: Broker) -> None:
 
 
 def test_a_restart_forgets_it(own_broker: Broker) -> None:
-    # covers NP-7
+    # covers NP-7, DUR-8
     topic = _topic(own_broker)
     client = own_broker.client()
     client.subscribe(topic, "s", SHARED)

@@ -90,7 +90,7 @@ def test_a_negative_ack_brings_back_the_whole_batch(broker: Broker) -> None:
 
 
 def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
-    # covers NACK-6, ACK-9
+    # covers NACK-6, ACK-9, section 21 row 11
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(
@@ -125,7 +125,7 @@ def test_acknowledgements_that_wait_in_the_client_go_out_when_it_closes(broker: 
 
 
 def test_redelivery_of_single_entries_on_shared(broker: Broker) -> None:
-    # covers NACK-3, RC-1, SH-3
+    # covers NACK-3, RC-1, SH-3, X12
     topic = broker.topic()
     _filled(broker, topic, 3)
     raw = broker.raw()

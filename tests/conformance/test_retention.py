@@ -138,7 +138,7 @@ def test_consumed_messages_are_kept_and_can_be_sought(space: Space) -> None:
 
 
 def test_retention_by_size_leaves_at_least_its_limit(space: Space) -> None:
-    # covers RET-1, RET-4
+    # covers RET-1, RET-4, section 21 row 13
     space.retain(-1, 1)
     producer = space.broker.client().create_producer(space.topic)
     for number in range(101):
