@@ -141,10 +141,8 @@ class FixedRanges(Ranges):
         rising = sorted(range(len(ranges)), key=ranges.__getitem__)
         for lower, higher in pairwise(rising):
             if ranges[higher][0] <= ranges[lower][1]:
-                former, latter = sorted((lower, higher))
-                raise ConsumerAssignFailed(
-                    f"Consumer's own ranges conflict: {list(ranges[former])} and {list(ranges[latter])}"
-                )
+                former, latter = ("[{},{}]".format(*ranges[each]) for each in sorted((lower, higher)))
+                raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {former} overlaps with {latter}")
         self._consumers[consumer] = None
         self._arrange()
 

@@ -167,7 +167,7 @@ def test_who_has_some_of_the_slots_already() -> None:
     [
         ((), "Ranges for KeyShared policy must not be empty."),
         (((10, 5),), r"Fixed hash range start > end for range: \[10,5\]"),
-        (((300, 400), (350, 500)), "Consumer's own ranges conflict"),
+        (((300, 400), (350, 500)), r"Consumer's own ranges conflict: \[300,400\] overlaps with \[350,500\]"),
     ],
 )
 def test_fixed_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], text: str) -> None:
