@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .sessions import Session
     from .topics import Topic
 
+MAX_WAITING_TO_JOIN: Final = 10_000
+"""Requests that may wait for the end of a seek of one subscription (CUR-11)."""
+
 _SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 
@@ -71,6 +74,8 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
             except PulsarError as error:
                 sessions.refuse(core, session, error, command.request_id)
 
+    if subscription.fenced and len(subscription.waiting) >= MAX_WAITING_TO_JOIN:
+        raise ConsumerBusy(f"Subscription is being reset, and {MAX_WAITING_TO_JOIN} consumers wait for that already")
     session.joining[command.consumer_id] = command
     if subscription.fenced:
         subscription.waiting.append(join)

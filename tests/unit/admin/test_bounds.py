@@ -5,6 +5,7 @@ import json
 import pytest
 
 from spark_pulsar.broker.bounds import MAX_NAME_LENGTH, MAX_PROPERTIES_LENGTH, MAX_TOPIC_NAME_LENGTH
+from spark_pulsar.model.limits import MAX_PARTITIONS
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World
 
@@ -42,3 +43,28 @@ def test_properties_do_not_grow_past_the_limit_bit_by_bit(path: str) -> None:
     status, _, answer = call(world, "PUT", path, b'{"another": ""}')
     assert status == 405
     assert "leave some out" in answer["reason"]
+
+
+def test_partitions_are_bounded_before_they_are_counted() -> None:
+    # covers TN-8: hostile input
+    world = World()
+    for count in (MAX_PARTITIONS + 1, 2_000_000_000, 2**63):
+        status, _, answer = call(world, "PUT", f"{BASE}/p/partitions", str(count).encode())
+        assert status == 406
+        assert answer["reason"].endswith(f"less than or equal to {MAX_PARTITIONS}")
+    assert call(world, "PUT", f"{BASE}/p/partitions", b"2")[0] == 204
+    assert call(world, "POST", f"{BASE}/p/partitions", b"2000000000")[0] == 422
+    assert call(world, "POST", f"{BASE}/p/partitions", b"3")[0] == 204
+
+
+def test_new_partitions_with_large_subscriptions_are_bounded_together() -> None:
+    # covers PT-7: what one turn writes fits into one write
+    world = World()
+    assert call(world, "PUT", f"{BASE}/p/partitions", b"1")[0] == 204
+    for name in "abcdefgh":
+        assert call(world, "PUT", f"{BASE}/p/subscription/{name}")[0] == 204
+        path = f"{BASE}/p/subscription/{name}/properties"
+        assert call(world, "PUT", path, properties(MAX_PROPERTIES_LENGTH))[0] == 204
+    status, _, answer = call(world, "POST", f"{BASE}/p/partitions", b"100")
+    assert (status, answer["reason"][:14]) == (413, "99 partitions ")
+    assert call(world, "POST", f"{BASE}/p/partitions", b"3")[0] == 204
