@@ -62,6 +62,7 @@ ROLLING: dict[str, object] = {
     "managedLedgerDefaultMarkDeleteRateLimit": 1000,
     "managedLedgerCursorPositionFlushSeconds": 1,
     "brokerServiceCompactionMonitorIntervalInSeconds": 1,
+    "delayedDeliveryFixedDelayDetectionLookahead": 100,
 }
 # Pulsar's keys, for both brokers: what holds where neither a namespace nor a topic says anything.
 CONFIGURED: dict[str, object] = {

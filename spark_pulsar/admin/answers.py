@@ -8,7 +8,8 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.broker.bounds import check_properties
+from spark_pulsar.model.errors import NotAllowed, PulsarError
 
 MAX_BODY_BYTES = 1024 * 1024
 
@@ -57,12 +58,17 @@ def whole_number(value: object, what: str) -> int:
 
 
 def text_map(value: object, what: str) -> dict[str, str]:
-    """A map of texts; None is an empty one."""
+    """A map of texts; None is an empty one. 413 when they are too much."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
         raise Refused(400, f"{what}: want a map of texts")
-    return {str(key): str(item) for key, item in value.items()}
+    texts = {str(key): str(item) for key, item in value.items()}
+    try:
+        check_properties(what.capitalize(), texts)
+    except NotAllowed as error:
+        raise Refused(413, error.message) from error
+    return texts
 
 
 def flag(value: str | None) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_pulsar.broker import cursor_moves, expire_now, subscriptions
+from spark_pulsar.broker import bounds, cursor_moves, expire_now, subscriptions
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.ledger.cursor_records import CursorPropertiesSet
-from spark_pulsar.model.errors import ProducerBusy, TopicNotFound
+from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
 from .answers import Refused, text_map, whole_number
@@ -146,7 +146,8 @@ def create(core: Core, name: TopicName, subscription: str, place: Place | None, 
 def _check_name(subscription: str) -> None:
     try:
         subscriptions.check_subscription_name(subscription)
-    except ProducerBusy as error:
+        bounds.check_name("Subscription name", subscription)
+    except (ProducerBusy, NotAllowed) as error:
         raise Refused(412, error.message) from error
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from spark_pulsar.broker import cursor_moves, policies, subscriptions
+from spark_pulsar.broker import bounds, cursor_moves, policies, subscriptions
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.ledger.document_records import TENANTS
 from spark_pulsar.ledger.records import NamespaceDeleted, NamespaceSet
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import check_entity
+from spark_pulsar.model.policies import members
 
 from .answers import Refused, text_map, whole_number
 from .clusters import namespaces_of
@@ -71,6 +72,13 @@ _BUILT: Final = frozenset(
     }
 )
 """Those of them that have an effect here."""
+_BY_CLUSTER: Final = {
+    "publishMaxMessageRate": policies.PUBLISH_RATE,
+    "topicDispatchRate": policies.DISPATCH_RATE,
+    "subscriptionDispatchRate": policies.SUBSCRIPTION_DISPATCH_RATE,
+    "clusterSubscribeRate": policies.SUBSCRIBE_RATE,
+}
+"""Rates, which Apache Pulsar shows and takes for each cluster; there is only our own."""
 
 
 def existing(core: Core, namespace: str, reason: str = "Namespace does not exist") -> dict[str, Any]:
@@ -107,9 +115,17 @@ def bundle_edges(core: Core, namespace: str) -> list[str]:
 
 
 def _shown(core: Core, stored: Mapping[str, Any]) -> dict[str, Any]:
-    own = [core.config.cluster_name]
-    shown = {**_FRESH, "replication_clusters": own, **stored, "bundles": _bundles(stored)}
-    return {**shown, "clusterThatCanDeleteNamespace": core.config.cluster_name}
+    own = core.config.cluster_name
+    rest = {member: value for member, value in stored.items() if member not in _BY_CLUSTER.values()}
+    rates = {shown: {own: stored[member]} for shown, member in _BY_CLUSTER.items() if member in stored}
+    return {
+        **_FRESH,
+        "replication_clusters": [own],
+        **rest,
+        **rates,
+        "bundles": _bundles(stored),
+        "clusterThatCanDeleteNamespace": own,
+    }
 
 
 def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,6 +150,10 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
                     )
         elif member in _KEPT_AS_THEY_ARE:
             wanted[member] = value
+        elif member in _BY_CLUSTER:
+            rate = members(value, member).get(core.config.cluster_name)
+            if rate is not None:
+                wanted[_BY_CLUSTER[member]] = read_member(_BY_CLUSTER[member], rate, namespace)
         elif member in _FRESH and member not in _BUILT:
             raise Refused(501, f"The policy {member} is not built in this broker yet")
         else:
@@ -216,7 +236,9 @@ async def _get_properties(call: Call) -> Response:
 def _change_properties(core: Core, namespace: str, changed: Mapping[str, str], removed: frozenset[str]) -> None:
     known = existing(core, namespace).get("properties", {})
     kept = {key: value for key, value in known.items() if key not in removed}
-    policies.set_of_namespace(core, namespace, "properties", {**kept, **changed} or None)
+    properties = {**kept, **changed}
+    bounds.check_properties("Namespace properties", properties)
+    policies.set_of_namespace(core, namespace, "properties", properties or None)
 
 
 async def _put_properties(call: Call) -> Response:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import policies as kept
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
@@ -111,6 +112,16 @@ def _inactive(body: Any) -> Any:
 
 def _publish_rate(body: Any) -> Any:
     return PublishRate.from_json(body).to_json()
+
+
+def _dispatch_rate(body: Any) -> Any:
+    if isinstance(body, dict) and truth(body.get("relativeToPublishRate", False), "relativeToPublishRate"):
+        raise Refused(501, "A dispatch rate relative to the rate of publishing is not built in this broker yet")
+    return DispatchRate.from_json(body).to_json()
+
+
+def _subscribe_rate(body: Any) -> Any:
+    return SubscribeRate.from_json(body).to_json()
 
 
 def _delayed(body: Any) -> Any:
@@ -261,6 +272,24 @@ POLICIES: Final = (
         Level("publishRate", _publish_rate),
         Level("publishRate", _publish_rate, unset_status=204),
         lambda effective: None,
+    ),
+    Policy(
+        kept.DISPATCH_RATE,
+        Level("dispatchRate", _dispatch_rate),
+        Level("dispatchRate", _dispatch_rate),
+        lambda effective: (effective.dispatch_rate or DispatchRate()).to_json(),
+    ),
+    Policy(
+        kept.SUBSCRIPTION_DISPATCH_RATE,
+        Level("subscriptionDispatchRate", _dispatch_rate),
+        Level("subscriptionDispatchRate", _dispatch_rate),
+        lambda effective: (effective.subscription_dispatch_rate or DispatchRate()).to_json(),
+    ),
+    Policy(
+        kept.SUBSCRIBE_RATE,
+        Level("subscribeRate", _subscribe_rate),
+        Level("subscribeRate", _subscribe_rate),
+        lambda effective: (effective.subscribe_rate or SubscribeRate()).to_json(),
     ),
     Policy(
         kept.DELAYED_DELIVERY,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import JSONResponse
 
 from spark_pulsar.broker.schemas import definitions, registry
-from spark_pulsar.broker.schemas.definitions import InvalidSchema
+from spark_pulsar.broker.schemas.definitions import InvalidSchema, SchemaTooLarge
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
 
@@ -134,9 +134,9 @@ async def _compatibility(call: Call) -> Response:
     existing(call.core, name.namespace_name)
     fits = True
     try:
-        definitions.check(schema)
+        registry.check(call.core, schema)
         registry.check_may_follow(call.core, name, schema)
-    except InvalidSchema:
+    except (InvalidSchema, SchemaTooLarge):
         raise
     except IncompatibleSchema:
         fits = False

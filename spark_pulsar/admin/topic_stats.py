@@ -107,6 +107,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
             each["nonContiguousDeletedMessagesRangesSerializedSize"] for each in subscriptions.values()
         ),
         "delayedMessageIndexSizeInBytes": delayed.index_bytes(topic),
+        **({} if (epoch := access.told_epoch(topic)) is None else {"topicEpoch": epoch}),
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
     if topic.live is not None:
@@ -184,6 +185,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "subscriptionProperties": dict(subscription.cursor.properties),
         **_FILTERS,
         **_THROTTLED,
+        **subscription.throttled,
         "durable": subscription.is_durable,
         "replicated": False,
     }
@@ -260,6 +262,7 @@ _SUMMED: Final = (
     "publishRateLimitedTimes",
     "delayedMessageIndexSizeInBytes",
     "nonContiguousDeletedMessagesRanges",
+    "nonContiguousDeletedMessagesRangesSerializedSize",
 )
 _SUBSCRIPTION_SUMMED: Final = (
     "msgRateOut",
@@ -278,6 +281,7 @@ _SUBSCRIPTION_SUMMED: Final = (
     "unackedMessages",
     "totalMsgExpired",
     "nonContiguousDeletedMessagesRanges",
+    *_THROTTLED,
 )
 _SUBSCRIPTION_LATEST: Final = (
     "lastExpireTimestamp",
@@ -285,7 +289,26 @@ _SUBSCRIPTION_LATEST: Final = (
     "lastConsumedTimestamp",
     "lastAckedTimestamp",
     "lastMarkDeleteAdvancedTimestamp",
+    "blockedSubscriptionOnUnackedMsgs",
 )
+_CONSUMER_SUMMED: Final = (
+    "msgRateOut",
+    "msgThroughputOut",
+    "bytesOutCounter",
+    "msgOutCounter",
+    "msgRateRedeliver",
+    "messageAckRate",
+    "chunkedMessageRate",
+    "availablePermits",
+    "unackedMessages",
+)
+_CONSUMER_LATEST: Final = (
+    "blockedConsumerOnUnackedMsgs",
+    "lastAckedTimestamp",
+    "lastConsumedTimestamp",
+    "lastConsumedFlowTimestamp",
+)
+_PUBLISHER_SUMMED: Final = ("msgRateIn", "msgThroughputIn", "chunkedMessageRate")
 
 
 def partitioned_stats(
@@ -308,7 +331,7 @@ def partitioned_stats(
         **_NOT_HERE,
         "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
         "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
-        "publishers": [publisher for one in stats for publisher in one["publishers"]],
+        "publishers": _merged_publishers([one["publishers"] for one in stats]),
         "waitingPublishers": sum(one["waitingPublishers"] for one in stats),
         "subscriptions": _sum_subscriptions(stats),
         "metadata": {"partitions": partitions, "deleted": False},
@@ -322,16 +345,36 @@ def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
         for name, subscription in stats["subscriptions"].items():
             known = merged.get(name)
             if known is None:
-                merged[name] = {**subscription, "consumers": list(subscription["consumers"])}
+                merged[name] = {**subscription, "consumers": [dict(each) for each in subscription["consumers"]]}
                 continue
             for key in _SUBSCRIPTION_SUMMED:
                 known[key] += subscription[key]
             for key in _SUBSCRIPTION_LATEST:
                 known[key] = max(known[key], subscription[key])
-            known["consumers"] += subscription["consumers"]
+            _merge(known["consumers"], subscription["consumers"], _CONSUMER_SUMMED, _CONSUMER_LATEST)
             times = [each["earliestMsgPublishTimeInBacklog"] for each in (known, subscription)]
             known["earliestMsgPublishTimeInBacklog"] = _oldest_of(times)
     return merged
+
+
+def _merged_publishers(partitions: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    merged: list[dict[str, Any]] = []
+    for publishers in partitions:
+        _merge(merged, publishers, _PUBLISHER_SUMMED, ())
+    for each in merged:
+        each["averageMsgSize"] = each["msgThroughputIn"] / each["msgRateIn"] if each["msgRateIn"] else 0.0
+    return merged
+
+
+def _merge(
+    known: list[dict[str, Any]], more: list[dict[str, Any]], summed: Iterable[str], latest: Iterable[str]
+) -> None:
+    """Take the clients of one more partition for those of the others, in their order: a client of a partitioned topic
+    is connected to each partition. Names and addresses are those of the first partition."""
+    for one, other in zip(known, more, strict=False):
+        one.update({member: one[member] + other[member] for member in summed})
+        one.update({member: max(one[member], other[member]) for member in latest})
+    known += [dict(each) for each in more[len(known) :]]
 
 
 def _oldest_of(times: list[int]) -> int:

@@ -23,10 +23,12 @@ from spark_pulsar.wire.replies import refusal
 
 from . import (
     acks,
+    bounds,
     compaction,
     damage,
     deduplication,
     delayed,
+    dispatch_rates,
     events,
     last_id,
     lookup,
@@ -112,6 +114,7 @@ class Broker:
         self.core.upkeep = Upkeep(self.core)
         self.core.watchers = watching.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
+        self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in policies.records_of_a_new_broker(state, config):
@@ -184,8 +187,10 @@ class Broker:
             else:
                 self._refuse(session, command, error)
             return
+        content = getattr(command, FIELD_OF[kind])
         try:
-            handler(core, session, getattr(command, FIELD_OF[kind]))
+            bounds.check_command(kind, content)
+            handler(core, session, content)
         except PulsarError as error:
             self._refuse(session, command, error)
 

@@ -52,6 +52,10 @@ class BrokerConfig:
     """brokerPublisherThrottlingMaxByteRate, a second for all topics together (PR-14); 0 = no limit."""
     max_producers_per_topic: int = 0
     """maxProducersPerTopic (PR-13); 0 = no limit."""
+    max_same_address_producers: int = 0
+    """maxSameAddressProducersPerTopic: of clients on one host (PR-13); 0 = no limit."""
+    max_same_address_consumers: int = 0
+    """maxSameAddressConsumersPerTopic: of clients on one host (SUB-5); 0 = no limit."""
     max_consumers_per_topic: int = 0
     """maxConsumersPerTopic (SUB-5); 0 = no limit."""
     max_consumers_per_subscription: int = 0
@@ -91,6 +95,8 @@ class BrokerConfig:
     """isAllowAutoUpdateSchemaEnabled (SC-6)."""
     enforce_schemas: bool = False
     """isSchemaValidationEnforced (SC-7)."""
+    max_schema_bytes: int = 1024 * 1024
+    """schemaMaxSizeBytes (ours): definition and properties of one schema."""
     compaction_interval_ms: int = 60_000
     """brokerServiceCompactionMonitorIntervalInSeconds: how often thresholds are looked at (CMP-C1)."""
     compaction_keeps_null_keys: bool = False
@@ -114,6 +120,22 @@ class BrokerConfig:
     """maxUnackedMessagesPerConsumer, in messages (SH-6); 0 = no limit."""
     max_unacked_per_subscription: int = 200_000
     """maxUnackedMessagesPerSubscription, in messages (SH-7); 0 = no limit."""
+    dispatch_rate_messages: int = 0
+    """dispatchThrottlingRateInMsg, a second for all topics together (SUB-7); 0 = no limit."""
+    dispatch_rate_bytes: int = 0
+    """dispatchThrottlingRateInByte, a second for all topics together (SUB-7); 0 = no limit."""
+    topic_dispatch_rate_messages: int = 0
+    """dispatchThrottlingRatePerTopicInMsg, a second (SUB-7); 0 = no limit."""
+    topic_dispatch_rate_bytes: int = 0
+    """dispatchThrottlingRatePerTopicInByte, a second (SUB-7); 0 = no limit."""
+    subscription_dispatch_rate_messages: int = 0
+    """dispatchThrottlingRatePerSubscriptionInMsg, a second (SUB-7); 0 = no limit."""
+    subscription_dispatch_rate_bytes: int = 0
+    """dispatchThrottlingRatePerSubscriptionInByte, a second (SUB-7); 0 = no limit."""
+    subscribe_rate: int = 0
+    """subscribeThrottlingRatePerConsumer (SUB-6); 0 = no limit."""
+    subscribe_rate_period_s: int = 30
+    """subscribeRatePeriodPerConsumerInSecond (SUB-6)."""
     failover_delay_ms: int = 1_000
     """activeConsumerFailoverDelayTimeMillis (FO-6)."""
     failover_ring_for_partitions: bool = False

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from .config import BrokerConfig
+    from .dispatch_rates import RateLimit
     from .idle_subscriptions import IdleSubscriptions
     from .publish_rates import PublishLimits
     from .sessions import Session
@@ -78,8 +79,7 @@ class Core:
         """The group of records that the schemas of a name are on disk with, where they changed since the start."""
         self.instance = instance
         """A number that no earlier start of this broker had; part of generated producer names."""
-        self.now_ms = 0
-        self.started_ms = 0
+        self.now_ms = self.started_ms = 0
         self.sessions: dict[int, Session] = {}
         self.upkeep: Upkeep
         self.idle: IdleSubscriptions
@@ -95,6 +95,8 @@ class Core:
         self.pending_publish_bytes = 0
         self.publish_limits: PublishLimits
         """How fast topics may be published to (PR-14); `Broker` sets it."""
+        self.dispatch_limit: RateLimit | None = None
+        """How fast all topics together may be consumed (SUB-7); `Broker` sets it."""
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0
@@ -282,7 +284,7 @@ class Core:
         for subscription in awake:
             if self.dispatched_bytes >= self.config.max_turn_bytes:
                 self._awake[subscription] = None
-            elif subscription.dispatcher.dispatch():
+            elif subscription.dispatch():
                 unfinished.append(subscription)
         for subscription in unfinished:
             self._awake[subscription] = None

@@ -203,9 +203,9 @@ def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[in
 
 def _ids(sends: SendRun, index: int) -> tuple[int, int]:
     """Lowest and highest sequence id of an entry. C++ clients do not tell the highest one of a batch: it is at least
-    the lowest and one more for every other message."""
+    the lowest and one more for every other message, as far as there are ids."""
     low = signed(sends.sequence_ids[index])
-    high = low + sends.message_counts[index] - 1
+    high = min(low + sends.message_counts[index] - 1, _ABOVE_ALL - 1)
     highs = sends.highest_sequence_ids
     return low, high if highs is None else max(high, signed(highs[index]))
 

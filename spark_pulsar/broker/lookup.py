@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.ledger.document_records import TENANTS
 from spark_pulsar.model.errors import MetadataError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.names import TopicName, split_namespace
 from spark_pulsar.wire import commands
@@ -87,6 +88,8 @@ def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopi
     """GET_TOPICS_OF_NAMESPACE: full names, each partition by itself, system topics hidden. Clients filter, but for a
     pattern that is not too long."""
     tenant, namespace = split_namespace(command.namespace)
+    if tenant not in core.state.documents[TENANTS]:  # a namespace alone that is missing has no topics
+        raise MetadataError("Namespace not found")
     names = topics.names_in(core, tenant, namespace)
     if command.mode == CommandGetTopicsOfNamespace.PERSISTENT:
         names = [name for name in names if name.is_persistent]

@@ -24,6 +24,7 @@ from spark_pulsar.ledger.document_records import (
     DocumentSet,
 )
 from spark_pulsar.ledger.records import NamespaceSet
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
@@ -53,6 +54,9 @@ MESSAGE_TTL: Final = "message_ttl_in_seconds"
 BACKLOG_QUOTAS: Final = "backlog_quota_map"
 PERSISTENCE: Final = "persistence"
 PUBLISH_RATE: Final = "publish_rate"
+DISPATCH_RATE: Final = "dispatch_rate"
+SUBSCRIPTION_DISPATCH_RATE: Final = "subscription_dispatch_rate"
+SUBSCRIBE_RATE: Final = "subscribe_rate"
 DEDUPLICATION: Final = "deduplicationEnabled"
 DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
 COMPACTION_THRESHOLD: Final = "compaction_threshold"
@@ -188,6 +192,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         age_quota=quota(MESSAGE_AGE),
         persistence=value(PERSISTENCE, PersistencePolicy.from_json, PersistencePolicy()),
         publish_rate=value(PUBLISH_RATE, PublishRate.from_json, default_rate),
+        **_rates_of_consuming(policies, config),
         deduplication=value(DEDUPLICATION, bool, config.deduplication),
         deduplication_snapshot_interval_s=value(
             DEDUPLICATION_SNAPSHOT_INTERVAL, int, config.deduplication_snapshot_interval_s
@@ -221,6 +226,25 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
             config.allow_auto_subscription_creation,
         ),
     )
+
+
+def _rates_of_consuming(policies: Mapping[str, Any], config: BrokerConfig) -> dict[str, Any]:
+    """How fast consumers are served and how often they may subscribe, where that is limited (SUB-6, SUB-7)."""
+    of_topic = DispatchRate(config.topic_dispatch_rate_messages, config.topic_dispatch_rate_bytes)
+    of_each = DispatchRate(config.subscription_dispatch_rate_messages, config.subscription_dispatch_rate_bytes)
+    found: dict[str, DispatchRate | SubscribeRate] = {
+        "dispatch_rate": of_topic,
+        "subscription_dispatch_rate": of_each,
+        "subscribe_rate": SubscribeRate(config.subscribe_rate, config.subscribe_rate_period_s),
+    }
+    for name, member, read in (
+        ("dispatch_rate", DISPATCH_RATE, DispatchRate.from_json),
+        ("subscription_dispatch_rate", SUBSCRIPTION_DISPATCH_RATE, DispatchRate.from_json),
+        ("subscribe_rate", SUBSCRIBE_RATE, SubscribeRate.from_json),
+    ):
+        if policies.get(member) is not None:
+            found[name] = read(policies[member])
+    return {name: rate for name, rate in found.items() if rate.is_limited}
 
 
 # ---- what is set ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.model.policies import PublishRate
 
 from . import back_pressure, publishing
+from .buckets import Bucket
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.send_runs import SendRun
@@ -24,34 +25,6 @@ if TYPE_CHECKING:
     from .producers import Producer
     from .sessions import Session
     from .topics import Topic
-
-_SECOND_MS = 1_000
-
-
-class Bucket:
-    """Tokens in thousandths, so that a millisecond of any rate is a whole number of them."""
-
-    __slots__ = ("left", "rate")
-
-    def __init__(self, rate: int) -> None:
-        self.rate = rate
-        """A second; 0 = no limit."""
-        self.left = rate * _SECOND_MS
-
-    def refill(self, elapsed_ms: int) -> None:
-        """So much time has passed."""
-        self.left = min(self.rate * _SECOND_MS, self.left + self.rate * elapsed_ms)
-
-    def take(self, amount: int) -> None:
-        """Below zero, too."""
-        if self.rate:
-            self.left -= amount * _SECOND_MS
-
-    @property
-    def wait_ms(self) -> int:
-        """How long it holds no whole token."""
-        missing = _SECOND_MS - self.left
-        return 0 if not self.rate or missing <= 0 else -(-missing // self.rate)
 
 
 class PublishLimit:

@@ -30,6 +30,10 @@ MAX_ASKING: Final = 1_000
 """Who may wait at once to hear whether a peer still answers. To more than those it is there."""
 
 
+MAX_VERSION_LENGTH: Final = 1_000
+"""Characters that are kept of what a client says it is."""
+
+
 class Session:
     """One connection and what it owns."""
 
@@ -92,6 +96,11 @@ class Session:
         """Rates that hold back something of it (PR-14)."""
         self.alive_waiters: list[Callable[[bool], None]] = []
         """Who waits to hear whether the peer still answers."""
+
+    @property
+    def host(self) -> str:
+        """The address of the peer without its port."""
+        return self.peer.rpartition(":")[0]
 
 
 def on_opened(core: Core, event: SessionOpened) -> None:
@@ -159,7 +168,7 @@ def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
         return
     session.connected = True
     session.protocol_version = command.protocol_version
-    session.client_version = command.client_version
+    session.client_version = command.client_version[:MAX_VERSION_LENGTH]
     features = FeatureFlags(  # only what works (J2)
         supports_topic_watchers=core.config.topic_patterns,
         supports_get_partitioned_metadata_without_auto_creation=True,

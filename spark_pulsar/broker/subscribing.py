@@ -26,7 +26,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     KeySharedMode,
 )
 
-from . import compaction, damage, seek, sessions, shortage, termination, topics
+from . import compaction, damage, seek, sessions, shortage, subscribe_rates, termination, topics
 from .consumers import Consumer
 from .dispatch.key_shared import KeySharedDispatcher
 from .schemas import registry
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from .core import Core
     from .sessions import Session
     from .topics import Topic
+
+MAX_WAITING_TO_JOIN: Final = 10_000
+"""Requests that may wait for the end of a seek of one subscription (CUR-11)."""
 
 _SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
@@ -50,6 +53,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
     name = TopicName.parse(command.topic)
     _check_built(core, name, command)
     topic = topics.obtain(core, name, may_create=command.force_topic_creation)
+    subscribe_rates.admit(session, topic, command.consumer_id, command.consumer_name)
     registry.admit_consumer(core, topic, command)
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:
@@ -70,6 +74,8 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
             except PulsarError as error:
                 sessions.refuse(core, session, error, command.request_id)
 
+    if subscription.fenced and len(subscription.waiting) >= MAX_WAITING_TO_JOIN:
+        raise ConsumerBusy(f"Subscription is being reset, and {MAX_WAITING_TO_JOIN} consumers wait for that already")
     session.joining[command.consumer_id] = command
     if subscription.fenced:
         subscription.waiting.append(join)
@@ -151,6 +157,7 @@ def _join(
         raise ConsumerBusy("Topic reached max consumers limit")
     if limits.max_consumers_per_subscription and len(subscription.consumers) >= limits.max_consumers_per_subscription:
         raise ConsumerBusy("Subscription reached max consumers limit")
+    _check_host(core, session, topic)
     damage.admit_consumer(subscription, read_compacted=command.read_compacted)
     consumer = Consumer(
         session,
@@ -183,6 +190,15 @@ def _join(
 
     group = max(subscription.born_group, registry.group_of(core, topic.name))
     shortage.answer_when_durable(core, ready, refused, group)
+
+
+def _check_host(core: Core, session: Session, topic: Topic) -> None:
+    """ConsumerBusy when clients of that host have as many consumers of the topic as they may (SUB-5)."""
+    limit = core.config.max_same_address_consumers
+    if limit:
+        consumers = (consumer for each in topic.subscriptions.values() for consumer in each.consumers)
+        if sum(consumer.session.host == session.host for consumer in consumers) >= limit:
+            raise ConsumerBusy("Topic reached max same address consumers limit")
 
 
 def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:

@@ -58,6 +58,7 @@ class Subscription:
         "meter",
         "name",
         "reads_compacted",
+        "throttled",
         "topic",
         "type",
         "waiting",
@@ -92,6 +93,8 @@ class Subscription:
         self.meter = Meter(core.now_ms)
         self.reads_compacted = False
         """Whether a consumer wants the compacted view, or the last one did (CMP-C4)."""
+        self.throttled: dict[str, int] = {}
+        """How often rates kept it waiting, by the member of statistics (SUB-7)."""
         self.kept_for_seek = False
         """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 
@@ -109,6 +112,15 @@ class Subscription:
     def backlog(self) -> int:
         """Entries on disk that are not acked."""
         return self.cursor.backlog(self.topic.confirmed)
+
+    def dispatch(self) -> bool:
+        """Send what may be sent now. True when more could be sent at once in the next turn."""
+        limits = self.topic.dispatch_limits
+        return self.dispatcher.dispatch() if limits is None else limits.dispatch(self)
+
+    def note_throttled(self, member: str) -> None:
+        """A rate keeps it waiting."""
+        self.throttled[member] = self.throttled.get(member, 0) + 1
 
     def add(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None = None) -> None:
         """Let a consumer in; `key_shared` says how a Key_Shared subscription shares out its keys. ConsumerAssignFailed
@@ -141,9 +153,10 @@ class Subscription:
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer left; what it held goes to the others. A reader's subscription goes with its last one (RD-1)."""
-        if consumer not in self.consumers:
+        try:
+            self.consumers.remove(consumer)
+        except ValueError:
             return
-        self.consumers.remove(consumer)
         if consumer.session.consumers.get(consumer.consumer_id) is consumer:
             del consumer.session.consumers[consumer.consumer_id]
         self.last_sent_ms = max(self.last_sent_ms, consumer.last_sent_ms)

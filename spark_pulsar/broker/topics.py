@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .backlog_quota import QuotaWatch
     from .core import Core, Timer
     from .delayed import DelayWatch
+    from .dispatch_rates import DispatchLimits
     from .expiry import Expiry
     from .non_persistent import Live
     from .producers import Producer
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 SYSTEM_NAMESPACE = "pulsar/system"
 """Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
-
 
 NEVER_BYTES = 1 << 62
 """`Topic.look_at_bytes` when nobody needs to look."""
@@ -55,6 +55,7 @@ class Topic:
         "confirmed_ledger_id",
         "deduplicates",
         "delays",
+        "dispatch_limits",
         "end_group",
         "evictions_by_age",
         "evictions_by_size",
@@ -102,6 +103,8 @@ class Topic:
         """How fast it may be published to, when that is limited (PR-14)."""
         self.publish_limited_times = 0
         """How often a connection that publishes to it was not read because of a rate."""
+        self.dispatch_limits: DispatchLimits | None = None
+        """How fast it may be consumed, when that is limited (SUB-7)."""
         self.subscriptions: dict[str, Subscription] = {}
         """By name, durable or not."""
         self.delays: DelayWatch | None = None

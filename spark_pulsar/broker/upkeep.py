@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.names import TopicName
 
-from . import backlog_quota, expiry, publish_rates, retention, topics
+from . import backlog_quota, dispatch_rates, expiry, publish_rates, retention, topics
 from .rollover import RollQueue
 
 if TYPE_CHECKING:
@@ -59,10 +59,12 @@ class Upkeep:
         expiry.adopt(self._core, topic)
         backlog_quota.adopt(self._core, topic)
         publish_rates.adopt(self._core, topic)
+        dispatch_rates.adopt(self._core, topic)
 
     def adopt_live(self, topic: Topic) -> None:
         """The same for a non-persistent topic, of which nothing is kept."""
         publish_rates.adopt(self._core, topic)
+        dispatch_rates.adopt(self._core, topic)
 
     def appended(self, topic: Topic, run: EntryRun) -> None:
         """A run of entries was appended to a topic whose `bytes_in` has reached its `look_at_bytes`. Called after its

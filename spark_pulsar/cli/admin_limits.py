@@ -49,6 +49,11 @@ def add_limit_commands(app: typer.Typer, target: Target) -> None:
         _add_limit(app, target, limit)
         add_get_and_remove(app, target, limit.word, limit.policy)
     _add_publish_rate(app, target)
+    _add_dispatch_rate(app, target, "dispatch-rate", "dispatchRate", "consumers of a topic are sent messages")
+    _add_dispatch_rate(
+        app, target, "subscription-dispatch-rate", "subscriptionDispatchRate", "each subscription is sent messages"
+    )
+    _add_subscribe_rate(app, target)
     _add_types(app, target)
     _add_auto_subscriptions(app, target)
     if not target.is_topic:
@@ -82,6 +87,50 @@ def _add_publish_rate(app: typer.Typer, target: Target) -> None:
         ctx.obj.post(target.of(name, "publishRate"), rate, **target.query(for_all))
 
     add_get_and_remove(app, target, "publish-rate", "publishRate")
+
+
+def _add_dispatch_rate(app: typer.Typer, target: Target, word: str, policy: str, what: str) -> None:
+    argument: Any = typer.Argument(metavar=target.metavar)
+
+    @app.command(f"set-{word}", help=f"Set how fast {what}.")
+    def set_rate(
+        ctx: typer.Context,
+        messages: Annotated[
+            int, typer.Option("--msg-dispatch-rate", "-md", help="Messages in a period; -1 is no limit.")
+        ] = -1,
+        size: Annotated[
+            int, typer.Option("--byte-dispatch-rate", "-bd", help="Bytes in a period; -1 is no limit.")
+        ] = -1,
+        period: Annotated[int, typer.Option("--dispatch-rate-period", "-dt", help="The period in seconds.")] = 1,
+        name: str = argument,
+        for_all: Global = False,
+    ) -> None:
+        rate = {
+            "dispatchThrottlingRateInMsg": messages,
+            "dispatchThrottlingRateInByte": size,
+            "ratePeriodInSecond": period,
+        }
+        ctx.obj.post(target.of(name, policy), rate, **target.query(for_all))
+
+    add_get_and_remove(app, target, word, policy)
+
+
+def _add_subscribe_rate(app: typer.Typer, target: Target) -> None:
+    argument: Any = typer.Argument(metavar=target.metavar)
+
+    @app.command("set-subscribe-rate")
+    def set_rate(
+        ctx: typer.Context,
+        times: Annotated[int, typer.Option("--subscribe-rate", "-sr", help="Times in a period; -1 is no limit.")] = -1,
+        period: Annotated[int, typer.Option("--subscribe-rate-period", "-st", help="The period in seconds.")] = 30,
+        name: str = argument,
+        for_all: Global = False,
+    ) -> None:
+        """Set how often one consumer may subscribe to a topic."""
+        rate = {"subscribeThrottlingRatePerConsumer": times, "ratePeriodInSecond": period}
+        ctx.obj.post(target.of(name, "subscribeRate"), rate, **target.query(for_all))
+
+    add_get_and_remove(app, target, "subscribe-rate", "subscribeRate")
 
 
 def _add_types(app: typer.Typer, target: Target) -> None:

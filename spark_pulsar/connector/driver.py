@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
@@ -50,6 +50,7 @@ class StreamDriver:
         self._newest: dict[str, ReadPosition] = {}
         self._planned: Mapping[str, ReadPosition] = {}
         self._acknowledged: dict[str, ReadPosition] = {}
+        self._held: set[str] = set()
 
     def initial(self) -> SourceOffset:
         """Where a new query starts; the same answer however often Spark asks in one run."""
@@ -62,6 +63,7 @@ class StreamDriver:
                 self._client.ensure_subscription(
                     topics, options.subscription_name, initial="latest" if endpoint == "latest" else "earliest"
                 )
+                self._held.update(topics)
             self._initial = SourceOffset(resolve(self._client, topics, endpoint, "startingOffsets"), fresh=True)
         return self._initial
 
@@ -79,6 +81,7 @@ class StreamDriver:
             self._acknowledge(start)
         newest = self._ends(start)
         self._report_losses(plan(start, SourceOffset(newest)).losses)
+        self._hold(newest)
         end: Mapping[str, ReadPosition] = newest
         if max_messages is not None:
             end = self._limits().limit(_existing(start, newest), newest, max_messages)
@@ -157,6 +160,21 @@ class StreamDriver:
             LOG.warning("subscription %s was not moved: %s", name, error)
         else:
             self._acknowledged.update(moved)
+            self._held.update(moved)
+
+    def _hold(self, topics: Iterable[str]) -> None:
+        """Make the subscription on partitions that came while the query runs, so that what is unread is not trimmed."""
+        name = self._options.subscription_name
+        new = [] if name is None else sorted(set(topics) - self._held)
+        if name is None or not new:
+            return
+        try:
+            self._client.ensure_subscription(new, name, initial="earliest")
+        except PulsarError as error:
+            # Reading does not depend on it, and the next micro-batch tries again.
+            LOG.warning("subscription %s was not made on %s: %s", name, ", ".join(new), error)
+        else:
+            self._held.update(new)
 
     def _report_losses(self, losses: Sequence[str]) -> None:
         if losses and self._options.fail_on_data_loss:

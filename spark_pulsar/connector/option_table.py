@@ -46,8 +46,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "topic name",
         "",
         ANY,
-        "Read: the one topic (or one partition) to read. Write: the topic of every row; wins over the column "
-        "`__topic`.",
+        "Read: the one topic (or one partition) to read, persistent. Write: the topic of every row; wins over the "
+        "column `__topic`.",
     ),
     Option(
         "topics",
@@ -86,7 +86,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "",
         (STREAM_READ,),
         "Durable subscription that mirrors the query's progress on the broker, so that backlog and retention "
-        "follow it. Without it nothing is left on the broker.",
+        "follow it; it stays when the query ends. It is not read from: a new query starts at `startingOffsets`. "
+        "Without it nothing is left on the broker.",
     ),
     Option(
         "maxMessagesPerTrigger",
@@ -180,7 +181,7 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "endingTimestamp": "use endingOffsets",
     "startingOffsetsByTimestamp": "use startingOffsets",
     "endingOffsetsByTimestamp": "use endingOffsets",
-    "predefinedSubscription": "use subscriptionName",
+    "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
     "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",
     "allowDifferentTopicSchemas": "not needed: value is always read as raw bytes",

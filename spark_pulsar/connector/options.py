@@ -66,8 +66,7 @@ class Options:
     def for_read(self, use: Use) -> Options:
         """Check what only makes sense for reading (batch or stream); returns self. Raises OptionError."""
         self._check_uses(use)
-        if not self.reads_something:
-            raise OptionError("reading needs one of the options topic, topics, topicsPattern")
+        self.check_topics_to_read()
         if use == BATCH_READ and self.starting_offsets == "latest":
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
         return self
@@ -77,10 +76,14 @@ class Options:
         self._check_uses(use)
         return self
 
-    @property
-    def reads_something(self) -> bool:
-        """Whether any topic to read is named."""
-        return self.topic is not None or bool(self.topics) or self.topics_pattern is not None
+    def check_topics_to_read(self) -> None:
+        """Check that topics to read are named, and that they are of a kind that can be read. Raises OptionError."""
+        named = self.topics if self.topic is None else (self.topic,)
+        if not named and self.topics_pattern is None:
+            raise OptionError("reading needs one of the options topic, topics, topicsPattern")
+        for topic in named:
+            if topic.startswith("non-persistent://"):
+                raise OptionError(f"{topic} cannot be read: a non-persistent topic keeps nothing")
 
     def _check_uses(self, use: Use) -> None:
         for name in sorted(self.given):
@@ -138,7 +141,8 @@ def _canonical(lower: str, as_given: str) -> str:
         return option.name
     if lower in _UNSUPPORTED_LOWER:
         name, hint = _UNSUPPORTED_LOWER[lower]
-        raise OptionError(f"option {name} is not supported yet: {hint}")
+        told = f"{hint}; leave it out" if hint.startswith("not needed") else f"not supported yet: {hint}"
+        raise OptionError(f"option {name} is {told}")
     for prefix in UNSUPPORTED_PREFIXES:
         if lower.startswith(prefix):
             raise OptionError(

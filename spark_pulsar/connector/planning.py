@@ -31,11 +31,13 @@ def plan(start: SourceOffset, end: SourceOffset) -> Plan:
     """Ranges from `start` to `end`.
 
     A partition that only `end` knows is new and read from its beginning. One that only `start` knows has vanished: a
-    loss. One whose end lies before its start has been replaced: a loss too, and the new one is read from its beginning.
+    loss, and so it is when the options of a restarted query no longer name it. One whose end lies before its start has
+    been replaced: a loss too, and the new one is read from its beginning.
     """
     ranges: list[TopicRange] = []
     losses = [
-        f"{topic} no longer exists; it had been read up to {start.positions[topic]}"
+        f"{topic} no longer exists, or is no longer among the topics to read; "
+        f"it had been read up to {start.positions[topic]}"
         for topic in sorted(set(start.positions) - set(end.positions))
     ]
     for topic in sorted(end.positions):

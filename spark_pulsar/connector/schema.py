@@ -46,7 +46,12 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
         ("string", "binary", "struct"),
         "Payload, required: text as UTF-8, bytes as they are, a struct as JSON; null becomes a null value (tombstone).",
     ),
-    Column("__key", ("string", "binary"), "Partition key; decides the partition by its hash. Null: no key."),
+    Column(
+        "__key",
+        ("string", "binary"),
+        "Partition key; decides the partition by its hash. Bytes are sent, and hashed, as base64 text with its flag, "
+        "as Java's `keyBytes` does: cast a `__key` that was read to string to write text keys. Null: no key.",
+    ),
     Column("__topic", ("string",), "Topic of the row, required unless the option `topic` is given."),
     Column("__eventTime", ("timestamp", "bigint"), "Event time; a number is milliseconds since 1970 UTC. Null: none."),
     Column("__messageProperties", (MAP_TYPE,), "Properties of the message; a null value in the map is an error."),

@@ -76,8 +76,7 @@ class PulsarDataSource(DataSource):
 
     def schema(self) -> str:
         """Columns of a read without `.schema(...)`."""
-        if not self._parsed.reads_something:
-            raise OptionError("reading needs one of the options topic, topics, topicsPattern")
+        self._parsed.check_topics_to_read()
         return READ_DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -11,7 +11,7 @@ to speak of where all of a backlog is delayed, and 26 bytes each in the worst ca
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -21,6 +21,8 @@ from spark_pulsar.model.ranges import RangeSet
 BLOCK_SHIFT: Final = 12
 _MASK: Final = (1 << BLOCK_SHIFT) - 1
 _SPARE_HEADS: Final = 64
+_WORTH_SORTING: Final = 128
+"""Entries that come together: sorting them into a block of thousands costs less than as many single insertions."""
 
 BlockKey = tuple[int, int]
 """(ledger id, entry id >> BLOCK_SHIFT)."""
@@ -55,6 +57,20 @@ class DelayBlock:
         index = bisect_right(times, time_ms, self.head)
         times.insert(index, time_ms)
         self.offsets.insert(index, offset)
+
+    def add_all(self, offsets: Sequence[int], times_ms: Sequence[int]) -> None:
+        """More entries, ascending and behind all that are here, so that of one time the order is that of offsets."""
+        if len(offsets) < _WORTH_SORTING:
+            for offset, time_ms in zip(offsets, times_ms, strict=True):
+                self.add(offset, time_ms)
+            return
+        here = zip(self.times_ms[self.head :], self.offsets[self.head :], strict=True)
+        both = [time_ms << BLOCK_SHIFT | offset for time_ms, offset in here]
+        both += [time_ms << BLOCK_SHIFT | offset for time_ms, offset in zip(times_ms, offsets, strict=True)]
+        both.sort()
+        self.times_ms = array("q", [each >> BLOCK_SHIFT for each in both])
+        self.offsets = array("H", [each & _MASK for each in both])
+        self.head = 0
 
     def due(self, time_ms: int) -> array[int]:
         """The offsets of what is due at a time, in order of time."""
@@ -118,23 +134,24 @@ class Delays:
     def add(self, ledger_id: int, entry_ids: Sequence[int], times_ms: Sequence[int]) -> set[BlockKey]:
         """Entries of a ledger, ascending and not in yet, are delayed; returns the blocks that changed."""
         changed: set[BlockKey] = set()
-        held = self.held
-        first = end = entry_ids[0]
-        for entry_id, time_ms in zip(entry_ids, times_ms, strict=True):
-            key = (ledger_id, entry_id >> BLOCK_SHIFT)
+        low = 0
+        while low < len(entry_ids):
+            key = (ledger_id, entry_ids[low] >> BLOCK_SHIFT)
+            high = bisect_left(entry_ids, (key[1] + 1) << BLOCK_SHIFT, low)
             block = self.blocks.get(key)
             if block is None:
                 block = self.blocks[key] = DelayBlock(array("q"), array("H"))
-            is_first = not len(block) or time_ms < block.first_ms
-            block.add(entry_id & _MASK, time_ms)
-            if is_first:
+            before_ms = block.first_ms if len(block) else None
+            block.add_all([entry_id & _MASK for entry_id in entry_ids[low:high]], times_ms[low:high])
+            if before_ms is None or block.first_ms < before_ms:
                 self._note_first(key, block)
             changed.add(key)
-            if entry_id != end:
-                held.add(ledger_id, first, end)
-                first = entry_id
-            end = entry_id + 1
-        held.add(ledger_id, first, end)
+            low = high
+        if entry_ids[-1] - entry_ids[0] + 1 == len(entry_ids):
+            self.held.add(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+        else:
+            for first, end in _ranges(entry_ids):
+                self.held.add(ledger_id, first, end)
         return changed
 
     def elapse(self, key: BlockKey, time_ms: int) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.schemas import Compatibility
+
+if TYPE_CHECKING:
+    from .dispatch_rates import DispatchRate, SubscribeRate
 
 NO_LIMIT: Final = -1
 
@@ -365,6 +368,9 @@ class EffectivePolicies:
     persistence: PersistencePolicy = PersistencePolicy()
     publish_rate: PublishRate = PublishRate()
     """PR-14."""
+    dispatch_rate: DispatchRate | None = None
+    subscription_dispatch_rate: DispatchRate | None = None
+    subscribe_rate: SubscribeRate | None = None
     deduplication: bool = False
     """DED-1."""
     deduplication_snapshot_interval_s: int = 120

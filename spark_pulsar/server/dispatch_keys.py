@@ -18,6 +18,46 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
         natural,
         help="Messages a Shared subscription may hold unacknowledged; 0: no limit.",
     ),
+    "dispatchThrottlingRateInMsg": Key(
+        "dispatch_rate_messages",
+        natural,
+        help="Messages a second that consumers of all topics together are sent; 0: no limit.",
+    ),
+    "dispatchThrottlingRateInByte": Key(
+        "dispatch_rate_bytes",
+        natural,
+        help="Bytes a second that consumers of all topics together are sent; 0: no limit.",
+    ),
+    "dispatchThrottlingRatePerTopicInMsg": Key(
+        "topic_dispatch_rate_messages",
+        natural,
+        help="Messages a second that consumers of a topic are sent, where no policy says otherwise; 0: no limit.",
+    ),
+    "dispatchThrottlingRatePerTopicInByte": Key(
+        "topic_dispatch_rate_bytes",
+        natural,
+        help="Bytes a second that consumers of a topic are sent, where no policy says otherwise; 0: no limit.",
+    ),
+    "dispatchThrottlingRatePerSubscriptionInMsg": Key(
+        "subscription_dispatch_rate_messages",
+        natural,
+        help="Messages a second that a subscription is sent, where no policy says otherwise; 0: no limit.",
+    ),
+    "dispatchThrottlingRatePerSubscriptionInByte": Key(
+        "subscription_dispatch_rate_bytes",
+        natural,
+        help="Bytes a second that a subscription is sent, where no policy says otherwise; 0: no limit.",
+    ),
+    "subscribeThrottlingRatePerConsumer": Key(
+        "subscribe_rate",
+        natural,
+        help="How often a consumer may subscribe to a topic in a period, where no policy says otherwise; 0: no limit.",
+    ),
+    "subscribeRatePeriodPerConsumerInSecond": Key(
+        "subscribe_rate_period_s",
+        positive,
+        help="Length of that period.",
+    ),
     "activeConsumerFailoverDelayTimeMillis": Key(
         "failover_delay_ms",
         natural,

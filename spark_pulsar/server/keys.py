@@ -162,6 +162,16 @@ KEYS: Final[Mapping[str, Key]] = {
         natural,
         help="Most producers of a topic; 0: no limit.",
     ),
+    "maxSameAddressProducersPerTopic": Key(
+        "max_same_address_producers",
+        natural,
+        help="Most producers of a topic that clients on one host have; 0: no limit.",
+    ),
+    "maxSameAddressConsumersPerTopic": Key(
+        "max_same_address_consumers",
+        natural,
+        help="Most consumers of a topic that clients on one host have; 0: no limit.",
+    ),
     "maxConsumersPerTopic": Key(
         "max_consumers_per_topic",
         natural,
@@ -261,6 +271,11 @@ KEYS: Final[Mapping[str, Key]] = {
         "enforce_schemas",
         switch,
         help="Whether a topic that has a schema refuses producers without.",
+    ),
+    "schemaMaxSizeBytes": Key(
+        "max_schema_bytes",
+        positive,
+        help="Definition and properties of one schema (ours): a larger one is refused before it is read.",
     ),
     "brokerDeduplicationEnabled": Key(
         "deduplication",

@@ -27,12 +27,8 @@ PULSAR_KEYS: Final = frozenset(
         managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
         brokerPublisherThrottlingTickTimeMillis topicPublisherThrottlingTickTimeMillis
         preciseTopicPublishRateLimiterEnable
-        maxSameAddressProducersPerTopic maxSameAddressConsumersPerTopic
-        dispatchThrottlingRateInMsg dispatchThrottlingRateInByte
-        dispatchThrottlingRatePerTopicInMsg dispatchThrottlingRatePerTopicInByte
-        dispatchThrottlingRatePerSubscriptionInMsg dispatchThrottlingRatePerSubscriptionInByte
-        dispatchThrottlingOnNonBacklogConsumerEnabled subscribeThrottlingRatePerConsumer
-        subscribeRatePeriodPerConsumerInSecond brokerMaxConnections brokerMaxConnectionsPerIp enablePersistentTopics
+        dispatchThrottlingOnNonBacklogConsumerEnabled brokerMaxConnections brokerMaxConnectionsPerIp
+        enablePersistentTopics
         maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
         topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
         brokerServiceCompactionMonitorIntervalInSeconds

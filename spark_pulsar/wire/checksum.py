@@ -29,5 +29,10 @@ def crc32c_of(buffer: bytes, start: int, end: int) -> int:
 
 def topics_hash(topics: Iterable[str]) -> str:
     """The hash of a list of topic names that GET_TOPICS_OF_NAMESPACE and watchers compare (wire-protocol 5.13)."""
-    checksum = crc32c(",".join(sorted(topics)).encode())
+    return hash_of_sorted(sorted(topics))
+
+
+def hash_of_sorted(topics: list[str]) -> str:
+    """The same, of names that are in order already."""
+    checksum = crc32c(",".join(topics).encode())
     return checksum.to_bytes(4, "little").hex()

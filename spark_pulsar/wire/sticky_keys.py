@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NoBase64
+from functools import lru_cache
 from typing import Final
 
-from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.model.errors import CorruptMessage, MalformedFrame
 from spark_pulsar.model.ids import signed
 from spark_pulsar.wire import varint
 from spark_pulsar.wire.entries import metadata_of
@@ -17,7 +18,13 @@ NONE_KEY: Final = b"NONE_KEY"
 _HEAD_BYTES: Final = 10
 """Magic, checksum and size before the metadata."""
 _NAME, _SEQUENCE, _TIME, _PROPERTIES, _REPLICATED_FROM, _KEY = 0x0A, 0x10, 0x18, 0x22, 0x2A, 0x32
-_B64_FLAG, _ORDERING_KEY = b"\x88\x01", b"\x92\x01"
+_PROPERTY_KEY, _PROPERTY_VALUE = 0x0A, 0x12
+_KEY_FIELD, _ENCRYPTION_KEYS, _KEY_IS_BASE64, _ORDERING_KEY = 6, 13, 17, 18
+MAX_SEQUENCE_BYTES: Final = 9
+"""Of a sequence id that is not negative."""
+_LARGEST_TAG_BYTES: Final = 2
+"""Of the fields that there are. A longer tag is written by no client, and read in its own way by each library."""
+_LONGEST_REMEMBERED_BYTES: Final = 256
 _SIX_BYTES: Final = 0x008080808080
 _SIX_BYTES_MASK: Final = 0x808080808080
 
@@ -30,14 +37,7 @@ def sticky_key(buffer: bytes, start: int, end: int) -> bytes:
     """
     at = start + _HEAD_BYTES
     stop = at + int.from_bytes(buffer[start + 6 : at], "big")
-    if (
-        stop > end
-        or buffer[start] != 0x0E
-        or stop - at < 12
-        or buffer[at] != _NAME
-        or buffer.find(_ORDERING_KEY, at, stop) >= 0
-        or buffer.find(_B64_FLAG, at, stop) >= 0
-    ):
+    if stop > end or buffer[start] != 0x0E or stop - at < 12 or buffer[at] != _NAME:
         return _parsed_key(buffer, start, end)
     name_at = at + 2
     at = name_end = name_at + buffer[at + 1]
@@ -50,22 +50,67 @@ def sticky_key(buffer: bytes, start: int, end: int) -> bytes:
     sequence_end = at
     if (
         at + 6 >= stop
+        or at - sequence_at > MAX_SEQUENCE_BYTES
         or buffer[at] != _TIME
         or int.from_bytes(buffer[at + 1 : at + 7], "little") & _SIX_BYTES_MASK != _SIX_BYTES
     ):
         return _parsed_key(buffer, start, end)
     at += 7
     while at + 2 <= stop and buffer[at] in (_PROPERTIES, _REPLICATED_FROM) and buffer[at + 1] < 128:
-        at += 2 + buffer[at + 1]
-    if at + 2 <= stop and buffer[at] <= _KEY:
-        size = buffer[at + 1]
-        if buffer[at] == _KEY and size < 128 and at + 2 + size <= stop:
-            return buffer[at + 2 : at + 2 + size]
+        after = at + 2 + buffer[at + 1]
+        if buffer[at] == _PROPERTIES and not _is_usual_property(buffer, at + 2, after):
+            return _parsed_key(buffer, start, end)
+        at = after
+    if at + 2 <= stop and buffer[at] == _KEY and buffer[at + 1] < 128:
+        after = at + 2 + buffer[at + 1]
+        if after <= stop and is_plain(buffer[after:stop]):
+            return buffer[at + 2 : after]
         return _parsed_key(buffer, start, end)
-    if at > stop:
+    if at > stop or not is_plain(buffer[at:stop]):
         return _parsed_key(buffer, start, end)
     sequence_id, _ = varint.decode(buffer, sequence_at, sequence_end)
     return b"%b-%d" % (buffer[name_at:name_end], signed(sequence_id))
+
+
+def _is_usual_property(buffer: bytes, at: int, after: int) -> bool:
+    """Whether a property is a short key, then a short value, and nothing else."""
+    if after - at < 4 or after > len(buffer) or buffer[at] != _PROPERTY_KEY or buffer[at + 1] > 127:
+        return False
+    at += 2 + buffer[at + 1]
+    return at + 2 <= after and buffer[at] == _PROPERTY_VALUE and at + 2 + buffer[at + 1] == after
+
+
+def is_plain(tail: bytes) -> bool:
+    """Whether the fields that follow the key, or stand where it would, are no other key, say nothing about it, and are
+    such as clients write."""
+    return _is_plain_again(tail) if len(tail) <= _LONGEST_REMEMBERED_BYTES else _is_plain(tail)
+
+
+def _is_plain(tail: bytes) -> bool:
+    at, end = 0, len(tail)
+    try:
+        while at < end:
+            began = at
+            tag, at = varint.decode(tail, at, end)
+            field, kind = tag >> 3, tag & 7
+            if at - began > _LARGEST_TAG_BYTES or field <= _KEY_FIELD or field in (_ORDERING_KEY, _ENCRYPTION_KEYS):
+                return False
+            if kind == 0:
+                began = at
+                value, at = varint.decode(tail, at, end)
+                if at - began > MAX_SEQUENCE_BYTES or (field == _KEY_IS_BASE64 and value):
+                    return False
+            elif kind == 2 and field != _KEY_IS_BASE64:
+                size, at = varint.decode(tail, at, end)
+                at += size
+            else:
+                return False
+    except MalformedFrame:
+        return False
+    return at == end
+
+
+_is_plain_again = lru_cache(maxsize=1024)(_is_plain)
 
 
 def _parsed_key(buffer: bytes, start: int, end: int) -> bytes:

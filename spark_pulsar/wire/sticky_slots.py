@@ -16,10 +16,8 @@ from operator import gt
 from struct import Struct
 from typing import Final
 
-from spark_pulsar.model.errors import MalformedFrame
-from spark_pulsar.wire import varint
 from spark_pulsar.wire.hashes import murmur3_32
-from spark_pulsar.wire.sticky_keys import sticky_key
+from spark_pulsar.wire.sticky_keys import MAX_SEQUENCE_BYTES, is_plain, sticky_key
 
 _MAGIC: Final = b"\x0e\x01"
 _NAME_AT: Final = 12
@@ -32,7 +30,8 @@ _LONGEST_BYTES: Final = 1_024
 """Of a key and the rest of the metadata that are remembered together."""
 _FIRST_BLOCK: Final = 64
 _LARGEST_BLOCK: Final = 1_024
-_KEY, _KEY_IS_BASE64, _ORDERING_KEY = 6, 17, 18
+_HIGH_BITS: Final = bytes(byte & 0x80 for byte in range(256))
+"""What remains of each byte: whether a number goes on after it."""
 _UNKNOWN: Final = -1
 
 
@@ -70,15 +69,23 @@ class StickySlots:
     ) -> list[int]:
         """The slots of the first entries, as many as have this layout."""
         size = layout.size
+        shape = b"\x80" * (size - 10 - len(head) - _TIME_BYTES - 1) + b"\0"
         if starts[-1] + size > len(buffer):
             starts = [start for start in starts if start + size <= len(buffer)]
-        magics, metadata_sizes, heads, times = zip(*map(layout.unpack_from, repeat(buffer), starts), strict=True)
+        magics, metadata_sizes, heads, sequences, times = zip(
+            *map(layout.unpack_from, repeat(buffer), starts), strict=True
+        )
         alike = len(starts)
-        if magics.count(_MAGIC) < alike or heads.count(head) < alike or not all(map(_is_time, set(times))):
+        if (
+            magics.count(_MAGIC) < alike
+            or heads.count(head) < alike
+            or b"".join(sequences).translate(_HIGH_BITS) != shape * alike
+            or not all(map(_is_time, set(times)))
+        ):
             alike = next(
                 index
-                for index, row in enumerate(zip(magics, heads, times, strict=True))
-                if row[:2] != (_MAGIC, head) or not _is_time(row[2])
+                for index, row in enumerate(zip(magics, heads, sequences, times, strict=True))
+                if row[:2] != (_MAGIC, head) or row[2].translate(_HIGH_BITS) != shape or not _is_time(row[3])
             )
         stops = [start + 10 + metadata_size for start, metadata_size in zip(starts, metadata_sizes, strict=True)]
         if any(map(gt, stops, ends)):
@@ -103,35 +110,12 @@ class _Known(dict[bytes, int]):
 
     def __missing__(self, tail: bytes) -> int:
         size = tail[0] if tail else 128
-        if size > 127 or len(tail) > _LONGEST_BYTES or not _is_plain(tail, 1 + size):
+        if size > 127 or len(tail) > _LONGEST_BYTES or not is_plain(tail[1 + size :]):
             return _UNKNOWN
         if len(self) >= _MOST_LEARNT:
             self.clear()
         slot = self[tail] = self._slot_of(murmur3_32(tail[1 : 1 + size]))
         return slot
-
-
-def _is_plain(metadata: bytes, at: int) -> bool:
-    """Whether the fields from `at` on are no other key and say nothing about it."""
-    end = len(metadata)
-    try:
-        while at < end:
-            tag, at = varint.decode(metadata, at, end)
-            field, kind = tag >> 3, tag & 7
-            if field <= _KEY or field == _ORDERING_KEY:
-                return False
-            if kind == 0:
-                value, at = varint.decode(metadata, at, end)
-                if field == _KEY_IS_BASE64 and value:
-                    return False
-            elif kind == 2 and field != _KEY_IS_BASE64:
-                size, at = varint.decode(metadata, at, end)
-                at += size
-            else:
-                return False
-    except MalformedFrame:
-        return False
-    return at == end
 
 
 def _layout_of(buffer: bytes, start: int, end: int) -> tuple[bytes, Struct | None]:
@@ -146,6 +130,7 @@ def _layout_of(buffer: bytes, start: int, end: int) -> tuple[bytes, Struct | Non
     if (
         at + _TIME_BYTES >= end
         or name_end - start - _NAME_AT > 127
+        or at - name_end - 1 > MAX_SEQUENCE_BYTES
         or head[0] != 0x0A
         or head[-1] != 0x10
         or not _is_time(buffer[at : at + _TIME_BYTES])
@@ -161,4 +146,4 @@ def _is_time(some: bytes) -> bool:
 @lru_cache(maxsize=1024)
 def _layout(head_size: int, sequence_size: int) -> Struct:
     """Magic, checksum, size of the metadata, head, sequence id, time and tag of the key."""
-    return Struct(f">2s4xI{head_size}s{sequence_size}x{_TIME_BYTES}s")
+    return Struct(f">2s4xI{head_size}s{sequence_size}s{_TIME_BYTES}s")

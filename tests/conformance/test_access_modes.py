@@ -110,14 +110,14 @@ def test_waiters_get_the_topic_one_by_one_in_their_order(broker: Broker) -> None
 
 
 def test_who_waits_keeps_others_away_and_shows_in_the_statistics(broker: Broker) -> None:
-    # covers PR-3, PR-6
+    # covers PR-3, PR-6, PR-7 (topicEpoch)
     topic = broker.topic()
     raw, waiting = broker.raw(), broker.raw()
     ask(raw, topic, "a", "Exclusive")
     assert not ask(waiting, topic, "b", "WaitForExclusive")["producer_ready"]
     status, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
     assert status == 200
-    assert stats["waitingPublishers"] == 1
+    assert (stats["waitingPublishers"], stats["topicEpoch"]) == (1, 0)
     assert [publisher["accessMode"] for publisher in stats["publishers"]] == ["Exclusive"]
     assert ask(raw, topic, "c", "Exclusive", 2)["error"] == "ProducerFenced"
 

@@ -17,6 +17,12 @@ from tests.conformance.exchange import send_all
 from tests.conformance.test_namespaces import fresh
 
 Admin = Callable[..., str]
+DISPATCH_RATE = {
+    "dispatchThrottlingRateInMsg": 10,
+    "dispatchThrottlingRateInByte": 100,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 2,
+}
 
 
 def run(broker: Broker, words: str, *more: str) -> Result:
@@ -157,6 +163,9 @@ def test_policies_of_a_topic(admin: Admin, namespace: str, group: str) -> None:
         ("deduplication", "--enable", True),
         ("deduplication-snapshot-interval", "-i 5", 5),
         ("compaction-threshold", "-t 1M", 1 << 20),
+        ("dispatch-rate", "-md 10 -bd 100 -dt 2", DISPATCH_RATE),
+        ("subscription-dispatch-rate", "-md 10 -bd 100 -dt 2", DISPATCH_RATE),
+        ("subscribe-rate", "-sr 3", {"subscribeThrottlingRatePerConsumer": 3, "ratePeriodInSecond": 30}),
     ]
     for name, words, value in shown:
         assert admin(f"{group} get-{name} {topic}") == "null\n"
@@ -186,6 +195,7 @@ def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
         ("deduplication-snapshot-interval", "-i 5", 5),
         ("compaction-threshold", "-t 100M", 100 << 20),
         ("subscription-expiration-time", "-t 5", 5),
+        ("dispatch-rate", "-md 10 -bd 100 -dt 2", DISPATCH_RATE),
         (
             "inactive-topic-policies",
             "-d -t 1h -m delete_when_no_subscriptions",

@@ -67,7 +67,7 @@ def drain(consumers: list[pulsar.Consumer], count: int) -> list[list[str]]:
 
 
 def test_interwoven_chunks_reach_the_consumers_of_a_shared_subscription_whole(broker: Broker) -> None:
-    # covers CHK-6, CHK-7
+    # covers CHK-6, CHK-7, X1
     topic = broker.topic()
     consumers = [broker.client().subscribe(topic, "s", SHARED) for _ in range(3)]
     feeder = Feeder(broker, topic, 3)
@@ -100,6 +100,7 @@ def test_large_messages_of_the_official_client_are_shared_out(broker: Broker) ->
 
 @pytest.mark.ours_only("section 21 row 25: chunks of a consumer that left go to another, which gets the rest too")
 def test_an_unfinished_message_of_a_consumer_that_left_is_finished_by_another(broker: Broker) -> None:
+    # covers CHK-6, section 21 row 25
     topic = broker.topic()
     first = broker.client().subscribe(topic, "s", SHARED)
     feeder = Feeder(broker, topic)
@@ -119,6 +120,7 @@ def _sent(broker: Broker, topic: str) -> int:
 
 @pytest.mark.ours_only("section 21 row 25: redelivery of a chunk brings all chunks of its message along")
 def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> None:
+    # covers CHK-3, section 21 row 25
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=100)
@@ -137,6 +139,7 @@ def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> No
 
 @pytest.mark.ours_only("CHK-6: an orphan chunk goes to anybody; Apache Pulsar holds back what follows it")
 def test_a_chunk_without_its_first_holds_nothing_up(broker: Broker) -> None:
+    # covers CHK-6, section 21 row 25
     topic = broker.topic()
     consumers = [broker.client().subscribe(topic, "s", SHARED) for _ in range(2)]
     feeder = Feeder(broker, topic)
@@ -178,3 +181,16 @@ def test_statistics_tell_that_a_topic_takes_chunks(broker: Broker) -> None:
     assert stats["msgChunkPublished"] is False
     feeder.chunk("a", 0)
     eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["msgChunkPublished"])
+
+
+@pytest.mark.parametrize("domain", ["persistent", "non-persistent"])
+def test_the_official_client_has_no_chunks_in_batches_nor_where_nothing_is_stored(broker: Broker, domain: str) -> None:
+    # covers CHK-2
+    topic = broker.topic().replace("persistent", domain)
+    client = broker.client()
+    with pytest.raises((pulsar.InvalidConfiguration, ValueError)):
+        client.create_producer(topic, chunking_enabled=True, batching_enabled=True)
+    if domain == "non-persistent":
+        producer = client.create_producer(topic, chunking_enabled=True)
+        with pytest.raises(pulsar.MessageTooBig):
+            producer.send(bytes(6 * 1024 * 1024))

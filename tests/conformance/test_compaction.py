@@ -106,7 +106,7 @@ def test_behind_the_horizon_everything_comes(broker: Broker) -> None:
 
 
 def test_a_deleted_key_is_gone_and_a_reader_does_not_wait_for_it(broker: Broker) -> None:
-    # covers CMP-C1, RD-4, section 21 row 27
+    # covers CMP-C1, RD-4, section 21 row 27, X16
     topic, client = _topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("k", "old"))

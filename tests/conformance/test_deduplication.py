@@ -69,7 +69,7 @@ def _is_repeated(frame: Frame) -> bool:
 
 
 def test_a_sequence_id_is_stored_once(broker: Broker) -> None:
-    # covers DED-2, DED-3, DED-13
+    # covers DED-2, DED-3, DED-13, X13
     topic = _deduplicating(broker)
     client = broker.client()
     producer = client.create_producer(topic, producer_name="p")
@@ -181,6 +181,7 @@ def test_batches(broker: Broker) -> None:
 
 @pytest.mark.ours_only("section 21 row 20: Apache Pulsar drops the whole batch and answers that it is stored")
 def test_a_batch_of_old_and_new_messages_is_refused(broker: Broker) -> None:
+    # covers DED-13, section 21 row 20
     topic = _deduplicating(broker)
     client = broker.client()
     client.create_producer(topic, producer_name="p").send(b"14", sequence_id=14)

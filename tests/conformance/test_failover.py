@@ -98,7 +98,7 @@ def test_a_joiner_of_better_priority_takes_over_and_acks_of_the_old_one_count(br
 
 
 def test_topics_without_partitions_are_spread_on_a_ring(broker: Broker) -> None:
-    # covers FO-4
+    # covers FO-4, X11
     raw = broker.raw()
     for number, wanted in enumerate(("c", "a", "b", "b")):
         topic = f"persistent://public/default/fo-{number}"

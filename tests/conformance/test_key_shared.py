@@ -271,7 +271,7 @@ def test_fixed_ranges(broker: Broker) -> None:
     [
         ((), "Ranges for KeyShared policy must not be empty."),
         (((10, 5),), "Fixed hash range start > end for range: [10,5]"),
-        (((300, 400), (350, 500)), "Consumer's own ranges conflict: "),
+        (((300, 400), (350, 500)), "Consumer's own ranges conflict: [300,400] overlaps with [350,500]"),
     ],
 )
 def test_fixed_ranges_that_cannot_be_are_refused(

@@ -95,7 +95,7 @@ def test_names_are_case_sensitive(broker: Broker) -> None:
 
 
 def test_a_topic_comes_to_be_by_a_producer_or_a_subscription(broker: Broker) -> None:
-    # covers TN-7
+    # covers TN-7, X15
     raw = broker.raw()
     produced, subscribed = broker.topic(), broker.topic()
     for topic in (produced, subscribed):
@@ -231,3 +231,15 @@ def test_a_topic_that_is_used_by_many_at_once_comes_to_be_once(broker: Broker) -
     assert producer.send(b"x").entry_id() == 0
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
     eventually(reader.has_message_available)
+
+
+def test_a_topic_of_a_list_that_is_not_there_comes_to_be(broker: Broker) -> None:
+    # covers MT-3, MT-1, TN-7
+    there, missing = broker.topic(), broker.topic()
+    client = broker.client()
+    producer = client.create_producer(there)
+    consumer = client.subscribe([there, missing], "s")
+    assert broker.rest("GET", f"{topic_path(missing)}/subscriptions") == (200, ["s"])
+    producer.send(b"there")
+    client.create_producer(missing).send(b"missing")
+    assert sorted(receive_texts(consumer, 2)) == ["missing", "there"]

@@ -46,7 +46,7 @@ def test_durable_or_not_makes_no_difference(broker: Broker) -> None:
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, pulsar.ConsumerType.KeyShared])
 def test_every_subscription_gets_everything(broker: Broker, kind: pulsar.ConsumerType) -> None:
-    # covers NP-6
+    # covers NP-6, X3
     topic = _topic(broker)
     client = broker.client()
     consumers = [client.subscribe(topic, name, kind) for name in ("a", "b")]
@@ -211,7 +211,7 @@ def test_what_moves_a_position_is_refused_with_a_reason(broker: Broker) -> None:
 
 
 def test_a_restart_forgets_it(own_broker: Broker) -> None:
-    # covers NP-7
+    # covers NP-7, DUR-8
     topic = _topic(own_broker)
     client = own_broker.client()
     client.subscribe(topic, "s", SHARED)
@@ -225,3 +225,20 @@ def test_a_restart_forgets_it(own_broker: Broker) -> None:
     consumer = client.subscribe(topic, "s", SHARED)
     send_all(client.create_producer(topic), ["again"])
     assert receive_texts(consumer, 1) == ["again"]
+
+
+def test_a_flood_is_answered_in_order_and_what_is_dropped_is_told(broker: Broker) -> None:
+    # covers NP-2, NP-4: ours is done with each before it takes the next, so that none has to be dropped
+    topic, count = _topic(broker), 3_000
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("PRODUCER", topic=topic, producer_id=1)
+    for number in range(count):
+        raw.send_message(1, number, b"x")
+    receipts = [raw.expect("SEND_RECEIPT") for _ in range(count)]
+    assert [each["sequence_id"] for each in receipts] == list(range(count))
+    stored = [ledger for ledger, _ in (each.position for each in receipts)]
+    # What is dropped because there is too much of it has no place.
+    assert set(stored) == {0} if broker.kind == "ours" else {0} <= set(stored) <= {0, 2**64 - 1}
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    assert stats["msgInCounter"] == stored.count(0)

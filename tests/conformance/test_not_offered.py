@@ -37,7 +37,7 @@ def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> 
 @pytest.mark.parametrize(
     "path",
     [
-        "/admin/v2/namespaces/public/default/dispatchRate",
+        "/admin/v2/namespaces/public/default/replicatorDispatchRate",
         "/admin/v2/namespaces/public/default/permissions",
     ],
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pulsar
 import pytest
 
-from tests.brokers import Broker
+from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, position, receive, receive_texts, send_all, send_batched, texts
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -151,3 +152,39 @@ def test_encrypted_messages_arrive_and_need_the_key(broker: Broker, tmp_path: Pa
         send_all(client.create_producer(topic, **crypto), values)
     assert receive_texts(with_key, 2) == values
     assert all(b"secret" not in message.data() for message in receive(without, 1))
+
+
+def test_a_message_with_a_delivery_time_is_in_no_batch(broker: Broker) -> None:
+    # covers BAT-4, DEL-1
+    topic = broker.topic()
+    producer = broker.client().create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=60_000)
+    for text, later in (("a", None), ("b", None), ("c", timedelta(milliseconds=1)), ("d", None)):
+        producer.send_async(text.encode(), lambda *_: None, deliver_after=later)
+    producer.flush()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    wanted = {"topic": topic, "subscription": "s", "subType": "Exclusive", "initialPosition": "Earliest"}
+    raw.request("SUBSCRIBE", consumer_id=1, **wanted)
+    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    found = [message.metadata or {} for message in raw.expect_messages(2)]
+    assert [each.get("num_messages_in_batch") for each in found if "deliver_at_time" in each] == [None]
+    assert [each.get("num_messages_in_batch") for each in found if "deliver_at_time" not in each] == [3]
+
+
+def test_what_is_inside_a_batch_is_no_business_of_the_broker(broker: Broker) -> None:
+    # covers BAT-2, BAT-3
+    topic = broker.topic()
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("PRODUCER", topic=topic, producer_id=1)
+    wanted = {"topic": topic, "subscription": "s", "subType": "Shared"}
+    raw.request("SUBSCRIBE", consumer_id=1, **wanted)
+    raw.send_message(1, 0, b"no batch at all", metadata={"num_messages_in_batch": 7}, num_messages=7)
+    raw.expect("SEND_RECEIPT")
+    raw.send("FLOW", consumer_id=1, messagePermits=1)
+    message = raw.expect("MESSAGE")
+    assert (message.payload, (message.metadata or {})["num_messages_in_batch"]) == (b"no batch at all", 7)
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    subscription = stats["subscriptions"]["s"]
+    assert (stats["msgInCounter"], subscription["msgBacklog"], subscription["unackedMessages"]) == (7, 1, 7)
+    assert subscription["consumers"][0]["availablePermits"] == -6

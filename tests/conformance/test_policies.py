@@ -195,7 +195,7 @@ def test_old_forms_of_a_quota(broker: Broker, namespace: str) -> None:
     ],
 )
 def test_retention_is_refused(broker: Broker, namespace: str, topic: str, body: dict[str, int], text: str) -> None:
-    # covers RET-1
+    # covers RET-1, X14
     for path in (namespace, topic):
         status, answer = broker.rest("POST", f"{path}/retention", body)
         assert (status, text in answer["reason"]) == (400, True), answer

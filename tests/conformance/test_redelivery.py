@@ -90,7 +90,7 @@ def test_a_negative_ack_brings_back_the_whole_batch(broker: Broker) -> None:
 
 
 def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
-    # covers NACK-6, ACK-9
+    # covers NACK-6, ACK-9, section 21 row 11
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(
@@ -125,7 +125,7 @@ def test_acknowledgements_that_wait_in_the_client_go_out_when_it_closes(broker: 
 
 
 def test_redelivery_of_single_entries_on_shared(broker: Broker) -> None:
-    # covers NACK-3, RC-1, SH-3
+    # covers NACK-3, RC-1, SH-3, X12
     topic = broker.topic()
     _filled(broker, topic, 3)
     raw = broker.raw()
@@ -221,3 +221,19 @@ def test_counts_survive_a_hand_over_but_a_close_does_not_count(broker: Broker) -
     _subscribe(raw, topic, 2)
     raw.request("CLOSE_CONSUMER", consumer_id=1)
     assert _counts(raw.expect_messages(2)) == [(b"0", 1), (b"1", 0)]
+
+
+def test_what_is_asked_for_twice_comes_once(broker: Broker) -> None:
+    # covers NACK-5, RC-1, section 21 row 23: a negative ack, and then the ack time-out of the same message
+    topic = broker.topic()
+    _filled(broker, topic, 2)
+    raw = broker.raw()
+    _subscribe(raw, topic, permits=2)
+    messages = raw.expect_messages(2)
+    _redeliver(raw, messages[0])
+    _redeliver(raw, messages[0])
+    _redeliver(raw)
+    raw.expect_no_message()
+    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    assert _counts(raw.expect_messages(2)) == [(b"0", 1), (b"1", 1)]
+    raw.expect_no_message()

@@ -113,7 +113,7 @@ def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broke
 
 @pytest.mark.ours_only("CUR-4, CUR-6, ACK-4: an ack that was answered is on disk; 4.0.8 loses the last second of them")
 def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> None:
-    # covers ACK-4, CUR-4, CUR-6
+    # covers ACK-4, CUR-4, CUR-6, DUR-6, section 21 row 9
     topic = own_broker.topic()
     raw = own_broker.raw()
     raw.request("LOOKUP", topic=topic)

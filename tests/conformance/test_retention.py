@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import itertools
 import time
+from datetime import timedelta
 
 import pulsar
 import pytest
 
 from spark_pulsar.client.clock import wall_ms
-from tests.brokers import Broker
+from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
 from tests.conformance.space import EXPIRY_S, HOUR_MS, Space, publish_at
 from tests.eventually import eventually
+
+# Statistics that are -1 for "none".
+NONE_OF_IT = {
+    "backlogQuotaLimitSize",
+    "backlogQuotaLimitTime",
+    "oldestBacklogMessageAgeSeconds",
+    "lastOffloadLedgerId",
+    "topicEpoch",
+}
 
 
 @pytest.fixture
@@ -63,6 +73,42 @@ def test_what_a_subscription_has_consumed_goes(space: Space) -> None:
     assert eventually(lambda: space.stored() <= 5)
 
 
+def test_what_waits_for_its_time_pins_its_ledger_and_all_later_ones(space: Space) -> None:
+    # covers DEL-6, TRIM-3
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    producer = client.create_producer(space.topic)
+    send_all(producer, [str(number) for number in range(12)])
+    producer.send(b"later", deliver_after=timedelta(hours=1))
+    send_all(producer, [str(number) for number in range(12, 34)])
+    for message in receive(consumer, 34):
+        consumer.acknowledge(message)
+    assert eventually(lambda: (space.stored(), space.backlog()) == (25, 1))
+    assert space.broker.rest("POST", f"{topic_path(space.topic)}/subscription/s/skip_all")[0] == 204
+    assert eventually(lambda: space.stored() <= 5)
+
+
+def test_sizes_of_what_everybody_consumed(space: Space) -> None:
+    # covers ST-3, ST-4
+    client = space.broker.client()
+    consumer = client.subscribe(space.topic, "s")
+    producer = client.create_producer(space.topic, batching_enabled=False)
+    send_all(producer, ["x"] * 5)
+    for message in receive(consumer, 5):
+        consumer.acknowledge(message)
+    assert eventually(lambda: space.stats()["backlogSize"] == 0)
+    stats = space.stats()
+    assert stats["storageSize"] > 0
+    (one,) = stats["subscriptions"]["s"]["consumers"]
+    for member in (stats, stats["subscriptions"]["s"], stats["publishers"][0], one):
+        negative = {name for name, value in member.items() if isinstance(value, int | float) and value < 0}
+        assert negative <= NONE_OF_IT, member
+    send_all(producer, ["x"] * 8)
+    for message in receive(consumer, 8):
+        consumer.acknowledge(message)
+    assert eventually(lambda: space.stats()["storageSize"] < stats["storageSize"]), "what is left of the second ledger"
+
+
 # ---- retention --------------------------------------------------------------------------------------------------
 
 
@@ -92,7 +138,7 @@ def test_consumed_messages_are_kept_and_can_be_sought(space: Space) -> None:
 
 
 def test_retention_by_size_leaves_at_least_its_limit(space: Space) -> None:
-    # covers RET-1, RET-4
+    # covers RET-1, RET-4, section 21 row 13
     space.retain(-1, 1)
     producer = space.broker.client().create_producer(space.topic)
     for number in range(101):

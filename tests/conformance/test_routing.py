@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pulsar
 
-from tests.brokers import Broker
+from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive, send_all
+from tests.eventually import eventually
 
 EARLIEST = pulsar.InitialPosition.Earliest
 MODES = pulsar.PartitionsRoutingMode
@@ -85,3 +86,21 @@ def test_a_consumer_of_a_partitioned_topic_acks_and_seeks_them_all(broker: Broke
         consumer.acknowledge(message)
     consumer.seek(0)
     assert sorted(message.data() for message in receive(consumer, 9)) == [str(number).encode() for number in range(9)]
+
+
+def test_partitions_share_out_the_queue_of_a_consumer(broker: Broker) -> None:
+    # covers PT-8
+    topic = broker.topic(partitions=4)
+    client = broker.client()
+    client.subscribe(topic, "small", receiver_queue_size=1_000, max_total_receiver_queue_size_across_partitions=200)
+    client.subscribe(topic, "large", receiver_queue_size=20, max_total_receiver_queue_size_across_partitions=200)
+    send_all(client.create_producer(topic, message_routing_mode=MODES.RoundRobinDistribution), ["x"] * 4)
+
+    def permits(name: str) -> list[int]:
+        stats = broker.rest("GET", f"{topic_path(topic)}/partitioned-stats?perPartition=true")[1]["partitions"].values()
+        (found,) = zip(*(each["subscriptions"][name]["consumers"] for each in stats), strict=True)
+        return [each["availablePermits"] for each in found]
+
+    # One message of each partition lies in the queue.
+    assert eventually(lambda: permits("small") == [49] * 4)
+    assert permits("large") == [19] * 4

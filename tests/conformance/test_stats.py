@@ -117,7 +117,7 @@ def test_partitions_are_summed(broker: Broker) -> None:
     # covers ST-5, admin-rest 1.5.2
     topic = broker.topic(partitions=3)
     client = broker.client()
-    client.subscribe(topic, "s").close()
+    consumer = client.subscribe(topic, "s")
     producer = client.create_producer(
         topic, message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution, batching_enabled=False
     )
@@ -127,9 +127,11 @@ def test_partitions_are_summed(broker: Broker) -> None:
     assert stats["metadata"] == {"partitions": 3, "deleted": False}
     assert stats["msgInCounter"] == 9
     assert stats["subscriptions"]["s"]["msgBacklog"] == 9
+    assert len(stats["subscriptions"]["s"]["consumers"]) == len(stats["publishers"]) == 1, "not one for each partition"
     assert sorted(stats["partitions"]) == [f"{topic}-partition-{index}" for index in range(3)]
     assert sum(each["storageSize"] for each in stats["partitions"].values()) == stats["storageSize"] > 0
     assert broker.rest("GET", f"{path}?perPartition=false")[1]["partitions"] == {}
+    consumer.close()
 
 
 def test_quotas_and_ttl_show_as_limits(broker: Broker) -> None:

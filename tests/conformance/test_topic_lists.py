@@ -115,6 +115,14 @@ def test_what_is_no_pattern_to_watch(broker: Broker) -> None:
     raw.barrier()
 
 
+def test_a_tenant_that_is_not_there_has_no_list(broker: Broker) -> None:
+    # covers MT-2: who mistypes a tenant is told so
+    tenant = broker.topic("tenant").rpartition("/")[2]
+    answer = broker.raw().request("GET_TOPICS_OF_NAMESPACE", namespace=f"{tenant}/ns", mode="ALL")
+    assert (answer.type, answer["error"]) == ("ERROR", "MetadataError")
+    assert answer["message"].endswith("Namespace not found")
+
+
 def test_a_pattern_is_for_names_without_partition(broker: Broker) -> None:
     # covers MT-2, wire 5.13
     stem, _ = stem_of(broker)

@@ -19,7 +19,7 @@ from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.wire.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
-from tests.brokers import Broker
+from tests.brokers import Broker, topic_path
 
 VALUE = Projection(("value",))
 
@@ -191,6 +191,24 @@ def test_a_vanished_topic_is_data_loss_unless_told_otherwise(broker: Broker, cli
         StreamDriver(client, parse_options(base)).latest(start, None)
     end = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"})).latest(start, None)
     assert set(end.positions) == {topic}
+
+
+def test_a_named_subscription_holds_a_new_topic_before_it_is_read(broker: Broker, client: PulsarClient) -> None:
+    topics = [broker.topic("held") for _ in range(3)]
+    pattern = "|".join(topic.rsplit("/", 1)[1] for topic in topics)
+    options = parse_options(
+        {"service.url": broker.service_url, "topicsPattern": pattern, "subscriptionName": "held"}
+        | {"startingOffsets": "earliest"}
+    )
+    publish(client, topics[0], [(MessageMetadata(), b"1")])
+    driver = StreamDriver(client, options)
+    end = driver.latest(driver.initial(), None)
+    for topic in topics[1:]:  # found by the same run of the query, and by the next one
+        publish(client, topic, [(MessageMetadata(), b"2")])
+        end = driver.latest(end, None)
+        _, subscriptions = broker.rest("GET", f"{topic_path(topic)}/subscriptions")
+        assert "held" in subscriptions
+        driver = StreamDriver(client, options)
 
 
 def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> None:

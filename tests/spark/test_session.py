@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,20 @@ def test_sql_views(flows: Flows) -> None:
     finally:
         flows.spark.sql("DROP VIEW flights_view")
         flows.spark.sql("DROP VIEW narrow_view")
+
+
+def test_a_thread_can_write_once_it_has_a_session(flows: Flows) -> None:
+    # covers case 15 of spark-connectors.md 6.2, as the README says it
+    topic = flows.broker.topic("thread")
+    frame = flows.rows("value string", [("x",)])
+
+    def write() -> None:
+        flows.spark.createDataFrame([(0,)], "x int")
+        flows.write(frame, topic)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write).result()
+    assert values(flows.batch(topic).collect()) == ["x"]
 
 
 _BROKEN_NEIGHBOUR = """

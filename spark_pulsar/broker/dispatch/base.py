@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_pulsar.broker import damage
+from spark_pulsar.broker.dispatch_rates import UNLIMITED
 from spark_pulsar.broker.effects import SendMessages
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.chunk_counts import chunks_among
@@ -36,6 +37,8 @@ class Dispatcher(ABC):
         self.subscription = subscription
         self.position = Position(-1, -1)
         """The next entry to send for the first time; `rewind` sets it (RP)."""
+        self.turn_messages = self.turn_bytes = UNLIMITED
+        """What may be sent in this turn; counted down by what is (SUB-7)."""
         self.stopping = False
         """The next entry is lost: the consumers are about to be closed."""
         self.reader = EntryReader(core, subscription.topic, self._wake, self._stop)
@@ -174,6 +177,8 @@ class Dispatcher(ABC):
     def count_sent(self, consumer: Consumer, entries: int, messages: int, size_bytes: int) -> None:
         """A consumer was sent so much: it costs permits, and statistics want to know."""
         consumer.permits -= messages
+        self.turn_messages -= messages
+        self.turn_bytes -= size_bytes
         consumer.entries_out += entries
         consumer.messages_out += messages
         consumer.bytes_out += size_bytes

@@ -78,7 +78,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
             reader.reset()
             reader.end = info.entries
             self._ledger_id, self._next = info.ledger_id, compaction.entry_before(self.position)
-        budget = self.core.config.max_dispatch_bytes
+        budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
         lost = [each for each in self.subscription.topic.state.damages if each.accepted]
         while self._next < info.entries and budget > 0:
             if lost and any(each.holds(info.ledger_id, self._next) for each in lost):
@@ -95,12 +95,13 @@ class CompactedDispatcher(ExclusiveDispatcher):
             low, end = first_fresh(self.core, self.subscription, part, 0, len(part.starts))
             if low == end:
                 continue
-            high = fit(part.message_counts, part.ends, low, end, consumer.permits, part.starts[low] + budget)
+            messages = min(consumer.permits, self.turn_messages)
+            high = fit(part.message_counts, part.ends, low, end, messages, part.starts[low] + budget)
             self.send_part(consumer, part, low, high, with_counts=False)
             budget -= part.ends[high - 1] - part.starts[low]
             self._next -= len(part.starts) - high
             self.position = Position(part.ledger_id, part.first_entry_id + high)
-            if consumer.permits <= 0:
+            if consumer.permits <= 0 or self.turn_messages <= 0:
                 return False
         return True
 

@@ -46,8 +46,8 @@ class ExclusiveDispatcher(Dispatcher):
         through = self.visible_through()
         if self.position > through:
             return False
-        budget = self.core.config.max_dispatch_bytes
-        wanted = min(consumer.permits, _MAX_ENTRIES_A_TURN)
+        budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
+        wanted = min(consumer.permits, _MAX_ENTRIES_A_TURN, self.turn_messages)
         ranges = self.subscription.cursor.unacked(self.position, through, wanted)
         for ledger_id, first, end in ranges:
             while first < end:
@@ -63,12 +63,13 @@ class ExclusiveDispatcher(Dispatcher):
                     self.position = Position(ledger_id, first)
                     if low == high:
                         continue
-                high = fit(run.message_counts, run.ends, low, high, consumer.permits, run.starts[low] + budget)
+                messages = min(consumer.permits, self.turn_messages)
+                high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + budget)
                 self.send_part(consumer, run, low, high, with_counts=False)
                 budget -= run.ends[high - 1] - run.starts[low]
                 first = run.first_entry_id + high
                 self.position = Position(ledger_id, first)
-                if consumer.permits <= 0:
+                if consumer.permits <= 0 or self.turn_messages <= 0:
                     return False
                 if budget <= 0:
                     return True

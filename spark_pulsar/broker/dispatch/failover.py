@@ -6,6 +6,7 @@ everybody finds the same place again after a reconnect.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort_right
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.wire import commands
@@ -39,6 +40,8 @@ class FailoverDispatcher(CompactedDispatcher):
         """Runs out when the active consumer may start; set while it waits for that."""
         self._distances: dict[Consumer, int] = {}
         """How far behind the topic's place each consumer's first point on the ring lies."""
+        self._on_ring: list[Consumer] = []
+        """All consumers by priority, then by that distance, then by name, then as they came."""
         self._topic_point = murmur3_32(subscription.topic.full_name.encode())
         super().__init__(core, subscription)
 
@@ -60,14 +63,22 @@ class FailoverDispatcher(CompactedDispatcher):
         return super().receiver()
 
     def attach(self, consumer: Consumer) -> None:
-        self.subscription.consumers.sort(key=lambda each: (each.priority, each.name))
+        consumers = self.subscription.consumers
+        assert consumers.pop() is consumer, "who comes is the last one"
+        insort_right(consumers, consumer, key=_by_name)  # thousands may come: nothing here looks at all of them
         self._distances[consumer] = self._distance(consumer)
+        insort_right(self._on_ring, consumer, key=self._by_distance)
         if not self._choose():
             self._tell(consumer)  # that it has to wait, before its SUCCESS (FO-5)
 
     def detach(self, consumer: Consumer) -> None:
+        at = bisect_left(self._on_ring, self._by_distance(consumer), key=self._by_distance)
+        del self._on_ring[self._on_ring.index(consumer, at)]
         del self._distances[consumer]
         self._choose()
+
+    def _by_distance(self, consumer: Consumer) -> tuple[int, int, str]:
+        return consumer.priority, self._distances[consumer], consumer.name
 
     def _choose(self) -> bool:
         """Give the role to whose it is now; the new one starts after a delay (FO-6). False when that changes nothing.
@@ -104,12 +115,13 @@ class FailoverDispatcher(CompactedDispatcher):
     def _candidate(self, consumers: list[Consumer]) -> Consumer:
         """The consumer whose turn it is, of those of the best priority (FO-2): by the number of the partition (FO-3),
         or on a ring, where it is the first one behind the topic (FO-4)."""
-        best = [each for each in consumers if each.priority == consumers[0].priority]
         partition = self.subscription.topic.partition
         if partition >= 0 and not self.core.config.failover_ring_for_partitions:
-            return best[partition % len(best)]
-        nearest = min(self._distances[each] for each in best)
-        return [each for each in best if self._distances[each] == nearest][-1]
+            best = bisect_right(consumers, consumers[0].priority, key=lambda each: each.priority)
+            return consumers[partition % best]
+        first = self._on_ring[0]
+        nearest = first.priority, self._distances[first]
+        return self._on_ring[bisect_right(self._on_ring, nearest, key=lambda each: self._by_distance(each)[:2]) - 1]
 
     def _distance(self, consumer: Consumer) -> int:
         return min(
@@ -132,5 +144,12 @@ class FailoverDispatcher(CompactedDispatcher):
     def check(self) -> None:
         consumers = self.subscription.consumers
         assert self._active in consumers, "the active consumer is connected"
-        assert self._distances.keys() == set(consumers)
+        assert consumers == sorted(consumers, key=_by_name)
+        assert self._distances.keys() == set(consumers) == set(self._on_ring)
+        assert len(self._on_ring) == len(consumers)
+        assert self._on_ring == sorted(consumers, key=self._by_distance)
         assert all(not consumer.pending for consumer in consumers), "only Shared keeps pending entries"
+
+
+def _by_name(consumer: Consumer) -> tuple[int, str]:
+    return consumer.priority, consumer.name

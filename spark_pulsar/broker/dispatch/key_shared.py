@@ -19,13 +19,12 @@ from spark_pulsar.broker.expiry import fresh_part
 from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.singles import Singles
-from spark_pulsar.wire.pulsar_api_pb2 import STICKY, KeySharedMeta
 
 from .base import fit, values_of
 from .reading import EntryReader
 from .rooms import Rooms
-from .selectors import FixedRanges, HalvedRanges, HashRing
 from .shared import SharedDispatcher
+from .sharing_out import selector_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
     from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.wire.pulsar_api_pb2 import KeySharedMeta
 
     from .base import EntryRange
     from .selectors import Selector
@@ -45,15 +45,6 @@ def sharing_keys(core: Core, subscription: Subscription, wanted: KeySharedMeta) 
     """The dispatcher for the mode that the first consumer wants, and the configuration."""
     keeps_order = not wanted.allowOutOfOrderDelivery
     return KeySharedDispatcher(core, subscription, selector_for(core, wanted), keeps_order=keeps_order)
-
-
-def selector_for(core: Core, wanted: KeySharedMeta) -> Selector:
-    """How slots are shared out in that mode."""
-    if wanted.keySharedMode == STICKY:
-        return FixedRanges()
-    if core.config.key_shared_ring:
-        return HashRing(core.config.key_shared_ring_points)
-    return HalvedRanges()
 
 
 class KeySharedDispatcher(SharedDispatcher):
@@ -102,7 +93,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def dispatch(self) -> bool:
         if self.subscription.fenced:
             return False
-        self._budget = self.core.config.max_dispatch_bytes
+        self._budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
         if self.replay:
             self._sort()
         self._send_waiting()
@@ -193,8 +184,8 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _allowance(self, consumer: Consumer) -> int:
         """Messages that a consumer may be sent now."""
-        limit = self._consumer_limit()
-        return min(consumer.permits, limit - consumer.unacked) if limit else consumer.permits
+        limit, most = self._consumer_limit(), min(consumer.permits, self.turn_messages)
+        return min(most, limit - consumer.unacked) if limit else most
 
     def _send_new_entries(self) -> bool:
         through = self.visible_through()
@@ -230,10 +221,10 @@ class KeySharedDispatcher(SharedDispatcher):
     def _spread(self, ledger_id: int, first: int, end: int) -> int:
         """Send entries of one ledger to the owners of their slots, for the first time; returns where it had to stop."""
         while first < end:
-            room = self._room()
+            room = min(self._room(), self.turn_messages)
             able = {each: self._allowance(each) for each, waiting in self.rooms.of.items() if not waiting}
             able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
-            if self._budget <= 0 or not room or not able:
+            if self._budget <= 0 or room <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
             if run is None:

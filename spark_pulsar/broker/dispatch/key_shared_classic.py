@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.wire.pulsar_api_pb2 import AUTO_SPLIT
 
-from .key_shared import KeySharedDispatcher, selector_for, sharing_keys
+from .key_shared import KeySharedDispatcher, sharing_keys
+from .sharing_out import selector_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,8 +10,9 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from .base import Dispatcher, fit
 from .exclusive import ExclusiveDispatcher
 from .failover import FailoverDispatcher
-from .key_shared import KeySharedDispatcher, selector_for
+from .key_shared import KeySharedDispatcher
 from .shared import SharedDispatcher
+from .sharing_out import selector_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

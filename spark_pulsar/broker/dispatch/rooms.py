@@ -7,7 +7,6 @@ kept, at most one consumer holds entries of a slot.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -92,6 +91,8 @@ class Rooms:
             self.wait_each(ledger_id, [(entry_id, slots[entry_id - entry_ids[0]]) for entry_id in entry_ids])
 
     def _note_draining(self, consumer: Consumer) -> None:
+        if not consumer.pending:
+            return
         table, owners = self._selector.table()
         own = owners.index(consumer) if consumer in owners else -1
         assert isinstance(consumer.pending, EntrySet), "entries of one key are seldom next to each other"
@@ -117,10 +118,10 @@ class Rooms:
 
     def wait_each(self, ledger_id: int, entries: Iterable[tuple[int, int]]) -> None:
         """Entries, rising and with their slots, that wait nowhere yet, wait where they belong."""
-        bounds, owners, draining = self._selector.bounds, self._selector.owners, self.draining
+        (table, owners), draining = self._selector.table(), self.draining
         lists: dict[Consumer, list[int]] = {}
         for entry_id, slot in entries:
-            owner = owners[bisect_left(bounds, slot)]
+            owner = owners[table[slot]]
             if owner is None or slot in draining:
                 room = self.parked.get(slot)
                 if room is None:

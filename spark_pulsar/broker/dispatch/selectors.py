@@ -1,7 +1,5 @@
-"""Which consumer of a Key_Shared subscription a slot belongs to: three ways to share out the slots (8.2 ... 8.4).
-
-All three come down to one table: rising bounds and as many owners. A slot belongs to the owner of the first bound that
-is not below it; None is nobody.
+"""Which consumer of a Key_Shared subscription a slot belongs to: what all ways to share out the slots have in common,
+and the two that go by ranges (8.2, 8.4). The third one is in `hash_ring`.
 """
 
 from __future__ import annotations
@@ -9,10 +7,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from spark_pulsar.model.errors import ConsumerAssignFailed
-from spark_pulsar.wire.hashes import SLOTS, murmur3_32, range_slot, ring_slot
+from spark_pulsar.wire.hashes import SLOTS, range_slot
 from spark_pulsar.wire.sticky_slots import StickySlots
 
 if TYPE_CHECKING:
@@ -33,11 +32,6 @@ class Selector(ABC):
     is_fixed = False
     """Whether consumers name their slots (STICKY)."""
 
-    def __init__(self) -> None:
-        self.bounds: list[int] = [SLOTS]
-        self.owners: list[Consumer | None] = [None]
-        self._table: tuple[array[int], list[Consumer | None]] | None = None
-
     @abstractmethod
     def join(self, consumer: Consumer) -> None:
         """Give a consumer its slots; ConsumerAssignFailed, and nothing changes, when that cannot be."""
@@ -50,12 +44,32 @@ class Selector(ABC):
         """A consumer that has some of these slots, if newcomers cannot just take them."""
         return None
 
+    @abstractmethod
     def owner(self, slot: int) -> Consumer | None:
         """Who gets the entries of a slot."""
+
+    @abstractmethod
+    def table(self) -> tuple[array[int], list[Consumer | None]]:
+        """The number of each slot's owner, and the owners by number, nobody being 0: 64 KB, made when asked for."""
+
+    @abstractmethod
+    def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
+        """The slots of a consumer, from … to, both inclusive, in the words of Apache Pulsar's statistics."""
+
+
+class Ranges(Selector):
+    """Rising bounds and as many owners. A slot belongs to the owner of the first bound that is not below it; None is
+    nobody."""
+
+    def __init__(self) -> None:
+        self.bounds: list[int] = [SLOTS]
+        self.owners: list[Consumer | None] = [None]
+        self._table: tuple[array[int], list[Consumer | None]] | None = None
+
+    def owner(self, slot: int) -> Consumer | None:
         return self.owners[bisect_left(self.bounds, slot)]
 
     def table(self) -> tuple[array[int], list[Consumer | None]]:
-        """The number of each slot's owner, and the owners by number, nobody being 0: 64 KB, made when asked for."""
         if self._table is None:
             names = list(dict.fromkeys((None, *self.owners)))
             numbers = {owner: number for number, owner in enumerate(names)}
@@ -70,14 +84,13 @@ class Selector(ABC):
         self._table = None
 
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
-        """The slots of a consumer, from … to, both inclusive, in the words of Apache Pulsar's statistics."""
         lows = [0, *(bound + 1 for bound in self.bounds)]
         return [
             (low, bound) for low, bound, owner in zip(lows, self.bounds, self.owners, strict=False) if owner is consumer
         ]
 
 
-class HalvedRanges(Selector):
+class HalvedRanges(Ranges):
     """AUTO_SPLIT by ranges: a newcomer takes half of the widest one (KS-4, KS-5)."""
 
     def join(self, consumer: Consumer) -> None:
@@ -105,71 +118,17 @@ class HalvedRanges(Selector):
         del self.bounds[index if index < len(self.owners) else index - 1]
 
 
-class HashRing(Selector):
-    """AUTO_SPLIT by consistent hashing: each consumer has many points on a ring, and the slots before them (KS-6)."""
-
-    slots: ClassVar = StickySlots(ring_slot)
-    slot_of = staticmethod(ring_slot)
-
-    def __init__(self, points: int) -> None:
-        super().__init__()
-        self._points = points
-        self._lines: dict[int, list[Consumer]] = {}
-        """Slot of a point → who has it, and who waits in line for it."""
-        self._numbers: dict[str, dict[Consumer, int]] = {}
-        """Name → consumers with that name, and their numbers."""
-
-    def join(self, consumer: Consumer) -> None:
-        alike = self._numbers.setdefault(consumer.name, {})
-        taken = set(alike.values())
-        alike[consumer] = next(number for number in range(len(taken) + 1) if number not in taken)
-        for point in self._points_of(consumer):
-            self._lines.setdefault(point, []).append(consumer)
-        self._arrange()
-
-    def leave(self, consumer: Consumer) -> None:
-        for point in self._points_of(consumer):
-            line = self._lines[point]
-            line.remove(consumer)
-            if not line:
-                del self._lines[point]
-        alike = self._numbers[consumer.name]
-        del alike[consumer]
-        if not alike:
-            del self._numbers[consumer.name]
-        self._arrange()
-
-    def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
-        ranges: list[tuple[int, int]] = []
-        for low, high in super().ranges_of(consumer):
-            low, high = max(low, 1), min(high, SLOTS - 1)
-            if ranges and ranges[-1][1] + 1 == low:
-                ranges[-1] = (ranges[-1][0], high)
-            elif low <= high:
-                ranges.append((low, high))
-        return ranges
-
-    def _points_of(self, consumer: Consumer) -> list[int]:
-        front = f"{consumer.name}\0{self._numbers[consumer.name][consumer]}\0"
-        return [ring_slot(murmur3_32(f"{front}{index}".encode())) for index in range(self._points)]
-
-    def _arrange(self) -> None:
-        self._changed()
-        lines = self._lines
-        points = sorted(lines)
-        self.bounds = [*points, SLOTS]
-        self.owners = [lines[point][0] for point in points]
-        self.owners.append(self.owners[0] if points else None)
-
-
-class FixedRanges(Selector):
-    """STICKY: each consumer names its ranges; what nobody names waits (KS-7, KS-8)."""
+class FixedRanges(Ranges):
+    """STICKY: each consumer names its ranges; what nobody names waits (KS-7, KS-8). They may be tens of thousands."""
 
     is_fixed = True
 
     def __init__(self) -> None:
         super().__init__()
-        self._consumers: list[Consumer] = []
+        self._consumers: dict[Consumer, None] = {}
+        """In the order they came."""
+        self._parts: list[tuple[int, int, Consumer]] = []
+        """All ranges, rising; none overlap."""
 
     def join(self, consumer: Consumer) -> None:
         ranges = consumer.hash_ranges
@@ -179,21 +138,29 @@ class FixedRanges(Selector):
             if start > end:
                 raise ConsumerAssignFailed(f"Fixed hash range start > end for range: [{start},{end}]")
         assert self.rival(ranges) is None, "rivals were asked before"
-        for index, mine in enumerate(ranges):
-            for another in ranges[:index]:
-                if _overlap(mine, another):
-                    raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {list(another)} and {list(mine)}")
-        self._consumers.append(consumer)
+        rising = sorted(range(len(ranges)), key=ranges.__getitem__)
+        for lower, higher in pairwise(rising):
+            if ranges[higher][0] <= ranges[lower][1]:
+                former, latter = ("[{},{}]".format(*ranges[each]) for each in sorted((lower, higher)))
+                raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {former} overlaps with {latter}")
+        self._consumers[consumer] = None
         self._arrange()
 
     def rival(self, ranges: Sequence[tuple[int, int]]) -> Consumer | None:
-        for other in self._consumers:
-            if any(_overlap(mine, theirs) for mine in ranges for theirs in other.hash_ranges):
-                return other
-        return None
+        rivals: set[Consumer] = set()
+        done = 0
+        for start, end in sorted(ranges):
+            if start > end:
+                continue
+            at = bisect_left(self._parts, start, done, key=lambda part: part[1])
+            while at < len(self._parts) and self._parts[at][0] <= end:
+                rivals.add(self._parts[at][2])
+                at += 1
+            done = at  # the last one that was looked at may overlap further ones, but is among the rivals already
+        return next((each for each in self._consumers if each in rivals), None) if rivals else None
 
     def leave(self, consumer: Consumer) -> None:
-        self._consumers.remove(consumer)
+        del self._consumers[consumer]
         self._arrange()
 
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
@@ -201,10 +168,13 @@ class FixedRanges(Selector):
 
     def _arrange(self) -> None:
         self._changed()
+        self._parts = sorted(
+            ((start, end, each) for each in self._consumers for start, end in each.hash_ranges),
+            key=lambda part: part[:2],
+        )
         self.bounds, self.owners = [], []
         following = 0
-        parts = [(start, end, each) for each in self._consumers for start, end in each.hash_ranges]
-        for start, end, consumer in sorted(parts, key=lambda part: part[:2]):
+        for start, end, consumer in self._parts:
             if end < 0 or start >= SLOTS:
                 continue
             if start > following:
@@ -215,7 +185,3 @@ class FixedRanges(Selector):
             following = end + 1
         self.bounds.append(max(SLOTS, following))
         self.owners.append(None)
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return max(one[0], other[0]) <= min(one[1], other[1])

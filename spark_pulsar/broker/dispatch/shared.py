@@ -66,7 +66,7 @@ class SharedDispatcher(Dispatcher):
     def dispatch(self) -> bool:
         if self.subscription.fenced:
             return False
-        self._budget = self.core.config.max_dispatch_bytes
+        self._budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
         if self.chunks:
             for ledger_id, first, end in self.chunks.ready():
                 self.replay.add(ledger_id, first, end)
@@ -85,7 +85,7 @@ class SharedDispatcher(Dispatcher):
         if self.position > through or not self._room():
             return False
         # No more than can be sent: among a million holes every entry is a range of its own.
-        wanted = min(_MAX_ENTRIES_A_TURN, self._permits())
+        wanted = min(_MAX_ENTRIES_A_TURN, self._permits(), self.turn_messages)
         if wanted <= 0:
             return False
         held = delayed.held_back(self.subscription)
@@ -105,8 +105,8 @@ class SharedDispatcher(Dispatcher):
         """Send entries of one ledger in turns; returns where it had to stop."""
         limit = self._consumer_limit()
         while first < end:
-            room = self._room() if are_new else _UNBOUNDED
-            if self._budget <= 0 or not room:
+            room = min(self._room() if are_new else _UNBOUNDED, self.turn_messages)
+            if self._budget <= 0 or room <= 0:
                 break
             consumer = self._next_consumer()
             if consumer is None:

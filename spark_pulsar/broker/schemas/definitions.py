@@ -23,6 +23,21 @@ class InvalidSchema(IncompatibleSchema):
     http_status = 422
 
 
+class SchemaTooLarge(IncompatibleSchema):
+    """18: the schema is larger than this broker reads: its text is looked at by the thread that serves everybody."""
+
+    http_status = 413
+
+
+def check_size(schema: Schema, limit_bytes: int) -> None:
+    """SchemaTooLarge when definition and properties together have more bytes than that."""
+    size_bytes = len(schema.data) + sum(len(key) + len(value) for key, value in schema.properties.items())
+    if size_bytes > limit_bytes:
+        raise SchemaTooLarge(
+            f"Schema has {size_bytes} bytes, more than {limit_bytes}: make it smaller, or raise schemaMaxSizeBytes"
+        )
+
+
 def check(schema: Schema) -> None:
     """InvalidSchema unless the definition is one of its type."""
     kind = schema.type

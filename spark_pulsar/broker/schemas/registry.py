@@ -97,7 +97,7 @@ def strategy_of(core: Core, topic: TopicName) -> Compatibility:
 def put(core: Core, topic: TopicName, schema: Schema) -> int:
     """The version of a schema, which is added when the topic does not have it. IncompatibleSchema when it is none, or
     may not follow those that are there."""
-    definitions.check(schema)
+    check(core, schema)
     known = equal_version(core, topic, schema)
     if known is not None:
         return known
@@ -108,6 +108,12 @@ def put(core: Core, topic: TopicName, schema: Schema) -> int:
     core.append(SchemaAdded(name, version, int(schema.type), core.now_ms, schema.data, properties))
     _changed(core, name)
     return version
+
+
+def check(core: Core, schema: Schema) -> None:
+    """IncompatibleSchema unless it is a schema, of a size that is read here."""
+    definitions.check_size(schema, core.config.max_schema_bytes)
+    definitions.check(schema)
 
 
 def check_may_follow(core: Core, topic: TopicName, schema: Schema) -> None:
@@ -172,7 +178,7 @@ def add(core: Core, topic: TopicName, schema: Schema) -> int:
     """The version of a schema that a client brings: added, unless only those that are there may be used (SC-6)."""
     if core.policies_of(topic).allow_schema_updates:
         return put(core, topic, schema)
-    definitions.check(schema)
+    check(core, schema)
     known = equal_version(core, topic, schema)
     if known is None:
         raise IncompatibleSchema("Schema not found and schema auto updating is disabled.")
@@ -205,7 +211,7 @@ def admit_consumer(core: Core, topic: Topic, command: CommandSubscribe) -> None:
     schema = from_wire(command.schema)
     if schema.type is SchemaType.AUTO_CONSUME:
         return
-    definitions.check(schema)
+    check(core, schema)
     existing = [each.schema for each in versions_of(core, topic.name)]
     if not existing and not _is_used(topic):
         add(core, topic.name, schema)

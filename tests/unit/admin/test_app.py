@@ -176,13 +176,17 @@ def test_partitioned_stats_sum_up() -> None:
     for index in range(2):
         topic = f"persistent://public/default/p-partition-{index}"
         client.open_producer(topic=topic, producer_id=index + 1)
-        client.open_consumer("s", consumer_id=index + 1, topic=topic)
+        client.open_consumer("s", consumer_id=index + 1, topic=topic, permits=7)
         client.publish(index + 1, entry("a"), entry("b"))
         client.take_all()
     stats = call(world, "GET", f"{BASE}/p/partitioned-stats")[2]
     assert stats["metadata"] == {"partitions": 2, "deleted": False}
     assert stats["subscriptions"]["s"]["msgBacklog"] == 4
     assert len(stats["partitions"]) == 2
+    consumers = stats["subscriptions"]["s"]["consumers"]
+    assert len(consumers) == len(stats["publishers"]) == 1, "a client is connected to each partition"
+    each = [one["subscriptions"]["s"]["consumers"][0]["availablePermits"] for one in stats["partitions"].values()]
+    assert consumers[0]["availablePermits"] == sum(each) == 10
 
 
 def test_health_metrics_and_paths_that_are_not_there() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from spark_pulsar.broker import subscribing
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, entry, positions_of
 
 
@@ -74,3 +77,19 @@ def test_who_is_closed_before_its_subscription_is_on_disk_is_not_told_that_it_is
     go_on(world)
     answers = {(each.command.type, each.command.success.request_id) for each in client.effects}
     assert answers == {(BaseCommand.SUCCESS, 2), (BaseCommand.ERROR, 0)}
+
+
+def test_who_waits_for_the_end_of_a_seek_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers CUR-11: hostile input, a client that asks again and again
+    monkeypatch.setattr(subscribing, "MAX_WAITING_TO_JOIN", 3)
+    world, newcomer = sought_world()
+    for number in (2, 3):
+        newcomer.send(requests.subscribe(number, TOPIC, "s", number, CommandSubscribe.Shared))
+    assert newcomer.take_all() == []
+    newcomer.send(requests.subscribe(4, TOPIC, "s", 4, CommandSubscribe.Shared))
+    refused = newcomer.expect(BaseCommand.ERROR)
+    assert (refused.request_id, refused.error) == (4, ServerError.ConsumerBusy)
+    go_on(world)
+    assert [newcomer.expect(BaseCommand.SUCCESS).request_id for _ in range(3)] == [1, 2, 3]
+    newcomer.send(requests.subscribe(5, TOPIC, "s", 4, CommandSubscribe.Shared))
+    assert newcomer.expect(BaseCommand.SUCCESS).request_id == 5

@@ -4,7 +4,7 @@ import pytest
 
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker import policies, topics
-from spark_pulsar.broker.publish_rates import Bucket
+from spark_pulsar.broker.buckets import Bucket
 from spark_pulsar.model.policies import MalformedPolicy, PublishRate
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import payload_frame

@@ -131,6 +131,8 @@ def test_topics_of_a_namespace_with_their_hash() -> None:
     assert (list(unchanged.topics), unchanged.changed) == ([], False)
     client.send(requests.topics_of_namespace(3, "public/missing", CommandGetTopicsOfNamespace.ALL))
     assert list(client.expect(BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE).topics) == []
+    client.send(requests.topics_of_namespace(3, "missing/ns", CommandGetTopicsOfNamespace.ALL))
+    assert client.expect(BaseCommand.ERROR).message == "Namespace not found"
 
 
 def test_hash_of_no_topics() -> None:

@@ -52,7 +52,8 @@ def test_an_unknown_option_names_near_matches() -> None:
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 def test_options_of_other_connectors_are_named_with_the_alternative(name: str) -> None:
-    reason = f"option {name} is not supported yet: {UNSUPPORTED[name]}"
+    hint = UNSUPPORTED[name]
+    reason = f"option {name} is {hint if hint.startswith('not needed') else f'not supported yet: {hint}'}"
     with pytest.raises(OptionError, match=re.escape(reason)):
         parse_options(URL | {"topic": "t", name.lower(): "1"})
 
@@ -143,6 +144,15 @@ def test_options_have_their_place() -> None:
     with pytest.raises(OptionError, match="one of the options topic, topics, topicsPattern"):
         parse().for_read(STREAM_READ)
     assert parse().for_write(BATCH_WRITE).topic is None
+
+
+def test_non_persistent_topics_are_written_but_not_read() -> None:
+    options = parse(topics="a,non-persistent://public/default/b")
+    with pytest.raises(OptionError, match="non-persistent://public/default/b cannot be read: a non-persistent topic"):
+        options.check_topics_to_read()
+    with pytest.raises(OptionError, match="cannot be read"):
+        parse(topic="non-persistent://public/default/b").for_read(STREAM_READ)
+    assert parse(topic="non-persistent://public/default/b").for_write(BATCH_WRITE).topic is not None
 
 
 def test_the_markdown_table_lists_every_option_once() -> None:

@@ -81,3 +81,13 @@ def test_columns_that_cannot_be_a_block_are_refused() -> None:
     for offsets in ([], [1, 2], [4096]):
         with pytest.raises(ValueError, match="columns of"):
             Delays().load((1, 0), Delays().columns((1, 0)) or module.array("q", [5]), offsets)
+
+
+def test_the_same_delay_for_all_costs_ten_bytes_each() -> None:
+    # covers DEL-8, section 21 row 8: there is no need to stop reading before all of them are known
+    delays, count = Delays(), 60_000
+    delays.add(1, range(count), range(5_000, 5_000 + count))
+    columns = [column for block in delays.blocks.values() for column in (block.times_ms, block.offsets)]
+    assert sum(len(column) * column.itemsize for column in columns) == 10 * count
+    assert list(delays.held) == [(1, 0, count)]
+    assert run_through(delays, 5_000 + count) == [(1, each) for each in range(count)]

@@ -6,13 +6,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.hashes import murmur3_32, range_slot, ring_slot
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from spark_pulsar.wire.sticky_keys import sticky_key
+from spark_pulsar.wire.sticky_keys import _parsed_key, sticky_key
 from spark_pulsar.wire.sticky_slots import StickySlots
 
 NOW_MS = 1_795_000_000_000
@@ -119,3 +119,87 @@ def test_large_metadata_are_not_remembered() -> None:
     ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
     assert len(set(slots.of(b"".join(entries), [0, *ends[:-1]], ends))) == 1
     assert not any(len(tail) > 5_000 for tail in slots._known)
+
+
+# ---- metadata that no client writes, beside what protobuf makes of them
+
+
+def overlong(value: int, width: int) -> bytes:
+    """A number in at least so many bytes, up to ten."""
+    digits = [value >> shift & 127 for shift in range(0, 70, 7)]
+    needed = max((index + 1 for index, digit in enumerate(digits) if digit), default=1)
+    digits = digits[: max(needed, width)]
+    return bytes([digit | 128 for digit in digits[:-1]] + digits[-1:])
+
+
+Width = st.integers(1, 10)
+Numbers = st.builds(overlong, st.integers(0, 2**64 - 1) | st.integers(0, 300), Width)
+Texts = st.binary(max_size=4) | st.sampled_from([b"k", b"a2V5", b"\x0a\x01a\x12\x01b", b"\x0a\x00\x12\x00"])
+
+
+def one_field(number: int, wire_type: int, width: int, value: bytes, text: bytes) -> bytes:
+    tag = overlong(number << 3 | wire_type, width)
+    if wire_type == 0:
+        return tag + value
+    if wire_type == 2:
+        return tag + overlong(len(text), 1) + text
+    return tag + bytes(8 if wire_type == 1 else 4)
+
+
+Fields = st.builds(
+    one_field,
+    st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 18, 22, 30]),
+    st.sampled_from([0, 0, 2, 2, 1, 5]),
+    st.sampled_from([1, 1, 1, 2, 5]),
+    Numbers,
+    Texts,
+)
+USUAL_TIME = b"\x18" + overlong(NOW_MS, 6)
+
+
+def of_fields(sequence: bytes, between: list[bytes], key: bytes, after: list[bytes]) -> bytes:
+    """An entry that begins as those of clients do, as far as its sequence id goes."""
+    metadata = b"\x0a\x01p\x10" + sequence + b"".join(between) + USUAL_TIME + key + b"".join(after)
+    return b"\x0e\x01" + bytes(4) + len(metadata).to_bytes(4, "big") + metadata + b"payload" * 4
+
+
+Odd = st.builds(
+    of_fields,
+    Numbers,
+    st.lists(Fields, max_size=2),
+    st.sampled_from([b"\x32\x01k", b"\x32\x04a2V5", b""]),
+    st.lists(Fields, max_size=3),
+)
+
+
+@given(st.lists(Odd, min_size=1, max_size=8))
+@settings(max_examples=150)
+def test_metadata_that_no_client_writes_have_the_slots_that_protobuf_says(entries: list[bytes]) -> None:
+    # covers KS-2
+    keys = [_parsed_key(each, 0, len(each)) for each in entries]
+    assert [sticky_key(each, 0, len(each)) for each in entries] == keys
+    ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
+    expected = [range_slot(murmur3_32(key)) for key in keys]
+    assert StickySlots(range_slot).of(b"".join(entries), [0, *ends[:-1]], ends) == expected
+
+
+@pytest.mark.parametrize(
+    ("hidden", "key"),
+    [
+        (b"\x88\x01\x01", b"key"),
+        (b"\x92\x01\x01o", b"o"),
+        (b"\x92\x81\x00\x01o", b"o"),
+        (b"\x32\x01x\x88\x01\x01", b"key"),
+    ],
+    ids=["base64", "ordering key", "ordering key with a long tag", "another key"],
+)
+def test_a_key_hidden_where_the_first_entry_has_its_sequence_id(hidden: bytes, key: bytes) -> None:
+    # covers KS-2, KS-3: the layout of a run is that of its first entry
+    first = of_fields(overlong(5, 1 + len(hidden)), [], b"\x32\x04a2V5", [])
+    odd = of_fields(b"\x05", [hidden], b"\x32\x04a2V5", [])
+    entries = [first, first, odd, first]
+    assert len({len(each) for each in entries}) == 1
+    ends = [len(first) * number for number in range(1, 5)]
+    found = StickySlots(range_slot).of(b"".join(entries), [0, *ends[:-1]], ends)
+    usual, other = range_slot(murmur3_32(b"a2V5")), range_slot(murmur3_32(key))
+    assert found == [usual, usual, other, usual]

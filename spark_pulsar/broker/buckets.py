@@ -1,0 +1,43 @@
+"""Buckets of tokens that fill at a rate: what limits of publishing, dispatching and subscribing count with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SECOND_MS: Final = 1_000
+
+
+class Bucket:
+    """Holds what may be taken in one period and fills again at that rate; full at first.
+
+    Tokens are counted in parts of them, so that a millisecond of any rate is a whole number of parts.
+    """
+
+    __slots__ = ("left", "rate", "unit")
+
+    def __init__(self, rate: int, period_s: int = 1) -> None:
+        self.rate = rate
+        """Tokens in a period; 0 = no limit."""
+        self.unit = _SECOND_MS * period_s
+        """Parts of a token."""
+        self.left = rate * self.unit
+
+    def refill(self, elapsed_ms: int) -> None:
+        """So much time has passed."""
+        self.left = min(self.rate * self.unit, self.left + self.rate * elapsed_ms)
+
+    def take(self, amount: int) -> None:
+        """Below zero, too."""
+        if self.rate:
+            self.left -= amount * self.unit
+
+    @property
+    def tokens(self) -> int:
+        """Whole tokens that it holds; of no meaning without a limit."""
+        return self.left // self.unit
+
+    @property
+    def wait_ms(self) -> int:
+        """How long it holds no whole token."""
+        missing = self.unit - self.left
+        return 0 if not self.rate or missing <= 0 else -(-missing // self.rate)

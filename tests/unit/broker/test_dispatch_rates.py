@@ -1,0 +1,237 @@
+"""Rates of dispatching and of subscribing: what comes too fast waits, and who comes too often is refused."""
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker import policies
+from spark_pulsar.broker.buckets import Bucket
+from spark_pulsar.broker.subscribe_rates import SubscribeLimit
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import MalformedPolicy
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from tests.unit.broker.key_sharing import keyed
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
+
+TYPES = (CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Failover, CommandSubscribe.Key_Shared)
+OTHER = "persistent://public/default/other"
+
+
+def world_of(**rates: int) -> World:
+    return World(**QUIET, failover_delay_ms=0, **rates)
+
+
+def publish(world: World, *entries: bytes, topic: str = TOPIC, messages: int = 1) -> None:
+    client = world.connect()
+    client.open_producer(topic, name=None)
+    client.publish(1, *entries, messages=messages)
+    client.close()
+
+
+def join(world: World, kind: Any = CommandSubscribe.Shared, **more: Any) -> Client:
+    client = world.connect()
+    client.open_consumer(subscription_type=kind, permits=1_000, **more)
+    return client
+
+
+def received(client: Client) -> int:
+    return sum(len(each.starts) for each in client.take_all() if isinstance(each, fx.SendMessages))
+
+
+def set_policy(world: World, member: str, value: dict[str, Any] | None) -> None:
+    world.ask(lambda core: policies.set_of_topic(core, TopicName.parse(TOPIC), member, value))
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
+@pytest.mark.parametrize("level", ["topic_", "subscription_", ""])
+def test_no_more_messages_are_sent_than_the_rate_allows(kind: Any, level: str) -> None:
+    # covers SUB-7
+    world = world_of(**{f"{level}dispatch_rate_messages": 20})
+    publish(world, *(keyed(str(number % 7)) for number in range(100)))
+    client = join(world, kind)
+    assert received(client) == 20
+    world.advance(500)
+    assert 9 <= received(client) <= 11
+    world.advance(2_000)
+    assert 39 <= received(client) <= 41
+    world.advance(2_000)
+    received(client)
+    world.advance(10_000)
+    publish(world, *[keyed("a")] * 50)
+    assert received(client) == 20, "what was not used is not saved up for longer than a period"
+    name = {"topic_": "Topic", "subscription_": "Subscription", "": "Broker"}[level]
+    throttled = world.core.topics[TOPIC].subscriptions["s"].throttled
+    assert set(throttled) == {f"dispatchThrottledMsgEventsBy{name}Limit"}
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
+def test_bytes_are_limited_and_a_large_entry_goes_all_the_same(kind: Any) -> None:
+    # covers SUB-7
+    world = world_of(subscription_dispatch_rate_bytes=1_000)
+    publish(world, entry("x" * 3_000), entry("y"))
+    client = join(world, kind)
+    assert received(client) == 1
+    world.advance(2_000)
+    assert received(client) == 0
+    world.advance(200)
+    assert received(client) == 1
+    assert "dispatchThrottledBytesEventsBySubscriptionLimit" in world.core.topics[TOPIC].subscriptions["s"].throttled
+
+
+def test_messages_of_batches_count_one_by_one() -> None:
+    # covers SUB-7
+    world = world_of(topic_dispatch_rate_messages=10)
+    publish(world, *[entry("b", batch=30)] * 2, messages=30)
+    client = join(world)
+    assert received(client) == 1
+    world.advance(1_900)
+    assert received(client) == 0
+    world.advance(300)
+    assert received(client) == 1
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
+def test_what_comes_again_is_limited_too(kind: Any) -> None:
+    # covers SUB-7
+    world = world_of(subscription_dispatch_rate_messages=10)
+    publish(world, *[keyed("k")] * 10)
+    client = join(world, kind)
+    assert received(client) == 10
+    client.send(requests.redeliver(1))
+    assert received(client) == 0
+    world.advance(500)
+    assert 4 <= received(client) <= 6
+    world.advance(600)
+    assert received(client) >= 4
+
+
+def test_subscriptions_of_a_topic_share_its_rate_and_have_their_own() -> None:
+    # covers SUB-7
+    world = world_of(topic_dispatch_rate_messages=100, subscription_dispatch_rate_messages=80)
+    publish(world, *[entry("x")] * 900)
+    one, two = join(world), join(world, subscription="t")
+    assert (received(one), received(two)) == (80, 20)
+    world.advance(4_000)
+    counts = received(one), received(two)
+    assert 398 <= sum(counts) <= 402
+    assert min(counts) > 100, "nobody goes without"
+
+
+def test_all_topics_share_the_rate_of_the_broker() -> None:
+    # covers SUB-7
+    world = world_of(dispatch_rate_messages=100)
+    publish(world, *[entry("x")] * 900)
+    publish(world, *[entry("x")] * 900, topic=OTHER)
+    one, two = join(world), join(world, topic=OTHER)
+    world.advance(4_000)
+    counts = received(one), received(two)
+    assert 498 <= sum(counts) <= 502
+    assert min(counts) > 100
+
+
+def test_a_policy_works_at_once_and_so_does_its_end() -> None:
+    # covers SUB-7 (levels)
+    world = world_of()
+    client = join(world)
+    set_policy(world, policies.DISPATCH_RATE, DispatchRate(5, period_s=10).to_json())
+    world.advance(1_000)
+    publish(world, *[entry("x")] * 30)
+    assert received(client) == 5
+    world.advance(10_000)
+    assert 4 <= received(client) <= 6
+    set_policy(world, policies.DISPATCH_RATE, None)
+    world.advance(1_000)
+    assert received(client) >= 19
+
+
+def test_a_non_persistent_topic_is_not_limited() -> None:
+    world = world_of(dispatch_rate_messages=1, topic_dispatch_rate_messages=1)
+    topic = "non-persistent://public/default/t"
+    client = join(world, topic=topic)
+    publish(world, *[entry("x")] * 30, topic=topic)
+    assert received(client) == 30
+
+
+def test_a_bucket_may_have_a_longer_period() -> None:
+    bucket = Bucket(3, 10)
+    bucket.take(3)
+    assert (bucket.tokens, bucket.wait_ms) == (0, 3_334)
+    bucket.refill(3_334)
+    assert (bucket.tokens, bucket.wait_ms) == (1, 0)
+    bucket.refill(100_000)
+    assert bucket.tokens == 3
+
+
+def subscribe(client: Client, name: str = "c", consumer_id: int = 1, topic: str = TOPIC) -> Any:
+    """The answer to a consumer that comes and goes."""
+    client.send(requests.subscribe(1, topic, "s", consumer_id, CommandSubscribe.Shared, consumer_name=name))
+    answer = client.take()
+    if answer.type == BaseCommand.SUCCESS:
+        client.send(requests.close_consumer(2, consumer_id))
+        client.expect(BaseCommand.SUCCESS)
+        return None
+    return answer.error.error, answer.error.message
+
+
+REFUSED = (ServerError.NotAllowedError, "Subscribe limited by subscribe rate limit per consumer.")
+
+
+@pytest.mark.parametrize("domain", ["persistent", "non-persistent"])
+def test_who_subscribes_too_often_is_refused(domain: str) -> None:
+    # covers SUB-6
+    world = world_of(subscribe_rate=2, subscribe_rate_period_s=30)
+    client, topic = world.connect(), f"{domain}://public/default/t"
+    assert [subscribe(client, topic=topic) for _ in range(3)] == [None, None, REFUSED]
+    assert subscribe(client, "another", topic=topic) is None
+    assert subscribe(client, consumer_id=2, topic=topic) is None
+    world.advance(15_000)
+    assert [subscribe(client, topic=topic) for _ in range(2)] == [None, REFUSED]
+
+
+def test_a_rate_of_subscribing_is_a_policy_too() -> None:
+    # covers SUB-6 (levels)
+    world = world_of()
+    client = world.connect()
+    assert subscribe(client) is None
+    set_policy(world, policies.SUBSCRIBE_RATE, SubscribeRate(1).to_json())
+    world.advance(1_000)
+    assert [subscribe(client), subscribe(client)] == [None, REFUSED]
+    set_policy(world, policies.SUBSCRIBE_RATE, None)
+    world.advance(1_000)
+    assert subscribe(client) is None
+
+
+def test_consumers_that_came_are_forgotten_in_time() -> None:
+    # covers SUB-6: hostile input, a name for each request
+    world = world_of()
+    limit = SubscribeLimit(world.core, SubscribeRate(2, 30))
+    for number in range(5_000):
+        assert limit.take(("peer", str(number), 1))
+        assert limit.known <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("body", "rate"),
+    [
+        ({}, DispatchRate()),
+        (None, DispatchRate()),
+        ({"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": "7"}, DispatchRate(-1, 7)),
+        ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": 9}, DispatchRate(3, 0, 9)),
+        ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": -9}, DispatchRate(3, 0, 1)),
+    ],
+)
+def test_rates_as_they_are_written(body: Any, rate: DispatchRate) -> None:
+    # covers SUB-7
+    assert DispatchRate.from_json(body) == rate
+    assert DispatchRate.from_json(rate.to_json()) == rate
+
+
+def test_what_is_no_rate() -> None:
+    with pytest.raises(MalformedPolicy):
+        DispatchRate.from_json({"dispatchThrottlingRateInMsg": "x"})
+    with pytest.raises(MalformedPolicy):
+        SubscribeRate.from_json([1])
+    assert SubscribeRate.from_json({}) == SubscribeRate()
