@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from spark_pulsar.broker import bounds, cursor_moves, policies, subscriptions
+from spark_pulsar.broker import bounds, cursor_moves, policies, subscriptions, topic_names
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.ledger.document_records import TENANTS
@@ -200,7 +200,7 @@ async def _delete(call: Call) -> Response:
         if force:
             raise Refused(405, "Broker doesn't allow forced deletion of namespaces")
         existing(core, call.namespace, f"Namespace {call.namespace} does not exist.")
-        if topic_rules.names_in(core, tenant, name) or topic_rules.partitioned_names_in(core, tenant, name):
+        if topic_names.names_in(core, tenant, name) or topic_names.partitioned_names_in(core, tenant, name):
             raise Refused(409, "Cannot delete non empty namespace")
         registry.forget_namespace(core, call.namespace)
         core.append(NamespaceDeleted(call.namespace))
@@ -279,7 +279,7 @@ async def _delete_property(call: Call) -> Response:
 
 
 def _topics_of(core: Core, call: Call) -> Iterator[Topic]:
-    for name in topic_rules.names_in(core, call.parts["tenant"], call.parts["namespace"]):
+    for name in topic_names.names_in(core, call.parts["tenant"], call.parts["namespace"]):
         topic = topic_rules.find(core, name)
         bundle = call.parts.get("bundle")
         if topic is not None and (bundle is None or _is_in(bundle, name.full)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker import bounds
+from spark_pulsar.broker import bounds, topic_names
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.ledger.records import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
@@ -48,14 +48,14 @@ def check_namespace(core: Core, name: TopicName) -> None:
 def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_system: bool) -> list[str]:
     """Topics and partitions of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
-    names = topic_rules.names_in(core, tenant, namespace)
+    names = topic_names.names_in(core, tenant, namespace)
     return [name.full for name in names if name.domain == domain and (with_system or not name.is_hidden)]
 
 
 def list_partitioned(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
     """Partitioned topics of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
-    return [each.full for each in topic_rules.partitioned_names_in(core, tenant, namespace) if each.domain == domain]
+    return [each.full for each in topic_names.partitioned_names_in(core, tenant, namespace) if each.domain == domain]
 
 
 def _check_listed_namespace(core: Core, tenant: str, namespace: str) -> None:
@@ -250,5 +250,5 @@ def _check_volume(core: Core, name: TopicName, partitions: int) -> None:
 
 def _check_room(core: Core, name: TopicName, topics: int, *, status: int) -> None:
     limit = core.policies_of(name).max_topics
-    if limit and len(topic_rules.names_in(core, name.tenant, name.namespace)) + topics > limit:
+    if limit and len(topic_names.names_in(core, name.tenant, name.namespace)) + topics > limit:
         raise Refused(status, "Exceed maximum number of topics in namespace.")

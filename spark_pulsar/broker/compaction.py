@@ -24,7 +24,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 
-from . import retention, topics
+from . import retention, topic_names, topics
 from .effects import CompactTopic, ContinueCompaction, StopCompaction
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def prepare(core: Core, topic: Topic) -> None:
 
 
 def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
-    for full in topics.names_under(core, namespace, topic_name):
+    for full in topic_names.names_under(core, namespace, topic_name):
         topic = core.topics.get(full)
         if topic is not None:
             prepare(core, topic)

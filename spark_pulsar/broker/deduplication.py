@@ -22,7 +22,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.entries import metadata_of
 from spark_pulsar.wire.send_runs import CHUNK, SendRun
 
-from . import topics
+from . import topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def apply_policy(core: Core, topic: Topic) -> None:
 
 
 def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
-    for full in topics.names_under(core, namespace, topic_name):
+    for full in topic_names.names_under(core, namespace, topic_name):
         topic, state = core.topics.get(full), core.state.topics_by_name[full]
         if topic is not None:
             apply_policy(core, topic)

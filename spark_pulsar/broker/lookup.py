@@ -15,7 +15,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandPartitionedTopicMetadata,
 )
 
-from . import topics
+from . import topic_names, topics
 from .patterns import InvalidPattern, TopicPattern
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopi
     tenant, namespace = split_namespace(command.namespace)
     if tenant not in core.state.documents[TENANTS]:  # a namespace alone that is missing has no topics
         raise MetadataError("Namespace not found")
-    names = topics.names_in(core, tenant, namespace)
+    names = topic_names.names_in(core, tenant, namespace)
     if command.mode == CommandGetTopicsOfNamespace.PERSISTENT:
         names = [name for name in names if name.is_persistent]
     elif command.mode == CommandGetTopicsOfNamespace.NON_PERSISTENT:

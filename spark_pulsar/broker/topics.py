@@ -13,9 +13,9 @@ from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, Position
-from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName
+from spark_pulsar.model.names import TopicName
 
-from . import access, compaction, deduplication, delayed, non_persistent, policies, producers, retention
+from . import access, compaction, deduplication, delayed, non_persistent, policies, producers, retention, topic_names
 from .persistence import check_copies
 from .rates import Meter
 from .retention import NOTHING_HELD
@@ -85,8 +85,7 @@ class Topic:
 
     def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
         config = core.config
-        self.name = name
-        self.full_name = name.full
+        self.name, self.full_name = name, name.full
         self.partition = name.partition
         """Index of the partition, -1 for a topic without."""
         self.state = state
@@ -186,32 +185,6 @@ def partition_count(core: Core, name: TopicName) -> int | None:
     return None if known is None else known.partitions
 
 
-def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
-    """All topics and partitions of a namespace, sorted by name."""
-    prefix = f"persistent://{tenant}/{namespace}/"
-    found = [full for full in core.state.topics_by_name if full.startswith(prefix)]
-    if core.live.by_name:
-        found += [full for full in core.live.by_name if full.startswith(f"non-{prefix}")]
-    return [TopicName.parse(full) for full in sorted(found)]
-
-
-def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
-    """All partitioned topics of a namespace, sorted by name."""
-    prefixes = tuple(f"{domain}://{tenant}/{namespace}/" for domain in (PERSISTENT, NON_PERSISTENT))
-    return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefixes)]
-
-
-def names_under(core: Core, namespace: str, topic: str | None) -> list[str]:
-    """Full names of the topics and partitions that a policy of the namespace is about; when it is one of a single topic
-    (full name without partition), of that one and its partitions."""
-    if topic is None:
-        prefix = f"persistent://{namespace}/"
-        return [full for full in core.state.topics_by_name if full.startswith(prefix)]
-    known = core.state.partitioned.get(topic)
-    names = [topic] if known is None else [f"{topic}-partition-{index}" for index in range(known.partitions)]
-    return [full for full in names if full in core.state.topics_by_name]
-
-
 def find(core: Core, name: TopicName) -> Topic | None:
     """The topic if it exists; brings it into use."""
     full = name.full
@@ -254,7 +227,7 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
     non_persistent.check_enabled(core, name)
     check_copies(core, name)
     limit = core.policies_of(name).max_topics
-    if limit and len(names_in(core, name.tenant, name.namespace)) >= limit:
+    if limit and len(topic_names.names_in(core, name.tenant, name.namespace)) >= limit:
         raise NotAllowed("Exceed maximum number of topics in namespace.")
     if not name.is_persistent:
         live = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)

@@ -17,7 +17,7 @@ from spark_pulsar.wire import commands
 from spark_pulsar.wire.checksum import hash_of_sorted
 from spark_pulsar.wire.pulsar_api_pb2 import CommandWatchTopicList, CommandWatchTopicListClose
 
-from . import topics
+from . import topic_names
 from .patterns import InvalidPattern, TopicPattern
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class TopicWatchers:
         if known is not None and known.knows >= self._made:
             return known, known.names, known.hash
         pattern = TopicPattern(text) if known is None else known.pattern
-        names = pattern.select([name for name in topics.names_in(core, tenant, namespace) if is_watched(name)])
+        names = pattern.select([name for name in topic_names.names_in(core, tenant, namespace) if is_watched(name)])
         names.sort()
         if known is None:
             known = WatchedList(full, pattern, names, self._made)

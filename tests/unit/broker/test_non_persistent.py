@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker import rates, topics
+from spark_pulsar.broker import rates, topic_names, topics
 from spark_pulsar.broker.events import WritingPaused
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
@@ -223,7 +223,7 @@ def test_it_is_forgotten_when_nobody_uses_it_any_more() -> None:
     world.advance(120_000)
     assert TOPIC not in world.core.topics
     assert not world.core.live.by_name
-    assert topics.names_in(world.core, "public", "default") == []
+    assert topic_names.names_in(world.core, "public", "default") == []
 
 
 def test_a_restart_forgets_it_and_not_its_partitions() -> None:
@@ -233,11 +233,11 @@ def test_a_restart_forgets_it_and_not_its_partitions() -> None:
     base = TopicName.parse("non-persistent://public/default/p")
     world.ask(lambda core: topics.create_partitioned(core, base, 3, {}))
     world = world.restart(**QUIET)
-    assert topics.names_in(world.core, "public", "default") == []
-    assert topics.partitioned_names_in(world.core, "public", "default") == [base]
+    assert topic_names.names_in(world.core, "public", "default") == []
+    assert topic_names.partitioned_names_in(world.core, "public", "default") == [base]
     client = world.connect()
     client.open_producer(base.at_partition(1).full)
-    assert topics.names_in(world.core, "public", "default") == [base.at_partition(1)]
+    assert topic_names.names_in(world.core, "public", "default") == [base.at_partition(1)]
     client.send(requests.producer(9, base.at_partition(3).full, 9, "q"))
     assert client.expect(BaseCommand.ERROR).error == ServerError.TopicNotFound
 
