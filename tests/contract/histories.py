@@ -242,7 +242,7 @@ class History:
         if choice < 0.955:
             return [CursorIdle(cursor_id, self.random.choice((-1, self._now_ms)))]
         if choice < 0.963:
-            return [cr.CursorAckProperties(cursor_id, self.random.choice(({}, {self._name(): "7"})))]
+            return [cr.CursorAckProperties(cursor_id, {self._name(): "7"})]
         if choice < 0.97:
             return [cr.CursorPropertiesSet(cursor_id, {self._name(): ""})]
         return [cr.CursorDeleted(cursor_id)]
