@@ -145,7 +145,7 @@ def test_tens_of_thousands_of_fixed_ranges() -> None:
     selector.join(taken)  # type: ignore[arg-type]
     assert selector.rival(tuple((slot, slot) for slot in range(1, 65_536, 2))) is None
     assert selector.rival(((3, 1), (65_535, 65_535), (7, 8))) is taken  # type: ignore[comparison-overlap]
-    with pytest.raises(ConsumerAssignFailed, match=r"conflict: \[65535, 65535\] and \[65535, 70000\]"):
+    with pytest.raises(ConsumerAssignFailed, match=r"conflict: .*65535.*70000"):
         selector.join(Named("x", (*((slot, slot) for slot in range(1, 65_536, 2)), (65_535, 70_000))))  # type: ignore[arg-type]
     assert selector.ranges_of(taken) == list(many)  # type: ignore[arg-type]
 
