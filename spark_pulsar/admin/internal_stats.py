@@ -129,7 +129,7 @@ def _cursor(cursor: Cursor, backlog: int, *, is_used: bool) -> dict[str, Any]:
         "totalNonContiguousDeletedMessagesRange": cursor.acked.range_count(),
         "subscriptionHavePendingRead": False,
         "subscriptionHavePendingReplayRead": False,
-        "properties": {},
+        "properties": {key: int(value) for key, value in (cursor.ack_properties or {}).items()},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.cursor_records import CursorAcked, CursorMarkDeleted
+from spark_pulsar.ledger.cursor_records import CursorAcked, CursorAckProperties, CursorMarkDeleted
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import Position, signed
 from spark_pulsar.model.singles import Singles
@@ -18,7 +18,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 from . import retention, sessions, termination
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_pulsar.ledger.cursor_records import BatchSet, EntryRange
     from spark_pulsar.ledger.managed import ManagedLedger
@@ -47,7 +47,7 @@ def on_acks(core: Core, event: AcksReceived) -> None:
     if ack.is_cumulative:
         if len(ack.ranges) == 1 and ack.ranges[0][2] - ack.ranges[0][1] == 1:
             ledger_id, entry_id, _ = ack.ranges[0]
-            _ack_through(core, consumer, Position(ledger_id, entry_id), None, wants_receipt=wants_receipt)
+            _ack_through(core, consumer, Position(ledger_id, entry_id), None, {}, wants_receipt=wants_receipt)
     else:
         _ack_each(core, consumer, ack.ranges, (), wants_receipt=wants_receipt)
     _answer(core, consumer, ack.request_id)
@@ -80,7 +80,8 @@ def on_ack(core: Core, session: Session, command: CommandAck) -> None:
             position, bits = Position(*whole[0][:2]), None
         else:
             position, bits = Position(*partial[0][:2]), partial[0][2]
-        _ack_through(core, consumer, position, bits, wants_receipt=wants_receipt)
+        properties = {pair.key: str(pair.value) for pair in command.properties}
+        _ack_through(core, consumer, position, bits, properties, wants_receipt=wants_receipt)
     _answer(core, consumer, request_id)
 
 
@@ -131,8 +132,17 @@ def _ack_each(
         retention.consumed(core, subscription.topic, cursor.mark_delete)
 
 
-def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int | None, *, wants_receipt: bool) -> None:
-    """A cumulative ack: up to and including the position, or up to it and part of its batch (ACK-2, ACK-3)."""
+def _ack_through(
+    core: Core,
+    consumer: Consumer,
+    position: Position,
+    bits: int | None,
+    properties: Mapping[str, str],
+    *,
+    wants_receipt: bool,
+) -> None:
+    """A cumulative ack: up to and including the position, or up to it and part of its batch (ACK-2, ACK-3). What it
+    says beside is kept until the next one (ACK-5)."""
     subscription = consumer.subscription
     if subscription.type in (CommandSubscribe.Shared, CommandSubscribe.Key_Shared):
         return
@@ -148,6 +158,8 @@ def _ack_through(core: Core, consumer: Consumer, position: Position, bits: int |
     if cursor.is_durable:
         if position > cursor.mark_delete:
             subscription.last_moved_ms = core.now_ms
+            if properties or cursor.ack_properties:
+                _record(core, CursorAckProperties(cursor.cursor_id, properties), wants_receipt=wants_receipt)
             _record(core, CursorMarkDeleted(cursor.cursor_id, *position), wants_receipt=wants_receipt)
         if sets:
             _record(core, CursorAcked(cursor.cursor_id, (), sets), wants_receipt=wants_receipt)

@@ -54,6 +54,8 @@ _TEXTS: Final[Mapping[int, tuple[tuple[str, str, int, type[PulsarError]], ...]]]
 
 def check_command(kind: int, content: Any) -> None:
     """Raise what a command is refused with when a text in it is too long, or it brings too many properties."""
+    if kind == BaseCommand.ACK:
+        _check_length("Ack properties", sum(len(pair.key) for pair in content.properties))
     texts = _TEXTS.get(kind)
     if texts is None:
         return

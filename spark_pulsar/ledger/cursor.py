@@ -44,6 +44,7 @@ class Cursor:
     """
 
     __slots__ = (
+        "ack_properties",
         "acked",
         "batch_sets",
         "changed_blocks",
@@ -74,6 +75,8 @@ class Cursor:
         self.idle_since_ms = created_ms
         """Since when no consumer is connected; `activity_records.IN_USE` while one is (CUR-17)."""
         self.properties: dict[str, str] = dict(properties or {})
+        self.ack_properties: dict[str, str] | None = None
+        """Numbers, in decimal, that came with the last cumulative ack; None when none did (ACK-5)."""
         self.mark_delete = mark_delete
         self.acked = RangeSet()
         self.batch_sets: dict[int, dict[int, int]] = {}
@@ -220,6 +223,7 @@ class Cursor:
         self.acked.clear()
         self.batch_sets.clear()
         self.redelivered.clear()
+        self.ack_properties = None
         self.mark_delete = position
         if self.ledger.lost:
             self.acknowledge(self.ledger.lost)

@@ -180,3 +180,13 @@ class CursorPropertiesSet(DeclaredRecord):
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 36
     LAYOUT: ClassVar = (("cursor_id", I64), ("properties", TEXT_MAP))
+
+
+@dataclass(frozen=True, slots=True)
+class CursorAckProperties(DeclaredRecord):
+    """The last cumulative ack came with these numbers, in decimal; they are forgotten by a reset (ACK-5)."""
+
+    cursor_id: int
+    properties: Mapping[str, str]
+    TYPE: ClassVar[int] = 37
+    LAYOUT: ClassVar = (("cursor_id", I64), ("properties", TEXT_MAP))

@@ -29,7 +29,8 @@ CURSOR_COLUMNS = (
     "idle_since_ms INTEGER",
     "properties TEXT",
 )
-"""Of table `cursors`; the first is its key."""
+"""Of table `cursors`; the first is its key. Properties are a JSON object; with those of the last cumulative ack, which
+are rare, an array of both."""
 BLOCK_COLUMNS = (
     "cursor_id INTEGER",
     "ledger_id INTEGER",
@@ -52,6 +53,8 @@ def cursor_values(state: DurableState, cursor_id: int) -> tuple[Any, ...] | None
     if cursor is None:
         return None
     properties = json.dumps(cursor.properties) if cursor.properties else "{}"
+    if cursor.ack_properties:
+        properties = json.dumps([cursor.properties, cursor.ack_properties])
     times = (cursor.created_ms, cursor.idle_since_ms)
     return (state.cursor_topics[cursor_id], cursor.name, *cursor.mark_delete, *times, properties)
 
@@ -108,8 +111,11 @@ def load_cursor(
     """Register the cursor of a row."""
     topic = state.topics[topic_id]
     mark_delete = Position(ledger_id, entry_id)
-    fields = json.loads(properties)
+    fields, of_ack = json.loads(properties), None
+    if isinstance(fields, list):
+        fields, of_ack = fields
     cursor = Cursor(topic.ledger, name, mark_delete, cursor_id=cursor_id, created_ms=created_ms, properties=fields)
+    cursor.ack_properties = of_ack
     cursor.idle_since_ms = idle_since_ms
     state.add_cursor(topic, cursor)
 

@@ -46,6 +46,7 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         cursor_records.CursorReset,
         cursor_records.CursorRedelivered,
         cursor_records.CursorPropertiesSet,
+        cursor_records.CursorAckProperties,
         activity_records.CursorIdle,
         document_records.DocumentSet,
         document_records.DocumentDeleted,

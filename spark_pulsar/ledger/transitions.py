@@ -289,6 +289,10 @@ def _cursor_properties_set(state: DurableState, record: cr.CursorPropertiesSet) 
     _cursor(state, record.cursor_id).properties = dict(record.properties)
 
 
+def _cursor_ack_properties(state: DurableState, record: cr.CursorAckProperties) -> None:
+    _cursor(state, record.cursor_id).ack_properties = dict(record.properties) or None
+
+
 TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = {
     r.EntriesAppended: _entries_appended,
     EntriesScattered: _entries_scattered,
@@ -311,6 +315,7 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorReset: _cursor_reset,
     cr.CursorRedelivered: _cursor_redelivered,
     cr.CursorPropertiesSet: _cursor_properties_set,
+    cr.CursorAckProperties: _cursor_ack_properties,
     **ar.TRANSITIONS,
     **damage.TRANSITIONS,
     **schema_records.TRANSITIONS,

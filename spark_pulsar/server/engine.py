@@ -33,20 +33,19 @@ from spark_pulsar.broker.events import (
     EntriesLost,
     Event,
     RecordsDurable,
-    SendsReceived,
     SessionClosed,
     SessionOpened,
     StorageShort,
-    SweepReceived,
 )
 from spark_pulsar.broker.invariants import check
-from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, StorageDamaged
+from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts, scattered_receipts
 
+from . import turns
 from .addresses import local_text, peer_text
 from .asking import Asking
 from .compactions import Compactions
@@ -62,9 +61,6 @@ if TYPE_CHECKING:
 
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
-
-TURN_BYTES: Final = MAX_SUBMIT_BYTES // 4
-"""Entries that one turn takes in, from all connections; a frame more, and what a turn adds besides, leave room."""
 
 _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
@@ -195,18 +191,14 @@ class Engine:
         self._set_timer(now_ms)
 
     def _due(self) -> list[Event]:
-        """What this turn handles: all that has happened, but not more entries than one submit takes. The rest is for
+        """What this turn handles: all that has happened, but not more to write than one submit takes. The rest is for
         the next turn."""
         happened, self._happened = self._happened, []
-        if len(happened) > 1:
-            size_bytes = 0
-            for index, event in enumerate(happened):
-                if isinstance(event, SendsReceived | SweepReceived):
-                    size_bytes += event.size_bytes
-                    if size_bytes > TURN_BYTES and index:
-                        self._happened = happened[index:]
-                        self.happen([])
-                        return happened[:index]
+        taken = turns.taken(happened)
+        if taken < len(happened):
+            self._happened = happened[taken:]
+            self.happen([])
+            return happened[:taken]
         return happened
 
     def _perform(self, effects: list[Effect]) -> None:

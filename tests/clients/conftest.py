@@ -10,6 +10,7 @@ import pytest
 
 from tests.brokers import Broker
 from tests.clients.go_client import GoClient, NoGo, build
+from tests.clients.java_client import Java, JavaClient
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,3 +50,19 @@ def clients(go_program: Path) -> Iterator[Clients]:
 def go(clients: Clients, broker: Broker) -> GoClient:
     """A client of the broker under test."""
     return clients(broker)
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[Java]:
+    """The Java process of all tests."""
+    running = Java()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def client(java: Java, broker: Broker) -> Iterator[JavaClient]:
+    """A Java client of the broker under test; it takes seconds to close."""
+    opened = java.client(broker.service_url)
+    yield opened
+    opened.client.close()

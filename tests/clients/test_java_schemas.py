@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,22 +15,6 @@ from tests.conformance.schemas import of_topic
 # A class of the client's own with two numbers, here as a value.
 RECORD = "org.apache.pulsar.common.policies.data.RetentionPolicies"
 MINUTES, SIZE = "retentionTimeInMinutes", "retentionSizeInMB"
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[Java]:
-    """The Java process of all tests."""
-    running = Java()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def client(java: Java, broker: Broker) -> Iterator[JavaClient]:
-    """A client of the broker under test; it takes seconds to close."""
-    opened = java.client(broker.service_url)
-    yield opened
-    opened.client.close()
 
 
 def _stored(broker: Broker, topic: str) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pulsar
 import pytest
 
-from tests.brokers import Broker
+from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, texts
+from tests.eventually import eventually
 from tests.raw import Frame, RawConnection, batch_payload
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -150,6 +151,32 @@ def test_odd_cumulative_acks_change_nothing(broker: Broker) -> None:
         answer = _ack(raw, ids, "Cumulative")
         assert (answer.type, answer.fields.get("error")) == ("ACK_RESPONSE", None)
     assert len(_redelivered(raw, topic, 3, subType="Exclusive")) == 3
+
+
+def test_what_a_cumulative_ack_says_beside_is_kept_until_the_next_one(broker: Broker) -> None:
+    # covers ACK-5
+    topic = broker.topic()
+    ids = _filled(broker, topic, 5)
+    raw = broker.raw()
+    _subscribe(raw, topic, subType="Exclusive")
+    messages = raw.expect_messages(len(ids))
+
+    def ack(number: int, kind: str, **properties: int) -> None:
+        pairs = [{"key": key, "value": value} for key, value in properties.items()]
+        wanted = {"consumer_id": 1, "ack_type": kind, "message_id": [_id(messages[number])], "properties": pairs}
+        assert raw.request("ACK", **wanted).type == "ACK_RESPONSE"
+
+    def kept() -> object:
+        return broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["cursors"]["s"]["properties"]
+
+    assert kept() == {}
+    ack(0, "Cumulative", a=7, b=1)
+    assert eventually(lambda: kept() == {"a": 7, "b": 1})
+    ack(2, "Individual", c=9)
+    ack(1, "Cumulative", d=8)
+    assert eventually(lambda: kept() == {"d": 8})
+    ack(3, "Cumulative")
+    assert eventually(lambda: kept() == {})
 
 
 def test_an_ack_of_a_corrupt_message_counts(broker: Broker) -> None:

@@ -69,6 +69,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                         "sets": cursor.batch_sets,
                         "redelivered": cursor.redelivered,
                         "properties": cursor.properties,
+                        "ack_properties": cursor.ack_properties,
                         "created": cursor.created_ms,
                         "idle since": cursor.idle_since_ms,
                         "backlog": cursor.backlog(),
@@ -240,6 +241,8 @@ class History:
             return [cr.CursorReset(cursor_id, ledger_id, first - 1)]
         if choice < 0.955:
             return [CursorIdle(cursor_id, self.random.choice((-1, self._now_ms)))]
+        if choice < 0.963:
+            return [cr.CursorAckProperties(cursor_id, {self._name(): "7"})]
         if choice < 0.97:
             return [cr.CursorPropertiesSet(cursor_id, {self._name(): ""})]
         return [cr.CursorDeleted(cursor_id)]

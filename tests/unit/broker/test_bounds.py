@@ -7,7 +7,7 @@ import pytest
 from spark_pulsar.broker import bounds
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe, ServerError
 from spark_pulsar.wire.replies import error_of
 from tests.unit.broker.world import TOPIC, World
 
@@ -115,6 +115,17 @@ def test_ranges_of_slots_that_are_more_than_there_are_slots() -> None:
         bounds.check_command(command.type, command.subscribe)
     del command.subscribe.keySharedMeta.hashRanges[-1]
     bounds.check_command(command.type, command.subscribe)
+
+
+def test_an_ack_that_says_too_much_is_refused() -> None:
+    # covers ACK-5: hostile input, it would be kept with the cursor
+    command = BaseCommand(type=BaseCommand.ACK)
+    command.ack.consumer_id, command.ack.ack_type = 1, CommandAck.Cumulative
+    command.ack.properties.add(key="k" * bounds.MAX_PROPERTIES_LENGTH, value=1)
+    bounds.check_command(command.type, command.ack)
+    command.ack.properties.add(key="k", value=1)
+    with pytest.raises(NotAllowed, match="65537 characters"):
+        bounds.check_command(command.type, command.ack)
 
 
 def test_what_a_client_says_it_is_is_kept_in_part() -> None:

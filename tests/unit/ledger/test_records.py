@@ -48,6 +48,7 @@ EXAMPLES: list[r.Record] = [
     cr.CursorReset(1, -1, -1),
     cr.CursorRedelivered(1, [(1, 0, 5), (1, 7, 8)]),
     cr.CursorPropertiesSet(1, {"a": "b"}),
+    cr.CursorAckProperties(1, {"a": "-7"}),
     dr.DocumentSet(dr.TENANTS, "ü", '{"a": []}'),
     dr.DocumentDeleted(dr.CLUSTERS, "c"),
     sr.SequencesReached((7,), ("ü",), (-(2**63),)),

@@ -252,3 +252,15 @@ def test_a_schema_of_an_unknown_type_is_refused_and_changes_nothing(state: Durab
     with pytest.raises(InvalidRecord):
         state.apply(SchemaAdded("a/b/c", 0, 99, 1, b"x"))
     assert not state.schemas
+
+
+def test_what_came_with_the_last_cumulative_ack_is_kept_beside_the_properties(state: DurableState) -> None:
+    # covers ACK-5, CUR-19
+    apply(state, cr.CursorAckProperties(1, {"a": "-7"}))
+    tables: dict[str, list[tuple[object, ...]]] = {}
+    for row in take_dirty_rows(state):
+        tables.setdefault(row.table, []).append((*row.key, *(row.values or ())))
+    cursor = load_rows(tables).cursors[1]
+    assert (cursor.properties, cursor.ack_properties) == ({"k": "v"}, {"a": "-7"})
+    apply(state, cr.CursorReset(1, -1, -1))
+    assert (state.cursors[1].properties, state.cursors[1].ack_properties) == ({"k": "v"}, None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -18,7 +19,7 @@ from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, Schema
 from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 
 TOPIC = "persistent://public/default/t"
@@ -158,7 +159,7 @@ def test_all_that_one_write_made_durable_is_answered_in_one_turn() -> None:
 
 def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-15: many connections that send large entries at once
-    monkeypatch.setattr("spark_pulsar.server.engine.TURN_BYTES", 3 * len(ENTRY))
+    monkeypatch.setattr("spark_pulsar.server.turns.TURN_BYTES", 3 * len(ENTRY))
 
     async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
@@ -171,6 +172,31 @@ def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.
         receipts = [each.send_receipt.sequence_id for each in answers if each.type == BaseCommand.SEND_RECEIPT]
         assert receipts == list(range(10))
         assert len(storage._disk.groups) - before >= 3
+
+    run(scene)
+
+
+def test_one_turn_takes_no_more_schemas_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers PR-15: many connections that bring large schemas at once
+    monkeypatch.setattr("spark_pulsar.server.turns.TURN_BYTES", 30_000)
+
+    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        opening = [requests.producer(number, f"{TOPIC}{number}", number) for number in range(20)]
+        for number, each in enumerate(opening):
+            each.producer.schema.name, each.producer.schema.type = "n", Schema.Protobuf
+            text = {
+                "type": "record",
+                "name": "A",
+                "doc": "d" * 10_000,
+                "fields": [{"name": f"f{number}", "type": "int"}],
+            }
+            each.producer.schema.schema_data = json.dumps(text).encode()
+        before = len(storage._disk.groups)
+        peer.send(b"".join(map(command_frame, opening)))
+        for number in range(20):
+            assert (await peer.receive()).producer_success.request_id == number
+        assert len(storage._disk.groups) - before >= 7
+        assert not stopped
 
     run(scene)
 
