@@ -134,13 +134,18 @@ class Rules:
         ttl_ms = self._ttl_ms(known, sent.topic)
         return ttl_ms > 0 and sent.publish_ms <= self._now_ms() - ttl_ms
 
+    @property
+    def _are_none(self) -> bool:
+        """Whether nobody ever set a policy: the configuration gives up nothing."""
+        return not (self._before or self._account().policies)
+
     def must_be_expired(self, sent: Sent) -> bool:
         """Whether an entry is older than its topic's time to live, also by what held a moment ago (TTL-1)."""
-        return all(self._is_expired(known, sent) for known in self._held(_MOMENT_TURNS))
+        return not self._are_none and all(self._is_expired(known, sent) for known in self._held(_MOMENT_TURNS))
 
     def may_skip(self, topic_name: str, _name: str, sent: Sent) -> bool:
         """Whether expiry or a quota lets the broker ack an entry by itself."""
-        return any(self._may_skip(known, topic_name, sent) for known in self._held(_LAG_TURNS))
+        return not self._are_none and any(self._may_skip(known, topic_name, sent) for known in self._held(_LAG_TURNS))
 
     def _may_skip(self, known: Policies, topic_name: str, sent: Sent) -> bool:
         if self._is_expired(known, sent):
