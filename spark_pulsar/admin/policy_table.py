@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import policies as kept
+from spark_pulsar.model.auto_creation import AutoTopicCreation
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
@@ -15,7 +16,6 @@ from spark_pulsar.model.policies import (
     MESSAGE_AGE,
     QUOTA_TYPES,
     SUBSCRIPTION_TYPES,
-    AutoTopicCreation,
     BacklogQuota,
     DelayedDeliveryPolicy,
     EffectivePolicies,

@@ -24,12 +24,12 @@ from spark_pulsar.ledger.document_records import (
     DocumentSet,
 )
 from spark_pulsar.ledger.records import NamespaceSet
+from spark_pulsar.model.auto_creation import AutoTopicCreation
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
     NO_LIMIT,
-    AutoTopicCreation,
     BacklogQuota,
     DelayedDeliveryPolicy,
     EffectivePolicies,

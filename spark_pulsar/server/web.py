@@ -32,6 +32,7 @@ class WebServer:
     def __init__(self, engine: Callable[[], Engine | None], binary_port: int) -> None:
         app = build_app(engine, binary_port)
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
+        settings["http"] = "h11"  # the other one takes a path or headers of any length
         # What it logs goes where everything else goes.
         self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="warning", **settings))
         self._task: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""A broker that keeps no batch indexes (`acknowledgmentAtBatchIndexLevelEnabled=false`, the default): a batch is acked
+"""A broker that keeps no batch indexes (`acknowledgmentAtBatchIndexLevelEnabled=false`): a batch is acked
 whole or not at all."""
 
 from __future__ import annotations

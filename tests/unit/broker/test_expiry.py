@@ -4,15 +4,13 @@ import random
 
 import pytest
 
-from spark_pulsar.broker import cursor_moves, expiry, policies
 from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker import expiry, policies
 from spark_pulsar.broker.odd_ranges import MAX_RANGES
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import payload_frame
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
-from tests.unit.broker.compacting import compact
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, entry, positions_of
 
 HOUR_MS = 3_600_000
@@ -375,32 +373,3 @@ def test_only_the_beginning_of_a_long_backlog_is_surveyed(monkeypatch: pytest.Mo
     assert backlog(world) == 14
     world.advance(20_000 + LATEST_MS)
     assert backlog(world) == 0
-
-
-@pytest.mark.parametrize("permits", [1, 10])
-@pytest.mark.parametrize("trims", [False, True], ids=["there", "trimmed"])
-def test_what_is_expired_is_not_delivered_from_the_compacted_view_either(permits: int, *, trims: bool) -> None:
-    # covers TTL-1, TTL-2 (better), CMP-C4
-    world = World(**QUIET, ledger_max_entries=2, ledger_min_age_ms=-1)
-    client = world.connect()
-    client.open_consumer("keep", permits=0)
-    client.open_producer(name=None)
-    times = {"a": world.now_ms, "b": world.now_ms + HOUR_MS, "c": world.now_ms, "d": world.now_ms + HOUR_MS}
-    times["e"] = times["b"]
-    for key, time_ms in times.items():
-        metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=time_ms, partition_key=key)
-        client.publish(1, build_entry(metadata, key.encode()))
-    compact(world)
-    if trims:
-        world.ask(lambda core: cursor_moves.clear_backlog(core, core.topics[TOPIC].subscriptions["keep"]))
-        assert world.state.topics_by_name[TOPIC].ledger.ledger_ids() == [3]
-    world.advance(HOUR_MS // 2)
-    expire(world, 60)
-    for is_durable, expected in ((True, ["b", "d", "e"]), (False, [*times])):
-        late = world.connect()
-        late.open_consumer("late" if is_durable else "reader", permits=permits, read_compacted=True, durable=is_durable)
-        seen = late.messages()
-        for _ in times:
-            late.send(requests.flow(1, 1))
-            seen += late.messages()
-        assert seen == expected
