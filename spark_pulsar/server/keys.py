@@ -225,7 +225,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "acknowledgmentAtBatchIndexLevelEnabled": Key(
         "batch_index_acks",
         switch,
-        help="Whether messages inside a batch can be acknowledged one by one.",
+        help="Whether messages inside a batch can be acknowledged one by one. Apache Pulsar's default is `false`.",
     ),
     "delayedDeliveryEnabled": Key(
         "delayed_delivery",

@@ -243,7 +243,7 @@ def test_a_reset_into_a_batch(
 
 def test_without_batch_indexes_a_reset_takes_the_whole_batch() -> None:
     # covers ACK-9 (switch off)
-    world, client = filled(2, batch=4)
+    world, client = filled(2, batch=4, batch_index_acks=False)
     client.open_consumer()
 
     def reset(core: Core, sub: Subscription, done: Callable[[], None]) -> None:

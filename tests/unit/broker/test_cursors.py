@@ -113,7 +113,7 @@ def test_cumulative_ack_inside_a_batch() -> None:
 
 def test_bit_sets_are_ignored_when_the_switch_is_off() -> None:
     # covers ACK-9
-    world, client = filled(2, batch=4)
+    world, client = filled(2, batch=4, batch_index_acks=False)
     client.open_consumer()
     client.ack([Position(1, 0)], ack_set=0b1000)
     client.ack([Position(1, 1)], cumulative=True, ack_set=0b1000)
