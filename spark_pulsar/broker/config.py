@@ -120,6 +120,11 @@ class BrokerConfig:
     """maxUnackedMessagesPerConsumer, in messages (SH-6); 0 = no limit."""
     max_unacked_per_subscription: int = 200_000
     """maxUnackedMessagesPerSubscription, in messages (SH-7); 0 = no limit."""
+    max_unacked_of_all: int = 0
+    """maxUnackedMessagesPerBroker, in messages (SH-8); 0 = no limit."""
+    max_unacked_share: float = 0.16
+    """maxUnackedMessagesPerSubscriptionOnBrokerBlocked: what part of it one subscription may hold when it is reached
+    (SH-8); 0 = no limit of all."""
     dispatch_rate_messages: int = 0
     """dispatchThrottlingRateInMsg, a second for all topics together (SUB-7); 0 = no limit."""
     dispatch_rate_bytes: int = 0

@@ -22,6 +22,7 @@ from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, ReadSizes, SendCommand
 from .non_persistent import LiveTopics
 from .policies import PolicyBook
+from .unacked import unacked_limit
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.cache import EntryCache
@@ -97,6 +98,8 @@ class Core:
         """How fast topics may be published to (PR-14); `Broker` sets it."""
         self.dispatch_limit: RateLimit | None = None
         """How fast all topics together may be consumed (SUB-7); `Broker` sets it."""
+        self.unacked_limit = unacked_limit(config, self.wake)
+        """What Shared subscriptions together may hold (SH-8), when that is limited."""
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
         self.readers_with_windows = 0
@@ -110,13 +113,11 @@ class Core:
         self._records: list[Record] = []
         self._lazy_since_ms: int | None = None
         self._dues: list[Due] = []
-        self._group = 0
-        self._durable_group = 0
+        self._group = self._durable_group = 0
         self._in_flight: deque[tuple[int, list[Due]]] = deque()
         self._reads: dict[int, Callable[[Any], None]] = {}
-        self._last_read = 0
+        self._last_read = self._timers_made = 0
         self._timers: list[tuple[int, int, Timer]] = []
-        self._timers_made = 0
         self._awake: dict[Subscription, None] = {}
 
     # Telling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .key_readers import Key, natural, positive, switch
+from .key_readers import Key, natural, positive, share, switch
 
 DISPATCH_KEYS: Final[Mapping[str, Key]] = {
     "maxUnackedMessagesPerConsumer": Key(
@@ -17,6 +17,16 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
         "max_unacked_per_subscription",
         natural,
         help="Messages a Shared subscription may hold unacknowledged; 0: no limit.",
+    ),
+    "maxUnackedMessagesPerBroker": Key(
+        "max_unacked_of_all",
+        natural,
+        help="Messages all Shared subscriptions together may hold unacknowledged; 0: no limit.",
+    ),
+    "maxUnackedMessagesPerSubscriptionOnBrokerBlocked": Key(
+        "max_unacked_share",
+        share,
+        help="What part of these one subscription may still hold when they are reached; 0: no limit of all.",
     ),
     "dispatchThrottlingRateInMsg": Key(
         "dispatch_rate_messages",

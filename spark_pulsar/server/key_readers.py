@@ -49,6 +49,14 @@ def positive(text: str) -> int:
     return number
 
 
+def share(text: str) -> float:
+    """A part of something, from 0 to 1."""
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError("must be a number from 0 to 1")
+    return value
+
+
 def port(text: str) -> int:
     """A port; 0 is any."""
     number = whole(text)

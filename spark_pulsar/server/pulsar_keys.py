@@ -15,7 +15,7 @@ PULSAR_KEYS: Final = frozenset(
         subscriptionExpiryCheckIntervalInMinutes
         subscriptionRedeliveryTrackerEnabled
         unblockStuckSubscriptionEnabled
-        maxUnackedMessagesPerBroker maxUnackedMessagesPerSubscriptionOnBrokerBlocked dispatcherMaxReadBatchSize
+        dispatcherMaxReadBatchSize
         dispatcherMinReadBatchSize preciseDispatcherFlowControl
         isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
         delayedDeliveryTrackerFactoryClassName

@@ -41,6 +41,7 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
         "look_ahead_per_consumer": 8,
         "key_shared_ring": False,
     },
+    "limit of all": {"max_unacked_of_all": 12, "max_unacked_share": 0.5, "max_unacked_per_consumer": 9},
     "small ledgers": {"ledger_max_entries": 5, "ledger_min_age_ms": -1, "cache_bytes": 2_000, "failover_delay_ms": 0},
     "classic": {"key_shared_classic": True, "ledger_max_entries": 20, "ledger_min_age_ms": -1, "failover_delay_ms": 10},
     "expiry": {"default_message_ttl_s": 3, "round_robin_batch": 2},
@@ -78,7 +79,7 @@ class Life:
     def __init__(self, kind: str, config: str, seed: int, **more: Any) -> None:
         self.kind = kind
         self.random = random.Random(f"{kind} {config} {seed}")
-        self.has_limits = config == "limits"
+        self.has_limits = config.startswith("limit")
         self.expires = config == "expiry"
         self.settings: dict[str, Any] = QUIET | {"batch_index_acks": True} | CONFIGS[config] | more
         if self.random.random() < 0.5:

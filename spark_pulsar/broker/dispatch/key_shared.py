@@ -87,6 +87,7 @@ class KeySharedDispatcher(SharedDispatcher):
         else:
             consumer.let_go_of_all()
             self.rewind()  # the next first consumer begins at mark-delete + 1 (SH-4)
+        self._note_unacked()
 
     # Sending
 
@@ -299,6 +300,7 @@ class KeySharedDispatcher(SharedDispatcher):
             )
         )
         self._hold(consumer, ledger_id, entry_ids, counts)
+        self._note_unacked()
         self.count_sent(consumer, len(indexes), messages, sum(ends) - sum(starts))
         self.count_chunks(consumer, run, indexes)
         limit = self._consumer_limit()

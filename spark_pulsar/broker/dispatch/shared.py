@@ -60,6 +60,7 @@ class SharedDispatcher(Dispatcher):
         else:
             consumer.let_go_of_all()
             self.rewind()  # the next first consumer begins at mark-delete + 1 (SH-4)
+        self._note_unacked()
 
     # Sending
 
@@ -159,6 +160,7 @@ class SharedDispatcher(Dispatcher):
                     left[index] = max(1, min(left[index], bits.bit_count()))
         messages = entries if left is None else sum(left)
         consumer.hold(ledger_id, first, left, entries, messages)
+        self._note_unacked()
 
     def _next_consumer(self) -> Consumer | None:
         """Whose turn it is: round robin among those who can receive, of the best level that has one (SH-1, SH-2)."""
@@ -189,16 +191,27 @@ class SharedDispatcher(Dispatcher):
         return self.core.policies_of(self.subscription.topic.name).max_unacked_per_consumer
 
     def _room(self) -> int:
-        """Messages that may be sent for the first time before too many are unacked (SH-7). Once none may, half of the
-        limit must be acked first."""
+        """Messages that may be sent for the first time before too many are unacked (SH-7, SH-8). Once none may, half
+        of the limit must be acked first."""
         if not self.subscription.is_durable:
             return _UNBOUNDED
+        of_all = self.core.unacked_limit
+        room = _UNBOUNDED if of_all is None else of_all.room(self.subscription)
         limit = self.core.policies_of(self.subscription.topic.name).max_unacked_per_subscription
         if not limit:
-            return _UNBOUNDED
-        unacked = sum(consumer.unacked for consumer in self.subscription.consumers)
+            return room
+        unacked = self._unacked()
         self._is_blocked = unacked >= (limit // 2 if self._is_blocked else limit)
-        return 0 if self._is_blocked else limit - unacked
+        return 0 if self._is_blocked else min(room, limit - unacked)
+
+    def _unacked(self) -> int:
+        """Messages that consumers hold."""
+        return sum(consumer.unacked for consumer in self.subscription.consumers)
+
+    def _note_unacked(self) -> None:
+        """What consumers hold may have changed (SH-8)."""
+        if self.core.unacked_limit is not None and self.subscription.is_durable:
+            self.core.unacked_limit.note(self.subscription, self._unacked())
 
     _is_blocked = False
     _budget = 0
@@ -279,7 +292,8 @@ class SharedDispatcher(Dispatcher):
 
     @property
     def is_blocked(self) -> bool:
-        return self._is_blocked
+        of_all = self.core.unacked_limit
+        return self._is_blocked or (of_all is not None and self.subscription in of_all.waiting)
 
     @property
     def replay_count(self) -> int:
@@ -322,8 +336,12 @@ class SharedDispatcher(Dispatcher):
         if consumer.blocked and consumer.unacked <= self._consumer_limit() // 2:
             consumer.blocked = False
             self.core.wake(self.subscription)
+        self._note_unacked()
 
     def check(self) -> None:
+        of_all = self.core.unacked_limit
+        if of_all is not None and self.subscription.is_durable:
+            assert of_all.held.get(self.subscription, 0) == self._unacked(), "what all hold is known (SH-8)"
         for consumer in self.subscription.consumers:
             for ledger_id, first, end in consumer.pending:
                 assert not self.replay.intersects(ledger_id, first, end), "pending and to be replayed at once"
