@@ -242,15 +242,18 @@ class FileStorage:
         """See `Storage.needs_checkpoint`."""
         if self._running or self._journal.failure is not None:
             return False
-        now_s = self._threads.now_s()
-        journal, reading = self._journal, self._reading
-        written = work(journal.submitted_bytes, journal.submitted_entries)
-        read = work(reading.read_bytes, reading.read_entries)
-        due = self._pace.is_due(len(self._segments.live) - 1, written, read, now_s)
-        self._tending.note_load(is_burst=self._pace.is_burst)
+        now_s = self._note_load()
         records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
-        trimmed = self._trimmed and now_s >= self._no_trims_before
-        return (due or trimmed or records > REPLAY_RECORDS) and now_s >= self._not_before
+        due = self._pace.is_due(len(self._segments.live) - 1) or records > REPLAY_RECORDS
+        return (due or (self._trimmed and now_s >= self._no_trims_before)) and now_s >= self._not_before
+
+    def _note_load(self) -> float:
+        """Look at how much is written and read; the time."""
+        now_s = self._threads.now_s()
+        written = work(self._journal.submitted_bytes, self._journal.submitted_entries)
+        self._pace.note(written, work(self._reading.read_bytes, self._reading.read_entries), now_s)
+        self._tending.note_load(is_burst=self._pace.is_burst)
+        return now_s
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""
@@ -307,8 +310,8 @@ class FileStorage:
 
     def _rest(self, worked_s: float) -> None:
         """Between two pieces of settling; ends early when the storage closes."""
-        rest_s = self._pace.rest_s(len(self._segments.live) - 1, worked_s)
-        if rest_s:
+        self._note_load()
+        if rest_s := self._pace.rest_s(len(self._segments.live) - 1, worked_s):
             self._closing.wait(rest_s)
 
     def _commit(self, plan: SettlePlan, extents: dict[int, Extent]) -> None:

@@ -24,6 +24,9 @@ _SAMPLE_S: Final = 0.5
 _MOST_REST: Final = 3.0
 """Times as long as it works."""
 
+_MOST_REST_OF_READERS: Final = 15.0
+"""The same while much is read: settling takes the interpreter and the disk's cache from whoever is catching up."""
+
 
 def work(size_bytes: int, entries: int) -> int:
     """What entries cost, in bytes: one that is small costs the processor what a kilobyte costs the disk."""
@@ -43,7 +46,8 @@ class _Rate:
 
 
 class SettlingPace:
-    """Watches how much is written and read. `is_due` is called by the shell's thread alone."""
+    """Watches how much is written and read. One thread at a time calls: the settling one while something is settled,
+    else the shell's."""
 
     def __init__(self) -> None:
         self._sampled_at = 0.0
@@ -60,13 +64,17 @@ class SettlingPace:
         """Whether much was written lately."""
         return self._written.is_high
 
-    def is_due(self, full_segments: int, written: int, read: int, now_s: float) -> bool:
-        """Whether to settle now. `written` and `read` are `work` since opening, `now_s` is a monotonic clock."""
+    def note(self, written: int, read: int, now_s: float) -> None:
+        """Look at the load again, if it is time: `written` and `read` are `work` since opening, `now_s` is a monotonic
+        clock."""
         elapsed_s = now_s - self._sampled_at
         if elapsed_s >= _SAMPLE_S:
             self._written.sample(written, elapsed_s)
             self._read.sample(read, elapsed_s)
             self._sampled_at = now_s
+
+    def is_due(self, full_segments: int) -> bool:
+        """Whether to settle now."""
         if self._read.is_high:
             return full_segments >= TOO_MANY_SEGMENTS
         return full_segments >= (MANY_SEGMENTS if self._written.is_high else 1)
@@ -76,4 +84,5 @@ class SettlingPace:
         if self.is_calm:
             return 0.0
         waiting = max(0, full_segments - MANY_SEGMENTS) / (TOO_MANY_SEGMENTS - MANY_SEGMENTS)
-        return worked_s * _MOST_REST * max(0.0, 1.0 - waiting)
+        most = _MOST_REST_OF_READERS if self._read.is_high else _MOST_REST
+        return worked_s * most * max(0.0, 1.0 - waiting)

@@ -16,15 +16,17 @@ MUCH = 2 * CALM_WORK_PER_S
 
 def busy(*, written: int = MUCH, read: int = 0) -> SettlingPace:
     pace = SettlingPace()
-    pace.is_due(0, 0, 0, 100.0)
-    pace.is_due(0, written, read, 101.0)
+    pace.note(0, 0, 100.0)
+    pace.note(written, read, 101.0)
     return pace
 
 
 def test_a_calm_broker_settles_at_once_and_without_rest() -> None:
     pace = SettlingPace()
-    assert not pace.is_due(0, 0, 0, 100.0)
-    assert pace.is_due(1, CALM_WORK_PER_S, CALM_WORK_PER_S, 101.0)
+    pace.note(0, 0, 100.0)
+    assert not pace.is_due(0)
+    pace.note(CALM_WORK_PER_S, CALM_WORK_PER_S, 101.0)
+    assert pace.is_due(1)
     assert pace.rest_s(1, 0.5) == 0
 
 
@@ -34,27 +36,31 @@ def test_small_entries_are_work_too() -> None:
 
 def test_while_much_is_written_segments_gather_up_to_a_bound() -> None:
     pace = busy()
-    assert not pace.is_due(MANY_SEGMENTS - 1, MUCH, 0, 101.1)
-    assert pace.is_due(MANY_SEGMENTS, MUCH, 0, 101.2)
+    assert not pace.is_due(MANY_SEGMENTS - 1)
+    assert pace.is_due(MANY_SEGMENTS)
 
 
 @pytest.mark.parametrize("written", [0, MUCH])
 def test_while_much_is_read_more_segments_gather(written: int) -> None:
     pace = busy(written=written, read=MUCH)
-    assert not pace.is_due(TOO_MANY_SEGMENTS - 1, written, MUCH, 101.1)
-    assert pace.is_due(TOO_MANY_SEGMENTS, written, MUCH, 101.2)
+    assert not pace.is_due(TOO_MANY_SEGMENTS - 1)
+    assert pace.is_due(TOO_MANY_SEGMENTS)
 
 
-@pytest.mark.parametrize("pace", [busy(), busy(written=0, read=MUCH)])
-def test_under_load_settling_rests_the_less_the_more_there_is(pace: SettlingPace) -> None:
+@pytest.mark.parametrize(("pace", "most_s"), [(busy(), 1.5), (busy(written=0, read=MUCH), 7.5), (busy(read=MUCH), 7.5)])
+def test_under_load_settling_rests_the_less_the_more_there_is(pace: SettlingPace, most_s: float) -> None:
     rests = [pace.rest_s(full, 0.5) for full in range(TOO_MANY_SEGMENTS + 2)]
-    assert rests[0] == rests[MANY_SEGMENTS] == 1.5
+    assert rests[0] == rests[MANY_SEGMENTS] == most_s
     assert rests == sorted(rests, reverse=True)
-    assert 0 < rests[TOO_MANY_SEGMENTS - 1] < 0.5
+    assert 0 < rests[TOO_MANY_SEGMENTS - 1] < most_s / 3
     assert rests[TOO_MANY_SEGMENTS] == rests[-1] == 0
 
 
 def test_settling_follows_when_the_load_ends() -> None:
     pace = busy()
-    assert not pace.is_due(1, MUCH, 0, 101.3)
-    assert pace.is_due(1, MUCH, 0, 102.0)
+    pace.note(MUCH, 0, 101.3)
+    assert not pace.is_due(1)
+    assert pace.rest_s(1, 0.5) > 0
+    pace.note(MUCH, 0, 102.0)
+    assert pace.is_due(1)
+    assert pace.rest_s(1, 0.5) == 0
