@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.endpoints import end_positions, resolve
+from spark_pulsar.connector.endpoints import end_positions, ending_positions, starting_positions
 from spark_pulsar.connector.errors import DataLossError, OffsetError
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, starting_positions
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan
 from spark_pulsar.connector.topics import find_partitions
@@ -27,8 +27,8 @@ LOG: Final = logging.getLogger("spark_pulsar")
 def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     """Ranges of a batch read, resolved now. Raises OffsetError, TopicNotFound."""
     topics = find_partitions(client, options)
-    start = resolve(client, topics, options.starting_offsets or "earliest", "startingOffsets")
-    end = resolve(client, topics, options.ending_offsets or "latest", "endingOffsets")
+    start = starting_positions(client, topics, options, "earliest")
+    end = ending_positions(client, topics, options)
     for topic in topics:
         if isinstance(options.ending_offsets, Mapping) and end[topic] < start[topic]:
             raise OffsetError(
@@ -56,15 +56,15 @@ class StreamDriver:
         """Where a new query starts; the same answer however often Spark asks in one run."""
         if self._initial is None:
             options = self._options
-            endpoint = options.starting_offsets or "latest"
+            is_latest = options.starting_time is None and options.starting_offsets in (None, "latest")
             topics = find_partitions(self._client, options)
             if options.subscription_name is not None and topics:
                 # Made before the end is asked for, so that the cursor is never ahead of the query.
                 self._client.ensure_subscription(
-                    topics, options.subscription_name, initial="latest" if endpoint == "latest" else "earliest"
+                    topics, options.subscription_name, initial="latest" if is_latest else "earliest"
                 )
                 self._held.update(topics)
-            self._initial = SourceOffset(resolve(self._client, topics, endpoint, "startingOffsets"), fresh=True)
+            self._initial = SourceOffset(starting_positions(self._client, topics, options, "latest"), fresh=True)
         return self._initial
 
     def freeze(self) -> None:
@@ -128,7 +128,7 @@ class StreamDriver:
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[TopicRange]:
         """What the tasks of a micro-batch read: depends on the two offsets alone, so a replay reads the same."""
-        planned = plan(starting_positions(start, end), end)
+        planned = plan(recorded_start(start, end), end)
         for loss in planned.losses:
             LOG.warning("%s", loss)
         return list(planned.ranges)

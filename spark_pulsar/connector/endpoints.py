@@ -1,13 +1,13 @@
-"""From words and JSON to positions: where a read starts and where it ends."""
+"""From words, times and JSON to positions: where a read starts and where it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, parse_position
-from spark_pulsar.connector.options import Endpoint
+from spark_pulsar.connector.options import Endpoint, Options, Time
 
 
 def end_positions(client: PulsarClient, topics: Sequence[str]) -> dict[str, ReadPosition]:
@@ -15,18 +15,51 @@ def end_positions(client: PulsarClient, topics: Sequence[str]) -> dict[str, Read
     return {topic: ReadPosition.of(message_id) for topic, message_id in client.end_positions(topics).items()}
 
 
-def resolve(client: PulsarClient, topics: Sequence[str], endpoint: Endpoint, option: str) -> dict[str, ReadPosition]:
-    """Positions of `topics` for a word, or for JSON, which must name exactly these. Raises OffsetError."""
+def starting_positions(
+    client: PulsarClient, topics: Sequence[str], options: Options, default: Endpoint
+) -> dict[str, ReadPosition]:
+    """Where a new query starts in each of `topics`. Raises OffsetError for JSON that does not name exactly these."""
+    if options.starting_time is not None:
+        return _at_time(client, topics, options.starting_time, "startingTime")
+    return _resolve(client, topics, options.starting_offsets or default, "startingOffsets")
+
+
+def ending_positions(client: PulsarClient, topics: Sequence[str], options: Options) -> dict[str, ReadPosition]:
+    """Where a batch read ends in each of `topics`, exclusive. Raises OffsetError as `starting_positions`."""
+    if options.ending_time is not None:
+        return _at_time(client, topics, options.ending_time, "endingTime")
+    return _resolve(client, topics, options.ending_offsets or "latest", "endingOffsets")
+
+
+def _resolve(client: PulsarClient, topics: Sequence[str], endpoint: Endpoint, option: str) -> dict[str, ReadPosition]:
     if endpoint == "earliest":
         return dict.fromkeys(topics, EARLIEST)
     if endpoint == "latest":
         return end_positions(client, topics)
     assert isinstance(endpoint, Mapping)
-    missing = sorted(set(topics) - set(endpoint))
-    if missing:
-        raise OffsetError(f"{option} must name every partition; missing: {', '.join(missing)}")
-    unknown = sorted(set(endpoint) - set(topics))
-    if unknown:
-        raise OffsetError(f"{option} names what is not read: {', '.join(unknown)} (read are: {', '.join(topics)})")
+    _check_names(topics, endpoint, option)
     latest = end_positions(client, [topic for topic in topics if endpoint[topic] == "latest"])
     return {topic: latest[topic] if topic in latest else parse_position(endpoint[topic]) for topic in topics}
+
+
+def _at_time(client: PulsarClient, topics: Sequence[str], time: Time, option: str) -> dict[str, ReadPosition]:
+    if isinstance(time, Mapping):
+        _check_names(topics, time, option)
+        times = time
+    else:
+        times = dict.fromkeys(topics, time)
+    found: dict[str, ReadPosition] = {}
+    for publish_time_ms in set(times.values()):
+        at_once = [topic for topic in topics if times[topic] == publish_time_ms]
+        positions = client.positions_at_time(at_once, publish_time_ms)
+        found.update((topic, ReadPosition.of(position)) for topic, position in positions.items())
+    return found
+
+
+def _check_names(topics: Sequence[str], named: Collection[str], option: str) -> None:
+    missing = sorted(set(topics) - set(named))
+    if missing:
+        raise OffsetError(f"{option} must name every partition; missing: {', '.join(missing)}")
+    unknown = sorted(set(named) - set(topics))
+    if unknown:
+        raise OffsetError(f"{option} names what is not read: {', '.join(unknown)} (read are: {', '.join(topics)})")

@@ -132,7 +132,7 @@ def _positions(loaded: object) -> dict[str, ReadPosition]:
     return out
 
 
-def starting_positions(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
+def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
     """The true start of the range from `fresh` to `end`: what the first end recorded, if `fresh` was asked again."""
     if fresh.fresh and end.initial is not None:
         return SourceOffset(end.initial)

@@ -81,6 +81,23 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "Where a batch read ends, exclusive; JSON as for `startingOffsets`.",
     ),
     Option(
+        "startingTime",
+        "milliseconds or JSON",
+        "",
+        READ,
+        "In place of `startingOffsets`: a new query starts at the first message that was published at or after this "
+        "time (since 1970 UTC), with what comes next where there is none yet. JSON names every partition: "
+        '`{"persistent://public/default/t-partition-0": 1764288000000}`.',
+    ),
+    Option(
+        "endingTime",
+        "milliseconds or JSON",
+        "",
+        (BATCH_READ,),
+        "In place of `endingOffsets`: a batch read ends before the first message that was published at or after this "
+        "time; JSON as for `startingTime`.",
+    ),
+    Option(
         "subscriptionName",
         "name",
         "",
@@ -175,12 +192,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "admin.url": "not needed: nothing here uses the admin API",
     "maxBytesPerTrigger": "use maxMessagesPerTrigger",
-    "startingTime": "use startingOffsets",
-    "endingTime": "use endingOffsets",
-    "startingTimestamp": "use startingOffsets",
-    "endingTimestamp": "use endingOffsets",
-    "startingOffsetsByTimestamp": "use startingOffsets",
-    "endingOffsetsByTimestamp": "use endingOffsets",
+    "startingTimestamp": "use startingTime",
+    "endingTimestamp": "use endingTime",
+    "startingOffsetsByTimestamp": "use startingTime with JSON",
+    "endingOffsetsByTimestamp": "use endingTime with JSON",
     "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
     "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",

@@ -31,12 +31,23 @@ _SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "seria
 Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
 """A start or an end: a word, or positions as text by full topic name."""
 
+Time = int | Mapping[str, int]
+"""A start or an end as a publish time in ms since 1970 UTC: for all partitions, or by full topic name."""
+
 ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
 HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash")
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
+_MAX_TIME_MS: Final = 2**63 - 1
+
+_EXCLUSIVE: Final = (
+    ("topic", "topics", "topicsPattern"),
+    ("startingOffsets", "startingTime"),
+    ("endingOffsets", "endingTime"),
+)
+"""Options that say the same thing in different words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,8 @@ class Options:
     topics_pattern: str | None
     starting_offsets: Endpoint | None
     ending_offsets: Endpoint | None
+    starting_time: Time | None
+    ending_time: Time | None
     subscription_name: str | None
     max_messages_per_trigger: int | None
     fail_on_data_loss: bool
@@ -69,6 +82,9 @@ class Options:
         self.check_topics_to_read()
         if use == BATCH_READ and self.starting_offsets == "latest":
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
+        start, end = self.starting_time, self.ending_time
+        if isinstance(start, int) and isinstance(end, int) and end < start:
+            raise OptionError(f"endingTime = {end} lies before startingTime = {start}")
         return self
 
     def for_write(self, use: Use) -> Options:
@@ -102,10 +118,10 @@ def parse_options(raw: Mapping[str, str]) -> Options:
             path = value
         elif lower not in _SPARK_OWN:
             values[_canonical(lower, key)] = value
-    named = [name for name in ("topic", "topics", "topicsPattern") if name in values]
-    if len(named) > 1:
-        raise OptionError(f"options {' and '.join(named)} contradict each other: give exactly one of them")
-    if path is not None and not named and not path.startswith(("file:", "/")):
+    for names in _EXCLUSIVE:
+        if len(given := [name for name in names if name in values]) > 1:
+            raise OptionError(f"options {' and '.join(given)} contradict each other: give exactly one of them")
+    if path is not None and not values.keys() & _EXCLUSIVE[0] and not path.startswith(("file:", "/")):
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():
         raise OptionError(
@@ -119,6 +135,8 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         topics_pattern=_read(values, "topicsPattern", _pattern, None),
         starting_offsets=_read(values, "startingOffsets", _endpoint, None),
         ending_offsets=_read(values, "endingOffsets", _ending, None),
+        starting_time=_read(values, "startingTime", _time, None),
+        ending_time=_read(values, "endingTime", _time, None),
         subscription_name=_read(values, "subscriptionName", _subscription, None),
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),
         fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
@@ -237,6 +255,26 @@ def _ending(text: str) -> Endpoint:
     if end == "earliest" or (isinstance(end, Mapping) and "earliest" in end.values()):
         raise ValueError("a read cannot end at earliest")
     return end
+
+
+def _time(text: str) -> Time:
+    if not text.startswith("{"):
+        return _time_ms(text)
+    try:
+        loaded = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not loaded:
+        raise ValueError("expected a JSON object with at least one topic partition")
+    return {TopicName.parse(name).full: _time_ms(str(value)) for name, value in loaded.items()}
+
+
+def _time_ms(text: str) -> int:
+    if not re.fullmatch(r"\d{1,19}", text) or int(text) > _MAX_TIME_MS:
+        raise ValueError(
+            f"expected milliseconds since 1970 UTC, or a JSON object of topic partition to these; not {text}"
+        )
+    return int(text)
 
 
 def _subscription(text: str) -> str:

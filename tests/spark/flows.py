@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQ
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
 
 UNBATCHED: dict[str, Any] = {"batching_enabled": False}
@@ -63,6 +64,12 @@ class Flows(AbstractContextManager["Flows"]):
         failed = [result for result, _ in ids if result != pulsar.Result.Ok]
         assert not failed, failed
         return [at for _, at in ids]
+
+    def send_at(self, topic: str, values: Mapping[str, int]) -> None:
+        """Publish values to one partition, each with a publish time in ms."""
+        with self.wire().publisher(topic) as publisher:
+            for value, publish_time_ms in values.items():
+                publisher.send(MessageMetadata(publish_time=publish_time_ms), value.encode())
 
     def receive(self, topic: str, timeout_ms: int = 30_000) -> list[pulsar.Message]:
         """All messages of a topic (of all its partitions, one after another), read by the official reader."""
@@ -115,7 +122,8 @@ class Flows(AbstractContextManager["Flows"]):
     def stream(self, topic: str | None = None, **options: Any) -> DataFrame:
         """A streaming read of a topic, from its start unless told otherwise."""
         reader: DataStreamReader = self.spark.readStream.format("pulsar")
-        return self._options(reader, topic, {"startingOffsets": "earliest"} | options).load()
+        start = {} if "startingTime" in options else {"startingOffsets": "earliest"}
+        return self._options(reader, topic, start | options).load()
 
     def _options(self, reader: Any, topic: str | None, options: dict[str, Any]) -> Any:
         reader = reader.option("service.url", self.broker.service_url)

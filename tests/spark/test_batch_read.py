@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 
 import pulsar
 import pytest
@@ -166,6 +167,26 @@ def test_projection_and_strings(flows: Flows) -> None:
     for ddl, reason in [("valeu binary", "did you mean value"), ("value int", "cannot be read as int")]:
         with pytest.raises(AnalysisException, match=reason):
             flows.reader(topic).schema(ddl).load().collect()
+
+
+def test_a_read_between_two_times(flows: Flows) -> None:
+    topic = flows.broker.topic("times", partitions=3)
+    first, second, empty = flows.wire().partitions_of(topic)
+    begin_ms = 1_790_000_000_000
+    flows.send_at(first, {f"a{step}": begin_ms + step for step in (0, 10, 20, 30)})
+    flows.send_at(second, {f"b{step}": begin_ms + step for step in (5, 25, 45)})
+
+    def read(**options: object) -> list[str]:
+        return sorted(values(flows.batch(topic, **options).collect()))
+
+    assert read(startingTime=begin_ms + 10) == ["a10", "a20", "a30", "b25", "b45"]
+    assert read(startingTime=begin_ms + 10, endingTime=begin_ms + 25) == ["a10", "a20"]
+    assert read(endingTime=begin_ms + 1) == ["a0"]
+    assert read(startingTime=begin_ms + 46) == []
+    times = {first: begin_ms + 30, second: begin_ms + 6, empty: 0}
+    assert read(startingTime=json.dumps(times)) == ["a30", "b25", "b45"]
+    with pytest.raises(AnalysisException, match=f"startingTime must name every partition; missing: {empty}"):
+        read(startingTime=json.dumps({first: 1, second: 1}))
 
 
 def test_text_that_is_none_is_an_error_that_names_the_column(flows: Flows) -> None:

@@ -53,6 +53,25 @@ def test_a_stream_starts_at_latest_by_default(flows: Flows) -> None:
     assert sink.all == texts(3, 13)
 
 
+def test_a_stream_starts_at_a_time(flows: Flows) -> None:
+    topic, checkpoint = flows.broker.topic("since"), flows.checkpoint()
+    begin_ms = 1_790_000_000_000
+    flows.send_at(topic, {"a": begin_ms, "b": begin_ms + 10})
+    frame = flows.stream(topic, startingTime=begin_ms + 10, subscriptionName="since")
+    assert [values(batch) for batch in flows.drain(frame, checkpoint)] == [["b"]]
+    flows.send_at(topic, {"late": begin_ms + 1})
+    assert [values(batch) for batch in flows.drain(frame, checkpoint)] == [["late"]]  # the checkpoint wins
+
+
+def test_a_stream_that_starts_at_a_time_to_come_reads_what_comes_next(flows: Flows) -> None:
+    topic, checkpoint = flows.broker.topic("future"), flows.checkpoint()
+    flows.send(topic, ["before"])
+    frame = flows.stream(topic, startingTime=32_503_680_000_000)
+    assert flows.drain(frame, checkpoint) == [[]]  # where it began is in the checkpoint
+    flows.send(topic, ["after"])
+    assert [values(batch) for batch in flows.drain(frame, checkpoint)] == [["after"]]
+
+
 def test_a_restart_goes_on_at_the_message(flows: Flows) -> None:
     topic, checkpoint = flows.broker.topic("restart"), flows.checkpoint()
     flows.send(topic, texts(25), **BATCHED)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, parse_position, starting_positions
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, parse_position, recorded_start
 from spark_pulsar.model.ids import MessageId
 
 GOLDEN = Path(__file__).parent / "checkpoints"
@@ -103,7 +103,7 @@ def test_the_recorded_start_wins_over_a_start_asked_again() -> None:
     recorded = {f"{T}0": ReadPosition(1, 7)}
     asked_again = SourceOffset({f"{T}0": ReadPosition(1, 30)}, fresh=True)
     end = SourceOffset({f"{T}0": ReadPosition(1, 40)}, initial=recorded)
-    assert starting_positions(asked_again, end).positions == recorded
+    assert recorded_start(asked_again, end).positions == recorded
     committed = SourceOffset({f"{T}0": ReadPosition(1, 35)}, initial=recorded)
-    assert starting_positions(committed, end) == committed
-    assert starting_positions(asked_again, SourceOffset({})) == asked_again
+    assert recorded_start(committed, end) == committed
+    assert recorded_start(asked_again, SourceOffset({})) == asked_again

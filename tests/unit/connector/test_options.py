@@ -84,6 +84,14 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("startingOffsets", '{"t": "1-2"}', "not a position"),
         ("endingOffsets", "earliest", "cannot end at earliest"),
         ("endingOffsets", '{"t": "earliest"}', "cannot end at earliest"),
+        ("startingTime", "yesterday", "milliseconds since 1970 UTC"),
+        ("startingTime", "-1", "milliseconds since 1970 UTC"),
+        ("startingTime", str(2**63), "milliseconds since 1970 UTC"),
+        ("startingTime", '{"t": 1', "not JSON"),
+        ("startingTime", "{}", "at least one"),
+        ("endingTime", '{"t": 1.5}', "milliseconds since 1970 UTC"),
+        ("endingTime", '{"t": true}', "milliseconds since 1970 UTC"),
+        ("endingTime", '{"a/b": 1}', "opic"),
         ("subscriptionName", "", "empty name"),
         ("maxMessagesPerTrigger", "0", "from 1 to"),
         ("maxMessagesPerTrigger", "1e3", "whole number"),
@@ -113,6 +121,25 @@ def test_positions_take_short_and_full_topic_names() -> None:
         "persistent://public/default/t": "3:4",
         "persistent://t/n/u-partition-2": "latest",
     }
+
+
+def test_times_are_one_for_all_partitions_or_one_for_each() -> None:
+    options = parse(topic="t", startingTime=" 1764288000000 ", endingTime='{"t": 1764288000001, "t/n/u": "5"}')
+    assert options.starting_time == 1_764_288_000_000
+    assert options.ending_time == {"persistent://public/default/t": 1_764_288_000_001, "persistent://t/n/u": 5}
+    assert parse(topic="t").starting_time is None
+
+
+def test_times_and_offsets_exclude_each_other() -> None:
+    with pytest.raises(OptionError, match="startingOffsets and startingTime contradict"):
+        parse(topic="t", startingTime="1", startingOffsets="earliest")
+    with pytest.raises(OptionError, match="endingOffsets and endingTime contradict"):
+        parse(topic="t", endingTime="1", endingOffsets="latest")
+    parse(topic="t", startingTime="1", endingOffsets="latest").for_read(BATCH_READ)
+    with pytest.raises(OptionError, match="endingTime is for batch read only"):
+        parse(topic="t", endingTime="1").for_read(STREAM_READ)
+    with pytest.raises(OptionError, match="endingTime = 1 lies before startingTime = 2"):
+        parse(topic="t", startingTime="2", endingTime="1").for_read(BATCH_READ)
 
 
 def test_service_url_is_required_and_may_list_hosts() -> None:
