@@ -263,10 +263,11 @@ class Core:
         """When the core wants to be called even if nothing happens, in its own milliseconds; None = never."""
         if self._awake:
             return self.now_ms
-        deadlines = [self._timers[0][0]] if self._timers else []
-        if self._lazy_since_ms is not None and self._records:
-            deadlines.append(self._lazy_since_ms + self.config.lazy_record_delay_ms)
-        return min(deadlines, default=None)
+        first = self._timers[0][0] if self._timers else None
+        if self._lazy_since_ms is None or not self._records:
+            return first
+        lazy = self._lazy_since_ms + self.config.lazy_record_delay_ms
+        return lazy if first is None else min(first, lazy)
 
     # Dispatching
 

@@ -91,6 +91,8 @@ class Engine:
         self._turn_is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._looked_ms = 0
+        """When a checkpoint was thought of last."""
         self._stopped = False
         self._reads = Reads(loop, storage, self.happen, self.on_trouble, self.stop)
         self._submitting = Submitting(
@@ -183,8 +185,10 @@ class Engine:
             self._may_wait = len(happened) == 1
             self._perform(effects)
             self._may_wait = False
-            if self._storage.needs_checkpoint():
-                self._checkpoint(now_ms)
+            if now_ms != self._looked_ms:
+                self._looked_ms = now_ms
+                if self._storage.needs_checkpoint():
+                    self._checkpoint(now_ms)
         except Exception as error:  # noqa: BLE001  # memory can no longer be trusted; the disk can
             self.stop(error)
             return

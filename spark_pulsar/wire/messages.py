@@ -181,13 +181,14 @@ def _add_block(
     after = entry[1:] + after
     beside = len(before) + 1 + len(after)
     pack = _layout(len(before), len(after)).pack
+    view = memoryview(buffer)
     for start, end in zip(starts, ends, strict=True):
         size = end - start
         if size < _VIEW_FROM_BYTES:
             add(pack(size + beside, before, low, after) + buffer[start:end])
         else:
             add(pack(size + beside, before, low, after))
-            add(memoryview(buffer)[start:end])
+            add(view[start:end])
         low += 1
 
 
