@@ -201,6 +201,56 @@ def test_one_turn_takes_no_more_schemas_than_a_submit_holds(monkeypatch: pytest.
     run(scene)
 
 
+ASKED = 150
+
+
+def listing(number: int) -> bytes:
+    return command_frame(requests.topics_of_namespace(number, "public/default"))
+
+
+def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SH-9: 5 KB of requests for 15 MB of answers
+    most = 3_000_000
+    monkeypatch.setattr("spark_pulsar.server.session.MAX_UNREAD_BYTES", most)
+
+    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        names = [TopicName.parse(f"{TOPIC}-{number:04}-{'x' * 1_000}") for number in range(100)]
+        await asyncio.gather(*(engine.ask(lambda core, name=name: topics.create(core, name)) for name in names))
+        for number in range(ASKED):
+            peer.send(listing(number))
+        (connection,) = engine.connections.values()
+        while connection.is_read or not connection.writing_paused:
+            await peer.sent()
+        transport = connection.transport
+        assert transport is not None
+        for _ in range(100):
+            await peer.sent()
+        assert transport.get_write_buffer_size() < most + 1_000_000
+        assert connection.held
+        answers = [await peer.receive() for _ in range(ASKED)]
+        assert [each.getTopicsOfNamespaceResponse.request_id for each in answers] == list(range(ASKED))
+        peer.send(command_frame(commands.ping()))
+        assert (await peer.receive()).type == BaseCommand.PONG
+        assert connection.is_read
+
+    run(scene)
+
+
+def test_what_later_turns_take_is_answered_before_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_pulsar.server.session.TURN_WEIGHT", 2)
+
+    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        for _ in range(50):
+            peer.send(command_frame(commands.ping()))
+        peer.send(b"\xff" * 8)
+        assert [(await peer.receive()).type for _ in range(50)] == [BaseCommand.PONG] * 50
+        assert await peer.closed()
+        assert not engine.connections
+        assert not stopped
+
+    run(scene)
+
+
 def test_core_that_contradicts_itself_stops_the_engine() -> None:
     async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         engine.core.sessions[1].consumers = None  # type: ignore[assignment]
