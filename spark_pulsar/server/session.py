@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
             items = self.splitter.feed_sends(data)
             happened = [self._event(item) for item in items]
         except MalformedFrame as error:
-            happened, self.failure = [], error
+            happened, self.failure = [], MalformedFrame(error.message)  # which does not hold the stack
         else:
             self.failure = self.splitter.failure
         if self.held or self.weight > TURN_WEIGHT:

@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 
 from spark_pulsar.broker import topics
 from spark_pulsar.broker.config import BrokerConfig
 from spark_pulsar.broker.core import Core
-from spark_pulsar.model.errors import ServiceNotReady
+from spark_pulsar.model.errors import MalformedFrame, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.addresses import local_text, peer_text
 from spark_pulsar.server.asking import CoreContradiction
@@ -20,10 +22,12 @@ from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, Schema
+from spark_pulsar.wire.sends import RunSplitter
 from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10
+Kind = TypeVar("Kind")
 ENTRY = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"hello")
 
 
@@ -112,6 +116,29 @@ def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(garbage: by
         assert not engine.core.sessions
 
     run(scene)
+
+
+def of_kind(kind: type[Kind]) -> list[Kind]:
+    return [each for each in gc.get_objects() if isinstance(each, kind)]
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 8, b"\x00\x00\x00\x08\x00\x00\x00\x04\x08\x03\x12\xff"])
+def test_a_connection_that_ended_with_garbage_leaves_nothing_behind(garbage: bytes) -> None:
+    # Its frames may have 5 MB each, and the collector of cycles comes seldom.
+    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        peer.send(garbage)
+        assert await peer.closed()
+        assert not engine.core.sessions
+        assert len(of_kind(RunSplitter)) <= known + 1, "that of the connection, kept until it is known to have ended"
+        assert not [each for each in of_kind(MalformedFrame) if each.__traceback__ is not None and each not in old]
+
+    gc.collect()
+    known, old = len(of_kind(RunSplitter)), of_kind(MalformedFrame)
+    gc.disable()
+    try:
+        run(scene)
+    finally:
+        gc.enable()
 
 
 def test_good_frames_before_a_bad_one_are_answered() -> None:
