@@ -32,9 +32,9 @@ def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.soc
         listener.bind((address, port))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
-    except BaseException:
+    except OSError as error:
         listener.close()
-        raise
+        raise OSError(f"cannot listen at {address}, port {port}: {error.strerror or error}") from error
     return listener
 
 
