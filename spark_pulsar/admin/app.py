@@ -20,6 +20,7 @@ from . import (
     clusters,
     compaction,
     lookups,
+    managed_info,
     messages,
     namespaces,
     policies,
@@ -98,6 +99,7 @@ ROUTES: Final[Routes] = (
     *messages.ROUTES,
     *compaction.ROUTES,
     *backlogs.ROUTES,
+    *managed_info.ROUTES,
     *schemas.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""
