@@ -12,6 +12,8 @@ from spark_pulsar.broker.bounds import check_properties
 from spark_pulsar.model.errors import NotAllowed, PulsarError
 
 MAX_BODY_BYTES = 1024 * 1024
+MAX_DEPTH = 100
+"""Objects and lists inside each other in a body. No call needs ten; what is kept must be written again and again."""
 
 
 class Refused(PulsarError):
@@ -40,11 +42,29 @@ def parse_body(body: bytes) -> Any:
         return None
     try:
         value = json.loads(text)
+        if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _is_too_deep(value):
+            raise RecursionError
         if b"\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is a text that cannot be stored
     except ValueError as error:
         raise Refused(400, f"The request body is no JSON: {error}") from error
+    except RecursionError as error:
+        raise Refused(400, f"The request body is nested more than {MAX_DEPTH} deep") from error
     return None if value == "" else value
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, list | dict)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def whole_number(value: object, what: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
 from spark_pulsar.broker.sessions import SERVER_VERSION
@@ -20,6 +20,7 @@ from . import (
     clusters,
     compaction,
     lookups,
+    managed_info,
     messages,
     namespaces,
     policies,
@@ -98,6 +99,7 @@ ROUTES: Final[Routes] = (
     *messages.ROUTES,
     *compaction.ROUTES,
     *backlogs.ROUTES,
+    *managed_info.ROUTES,
     *schemas.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""
@@ -116,6 +118,8 @@ def build_app(current_gate: CurrentGate, binary_port: int = 6650) -> ASGIApp:
             answer = await _serve(current_gate(), request, binary_port)
         except PulsarError as error:
             answer = refusal(error)
+        except ClientDisconnect:
+            return  # in the middle of its request
         except Exception as error:
             await refusal(Refused(500, f"{type(error).__name__}: {error}"))(scope, receive, send)
             raise

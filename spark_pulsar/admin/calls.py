@@ -66,6 +66,11 @@ class Call:
         host = self.core.config.advertised_address or _without_port(self._host)
         return f"pulsar://{host}" if _without_port(host) != host else f"pulsar://{host}:{self._binary_port}"
 
+    @property
+    def broker_name(self) -> str:
+        """The host that the caller reached, unless another is advertised."""
+        return self.core.config.advertised_address or _without_port(self._host)
+
     def json(self) -> Any:
         """The body's value, None for the bodies that mean nothing."""
         return parse_body(self.body)

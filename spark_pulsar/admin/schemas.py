@@ -71,7 +71,7 @@ def _part_text(part: Schema) -> str:
     text = part.data.decode(errors="replace")
     try:
         return _compact(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return _compact(text)
 
 

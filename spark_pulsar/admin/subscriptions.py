@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .calls import Call, Routes
 
 
-def _name(call: Call) -> str:
+def subscription_in(call: Call) -> str:
     """The subscription that the path names. Go's library escapes twice: the text that is there counts (T-10)."""
     name = call.parts["subscription"]
     while "%" in name and name != unquote(name) and not cursors.is_known(call.core, call.topic, name):
@@ -48,41 +48,45 @@ async def _list(call: Call) -> Response:
 
 async def _create(call: Call) -> Response:
     topic, place = call.topic, cursors.place_in(call.json())
-    return await _later(call, lambda core, answer: cursors.create(core, topic, _name(call), place, answer))
+    return await _later(call, lambda core, answer: cursors.create(core, topic, subscription_in(call), place, answer))
 
 
 async def _delete(call: Call) -> Response:
     topic, force = call.topic, call.flag("force")
-    return await call.change(lambda core: cursors.delete(core, topic, _name(call), force=force))
+    return await call.change(lambda core: cursors.delete(core, topic, subscription_in(call), force=force))
 
 
 async def _get_properties(call: Call) -> Response:
-    return JSONResponse(cursors.properties_of(call.core, call.topic, _name(call)))
+    return JSONResponse(cursors.properties_of(call.core, call.topic, subscription_in(call)))
 
 
 async def _set_properties(call: Call) -> Response:
     topic, properties = call.topic, text_map(call.json(), "properties")
-    return await call.change(lambda core: cursors.set_properties(core, topic, _name(call), properties))
+    return await call.change(lambda core: cursors.set_properties(core, topic, subscription_in(call), properties))
 
 
 async def _clear(call: Call) -> Response:
     topic = call.topic
-    return await call.change(lambda core: cursors.clear_backlog(core, topic, _name(call)))
+    return await call.change(lambda core: cursors.clear_backlog(core, topic, subscription_in(call)))
 
 
 async def _skip(call: Call) -> Response:
     topic, entries = call.topic, whole_number_in_path(call.parts["count"])
-    return await call.change(lambda core: cursors.skip(core, topic, _name(call), entries))
+    return await call.change(lambda core: cursors.skip(core, topic, subscription_in(call), entries))
 
 
 async def _reset_to_time(call: Call) -> Response:
     topic, time_ms = call.topic, whole_number_in_path(call.parts["time"])
-    return await _later(call, lambda core, answer: cursors.reset_to_time(core, topic, _name(call), time_ms, answer))
+    return await _later(
+        call, lambda core, answer: cursors.reset_to_time(core, topic, subscription_in(call), time_ms, answer)
+    )
 
 
 async def _reset(call: Call) -> Response:
     topic, place = call.topic, _place(call)
-    return await _later(call, lambda core, answer: cursors.reset_to_place(core, topic, _name(call), place, answer))
+    return await _later(
+        call, lambda core, answer: cursors.reset_to_place(core, topic, subscription_in(call), place, answer)
+    )
 
 
 def _check_expirable(call: Call) -> None:
@@ -93,13 +97,15 @@ def _check_expirable(call: Call) -> None:
 async def _expire(call: Call) -> Response:
     _check_expirable(call)
     topic, place = call.topic, _place(call)
-    return await call.change(lambda core: cursors.expire_to_place(core, topic, _name(call), place))
+    return await call.change(lambda core: cursors.expire_to_place(core, topic, subscription_in(call), place))
 
 
 async def _expire_by_time(call: Call) -> Response:
     _check_expirable(call)
     topic, age_s = call.topic, whole_number_in_path(call.parts["seconds"])
-    return await _later(call, lambda core, answer: cursors.expire_by_time(core, topic, _name(call), age_s, answer))
+    return await _later(
+        call, lambda core, answer: cursors.expire_by_time(core, topic, subscription_in(call), age_s, answer)
+    )
 
 
 async def _expire_all(call: Call) -> Response:

@@ -144,6 +144,7 @@ class Broker:
             events.SessionClosed: self._bound(sessions.on_closed),
             events.WritingPaused: self._bound(sessions.on_writing_paused),
             events.WritingResumed: self._bound(sessions.on_writing_resumed),
+            events.StillReading: self._bound(sessions.on_still_reading),
             events.Requested: lambda event: event.request(self.core),
         }
 

@@ -108,6 +108,13 @@ class WritingResumed:
 
 
 @dataclass(slots=True)
+class StillReading:
+    """A peer that is not read from until it has taken what it was sent has taken some of it: it is there."""
+
+    session_id: int
+
+
+@dataclass(slots=True)
 class RecordsDurable:
     """The group of records of this number, and all before it, are on disk."""
 
@@ -203,6 +210,7 @@ Event = (
     | AcksReceived
     | WritingPaused
     | WritingResumed
+    | StillReading
     | RecordsDurable
     | EntriesRead
     | SizesRead

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .access import Waiter
     from .consumers import Consumer
     from .core import Core
-    from .events import SessionClosed, SessionOpened, WritingPaused, WritingResumed
+    from .events import SessionClosed, SessionOpened, StillReading, WritingPaused, WritingResumed
     from .producers import Producer
     from .watching import Watcher
 
@@ -154,8 +154,16 @@ def on_writing_resumed(core: Core, event: WritingResumed) -> None:
     session = core.sessions.get(event.session_id)
     if session is not None:
         session.writable = True
+        heard_from(session)
         for consumer in session.consumers.values():
             core.wake(consumer.subscription)
+
+
+def on_still_reading(core: Core, event: StillReading) -> None:
+    """It cannot answer a PING at the moment, and need not."""
+    session = core.sessions.get(event.session_id)
+    if session is not None:
+        heard_from(session)
 
 
 # ---- commands ---------------------------------------------------------------------------------------------------

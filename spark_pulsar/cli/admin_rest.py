@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +18,9 @@ class Admin:
     """The admin API at one address. Kept as `ctx.obj` of every command."""
 
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+        self._url = url.strip().rstrip("/")
+        if not self._url.startswith(("http://", "https://")):
+            raise typer.BadParameter(f"want http://HOST:PORT, got {url!r}", param_hint="--admin-url")
 
     def get(self, path: str, **query: object) -> Any:
         """The answer, parsed; None for what is not set."""
@@ -40,11 +43,7 @@ class Admin:
         url = f"{self._url}{path}" + (f"?{urlencode(words)}" if words else "")
         data = None if body is NO_BODY else json.dumps(body).encode()
         headers = {"Accept": "application/json"} | ({} if data is None else {"Content-Type": "application/json"})
-        try:
-            request = urllib.request.Request(url, data=data, method=method, headers=headers)
-        except ValueError as error:  # not a URL
-            raise _failed(f"no answer from {self._url}: {error}") from error
-        answer = self._answer(request)
+        answer = self._answer(urllib.request.Request(url, data=data, method=method, headers=headers))
         return None if answer is None else _parsed(answer[1].decode())
 
     def fetch(self, path: str, *, may_be_missing: bool = False) -> tuple[dict[str, str], bytes] | None:
@@ -63,8 +62,10 @@ class Admin:
                 if may_be_missing and error.code == HTTPStatus.NOT_FOUND:
                     return None
                 raise _failed(_reason(error.read().decode(errors="replace"), error.code)) from error
-        except OSError as error:
-            raise _failed(f"no answer from {self._url}: {getattr(error, 'reason', error)}") from error
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            said = repr(reason) if isinstance(reason, HTTPException) else reason
+            raise _failed(f"no answer from {self._url}: {said}") from error
 
 
 def _word(value: object) -> str:
@@ -82,8 +83,10 @@ def _parsed(text: str) -> Any:
 
 def _reason(text: str, status: int) -> str:
     answer = _parsed(text)
-    if isinstance(answer, dict) and answer.get("reason"):
-        return str(answer["reason"])
+    if isinstance(answer, dict):
+        reason = answer.get("reason") or answer.get("message")  # the latter from what is in front of a broker
+        if reason:
+            return str(reason)
     return f"HTTP status {status}" + (f": {text}" if text else "")
 
 

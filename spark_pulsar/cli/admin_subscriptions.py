@@ -164,6 +164,19 @@ def backlog_size(
     show(ctx.obj.put(f"{topic_path(topic)}/backlogSize", _place(message_id)))
 
 
+def analyze_backlog(
+    ctx: typer.Context,
+    topic: Topic,
+    subscription: Subscription,
+    position: Annotated[
+        str | None, typer.Option("--position", "-p", help="LEDGER:ENTRY to begin at, instead of the first one.")
+    ] = None,
+) -> None:
+    """Count what a subscription has not acknowledged, by looking at up to 10,000 entries themselves."""
+    path = f"{subscription_path(topic, subscription)}/analyzeBacklog"
+    show(ctx.obj.post(path) if position is None else ctx.obj.post(path, _place(position)))
+
+
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "subscriptions": subscriptions,
     "create-subscription": create_subscription,
@@ -176,6 +189,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "expire-messages-all-subscriptions": expire_for_all,
     "reset-cursor": reset_cursor,
     "get-backlog-size": backlog_size,
+    "analyze-backlog": analyze_backlog,
 }
 
 

@@ -166,6 +166,12 @@ def partitioned_stats_internal(ctx: typer.Context, topic: Topic) -> None:
     show(ctx.obj.get(f"{topic_path(topic)}/partitioned-internalStats"))
 
 
+@app.command("info-internal")
+def info_internal(ctx: typer.Context, topic: Topic) -> None:
+    """Show what is stored about the ledgers and cursors of a topic."""
+    show(ctx.obj.get(f"{topic_path(topic)}/internal-info"))
+
+
 add_subscription_commands(app)
 add_message_commands(app)
 add_compaction_commands(app)

@@ -95,6 +95,7 @@ def check(
     ] = False,
 ) -> None:
     """Verify the data directory of a stopped broker: journal, ledger files, checkpoint. Status 1 when it is damaged.
+    Changes nothing without --repair: a read-only copy will do.
 
     --repair says exactly what is lost, keeps damaged files in DIR/damaged, and touches nothing that is intact.
     """

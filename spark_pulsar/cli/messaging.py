@@ -97,6 +97,8 @@ def consume(service_url: str, wanted: Subscribing, *, count: int, timeout_s: flo
     """Print and acknowledge messages until `count` came (0: for ever). Exit status 1 when the time is up before."""
     kind = _chosen(TYPES, wanted.kind, "--type")
     position = _chosen(POSITIONS, wanted.initial_position, "--initial-position")
+    if not wanted.subscription:
+        raise typer.BadParameter("want a name", param_hint="--subscription")
     with _connected(service_url) as client:
         consumer = client.subscribe(wanted.topic, wanted.subscription, consumer_type=kind, initial_position=position)
         received = 0

@@ -6,22 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from spark_pulsar.server.config import InvalidConfiguration, load_config
+from spark_pulsar.server.keys import KEYS
 from spark_pulsar.server.serve import serve
-
-EXIT_USAGE = 2
 
 
 def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: bool) -> int:
-    """Serve until told to end; the exit status. A configuration that cannot be read is 2, as a wrong option is."""
+    """Serve until told to end; the exit status, 1 when the broker cannot start, which one line says why."""
     try:
         config = load_config(conf, overrides)
     except (InvalidConfiguration, OSError) as error:
         _say(f"{conf}: {error}" if isinstance(error, InvalidConfiguration) and conf else str(error))
-        return EXIT_USAGE
+        return 1
     for key in config.unknown_keys:
-        _say(f"{conf}: unknown key {key}, ignored")
-    for key in config.unsupported_keys:
-        _say(f"{conf}: {key} has no effect in this broker")
+        _say(f"{conf}: unknown key {key}, ignored{_meant(key)}")
+    if config.unsupported_keys:
+        verb = "has" if len(config.unsupported_keys) == 1 else "have"
+        _say(f"{conf}: {', '.join(config.unsupported_keys)} {verb} no effect in this broker")
     if config.broker.retains_nothing_by_mistake:
         _say(
             f"{conf}: of defaultRetentionTimeInMinutes and defaultRetentionSizeInMB only one is 0, so that nothing is "
@@ -32,6 +32,13 @@ def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: 
     except OSError as error:  # port taken, directory not writable or in use
         _say(f"cannot start: {error}")
         return 1
+
+
+def _meant(key: str) -> str:
+    from difflib import get_close_matches  # for mistakes only
+
+    near = get_close_matches(key, KEYS, 1)
+    return f": did you mean {near[0]}?" if near else ""
 
 
 def _say(text: str) -> None:

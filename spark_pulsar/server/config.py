@@ -1,7 +1,8 @@
 """Configuration: `broker.conf` with Pulsar's key names, and overrides, as one checked value.
 
 A key that Apache Pulsar knows and this broker does not act upon is named in `unsupported_keys`; a key that nobody
-knows in `unknown_keys`. Both are for the caller to report; neither stops the broker. A value that cannot be read does.
+knows in `unknown_keys`. Both are for the caller to report; neither stops the broker. A value that cannot be read does,
+and so does a key that would keep strangers out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 from spark_pulsar.broker.config import BrokerConfig
 
 from .keys import KEYS
-from .pulsar_keys import PULSAR_KEYS
+from .pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
 
 _MIB: Final = 1024 * 1024
 
@@ -54,7 +55,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
 
     Raises InvalidConfiguration for a value that cannot be read, OSError for a file that cannot.
     """
-    settings = parse_properties(Path(path).read_text(encoding="utf-8")) if path is not None else {}
+    settings = {} if path is None else parse_properties(_text_of(Path(path)))
     settings.update({key: _text(value) for key, value in (overrides or {}).items()})
     server: dict[str, Any] = {}
     broker: dict[str, Any] = {}
@@ -63,6 +64,8 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
     for key, text in settings.items():
         known = KEYS.get(key)
         if known is None:
+            if key in REFUSED_KEYS and text.lower() == "true":
+                raise InvalidConfiguration(f"{key}={text}: want false, this broker keeps nobody out yet")
             (unsupported if key in PULSAR_KEYS else unknown).append(key)
             continue
         if text == "":
@@ -90,6 +93,15 @@ def parse_properties(text: str) -> dict[str, str]:
             raise InvalidConfiguration(f"line {number}: want key=value, got {stripped!r}")
         settings[key.strip()] = value.strip()
     return settings
+
+
+def _text_of(path: Path) -> str:
+    data = path.read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidConfiguration(f"line {line}: want UTF-8, got {data[error.start : error.end]!r}") from error
 
 
 def _text(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .key_readers import Key, natural, positive, share, switch
+from .key_readers import Key, natural, natural_long, positive, share, switch
 
 DISPATCH_KEYS: Final[Mapping[str, Key]] = {
     "maxUnackedMessagesPerConsumer": Key(
@@ -35,7 +35,7 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
     ),
     "dispatchThrottlingRateInByte": Key(
         "dispatch_rate_bytes",
-        natural,
+        natural_long,
         help="Bytes a second that consumers of all topics together are sent; 0: no limit.",
     ),
     "dispatchThrottlingRatePerTopicInMsg": Key(
@@ -45,7 +45,7 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
     ),
     "dispatchThrottlingRatePerTopicInByte": Key(
         "topic_dispatch_rate_bytes",
-        natural,
+        natural_long,
         help="Bytes a second that consumers of a topic are sent, where no policy says otherwise; 0: no limit.",
     ),
     "dispatchThrottlingRatePerSubscriptionInMsg": Key(
@@ -55,7 +55,7 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
     ),
     "dispatchThrottlingRatePerSubscriptionInByte": Key(
         "subscription_dispatch_rate_bytes",
-        natural,
+        natural_long,
         help="Bytes a second that a subscription is sent, where no policy says otherwise; 0: no limit.",
     ),
     "subscribeThrottlingRatePerConsumer": Key(

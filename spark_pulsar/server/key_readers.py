@@ -10,10 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
+from spark_pulsar.model.errors import InvalidTopicName
+from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.names import split_namespace
 
 _MAX_SEGMENT_MIB: Final = 2048
 """Places in a journal segment are kept in 32 bits."""
+_MAX_ENTRY_BYTES: Final = MAX_SUBMIT_BYTES // 4
+"""One, with all that a turn takes in besides, has to fit into what is written at a time."""
+_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,59 +32,49 @@ class Key:
     help: str = ""
 
 
-def whole(text: str) -> int:
-    """A whole number."""
-    if not re.fullmatch(r"-?[0-9]+", text):
-        raise ValueError("want a whole number")
-    return int(text)
+def whole(low: int, high: int, besides: str = "") -> Callable[[str], int]:
+    """A reader of a whole number in these bounds, and what to say about one of them."""
+
+    def read(text: str) -> int:
+        if re.fullmatch(r"-?[0-9]{1,19}", text) and low <= int(text) <= high:
+            return int(text)
+        raise ValueError(f"want a whole number from {low} to {high}{besides}")
+
+    return read
 
 
-def natural(text: str) -> int:
-    """Not negative."""
-    number = whole(text)
-    if number < 0:
-        raise ValueError("want a number that is not negative")
-    return number
-
-
-def positive(text: str) -> int:
-    """Above 0."""
-    number = whole(text)
-    if number <= 0:
-        raise ValueError("want a number above 0")
-    return number
+natural: Final = whole(0, INT)
+"""Not negative. Apache Pulsar's own numbers are no larger."""
+positive: Final = whole(1, INT)
+"""Above 0."""
+limit: Final = whole(-1, INT, ", -1 for no limit")
+"""Not negative, or -1 for no limit."""
+signed: Final = whole(-INT - 1, INT)
+"""Negative too, which means the same as none."""
+natural_long: Final = whole(0, LONG)
+"""Of bytes, or of a long time."""
+signed_long: Final = whole(-LONG - 1, LONG)
+"""Of bytes; negative too, which means the same as none."""
+port: Final = whole(0, 65_535)
+"""A port; 0 is any."""
+segment_mib: Final = whole(1, _MAX_SEGMENT_MIB)
+"""The size of a journal segment."""
+entry_size: Final = whole(1, _MAX_ENTRY_BYTES)
+"""The size of one entry."""
 
 
 def share(text: str) -> float:
     """A part of something, from 0 to 1."""
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError("must be a number from 0 to 1")
-    return value
+    if re.fullmatch(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", text) and float(text) <= 1:
+        return float(text)
+    raise ValueError("want a number from 0 to 1")
 
 
-def port(text: str) -> int:
-    """A port; 0 is any."""
-    number = whole(text)
-    if not 0 <= number <= 65535:
-        raise ValueError("want a port, 0 to 65535")
-    return number
-
-
-def segment_mib(text: str) -> int:
-    """The size of a journal segment."""
-    number = positive(text)
-    if number > _MAX_SEGMENT_MIB:
-        raise ValueError(f"want at most {_MAX_SEGMENT_MIB}")
-    return number
-
-
-def limit(text: str) -> int:
-    """Not negative, or -1 for no limit."""
-    number = whole(text)
-    if number < -1:
-        raise ValueError("want a number that is not negative, or -1 for no limit")
-    return number
+def address(text: str) -> str:
+    """A host, or a host and a port, as clients are told it."""
+    if not re.fullmatch(r"(\[[^\s/\[\]]+\]|[^\s/:\[\]]+)(:[0-9]{1,5})?", text):
+        raise ValueError("want HOST or HOST:PORT, an IPv6 address in brackets")
+    return text
 
 
 def one_of(words: tuple[str, ...]) -> Callable[[str], str]:
@@ -106,11 +102,10 @@ def switch(text: str) -> bool:
 
 def types(text: str) -> frozenset[str]:
     """Subscription types by commas."""
-    types = frozenset(part.strip() for part in text.split(",") if part.strip())
-    wrong = types - {"Exclusive", "Shared", "Failover", "Key_Shared"}
-    if wrong:
-        raise ValueError(f"no such subscription type: {', '.join(sorted(wrong))}")
-    return types
+    found = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if not found or not found <= set(_TYPES):
+        raise ValueError(f"want some of {', '.join(_TYPES)}, by commas")
+    return found
 
 
 def namespaces(text: str) -> tuple[str, ...]:
@@ -119,6 +114,6 @@ def namespaces(text: str) -> tuple[str, ...]:
     for name in names:
         try:
             split_namespace(name)
-        except Exception as error:
-            raise ValueError(str(error)) from error
+        except InvalidTopicName as error:
+            raise ValueError(f"want <tenant>/<namespace>, by commas, which {name!r} is not") from error
     return tuple(names)

@@ -12,17 +12,21 @@ from spark_pulsar.model.schemas import Compatibility
 from .dispatch_keys import DISPATCH_KEYS
 from .key_readers import (
     Key,
+    address,
+    entry_size,
     limit,
     namespaces,
     natural,
+    natural_long,
     one_of,
     port,
     positive,
     segment_mib,
+    signed,
+    signed_long,
     switch,
     times,
     types,
-    whole,
 )
 
 _MIB: Final = 1024 * 1024
@@ -74,12 +78,12 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "advertisedAddress": Key(
         "advertised_address",
-        str,
+        address,
         help="Host, or host:port, that lookups answer; empty: the address the client connected to.",
     ),
     "maxMessageSize": Key(
         "max_message_size_bytes",
-        positive,
+        entry_size,
         help="Bytes of metadata and payload of one message, announced to clients.",
     ),
     "keepAliveIntervalSeconds": Key(
@@ -144,7 +148,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "maxPublishRatePerTopicInBytes": Key(
         "max_publish_rate_bytes",
-        natural,
+        natural_long,
         help="Bytes a second that a topic takes, where no policy says otherwise; 0: no limit.",
     ),
     "brokerPublisherThrottlingMaxMessageRate": Key(
@@ -154,7 +158,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "brokerPublisherThrottlingMaxByteRate": Key(
         "broker_publish_rate_bytes",
-        natural,
+        natural_long,
         help="Bytes a second that all topics together take; 0: no limit.",
     ),
     "maxProducersPerTopic": Key(
@@ -234,12 +238,12 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "delayedDeliveryTickTimeMillis": Key(
         "delayed_tick_ms",
-        natural,
+        natural_long,
         help="Answered as the policy's default tick; messages are delivered at their time, whatever it is.",
     ),
     "delayedDeliveryMaxDelayInMillis": Key(
         "max_delay_ms",
-        natural,
+        natural_long,
         help="Longest delay of a message; a longer one is refused. 0: no limit.",
     ),
     "dispatcherMaxReadSizeBytes": Key(
@@ -294,7 +298,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "brokerServiceCompactionThresholdInBytes": Key(
         "compaction_threshold_bytes",
-        natural,
+        natural_long,
         help="Compact a topic when it has so much to compact, where no policy says otherwise; 0: when asked to.",
     ),
     "brokerServiceCompactionMonitorIntervalInSeconds": Key(
@@ -344,7 +348,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "retentionCheckIntervalInSeconds": Key(
         "retention_check_interval_ms",
-        times(1000, whole),
+        times(1000, signed),
         help="Ledgers go when their retention is over, and all topics are looked at so often; 0: never by themselves.",
     ),
     "statsUpdateFrequencyInSecs": Key(
@@ -372,12 +376,12 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "backlogQuotaDefaultLimitBytes": Key(
         "default_quota_bytes",
-        whole,
+        signed_long,
         help="Backlog of a topic at which its quota is reached, where no policy says otherwise; negative: no limit.",
     ),
     "backlogQuotaDefaultLimitSecond": Key(
         "default_quota_time_s",
-        whole,
+        signed,
         help="Age of the oldest message at which the quota is reached; 0 or negative: no limit.",
     ),
     "backlogQuotaDefaultRetentionPolicy": Key(

@@ -1,4 +1,7 @@
-"""Keys of Apache Pulsar's broker.conf that this broker knows by name only: they are accepted and have no effect."""
+"""Keys of Apache Pulsar's configuration that this broker knows by name only: they are accepted and have no effect.
+
+All that a broker of 4.0.8 has, and those of its bookies, its tokens and its past that stand in the same files.
+"""
 
 from __future__ import annotations
 
@@ -9,48 +12,179 @@ PULSAR_KEYS: Final = frozenset(
     re.findall(
         r"\S+",
         """
-        advertisedListeners internalListenerName brokerServicePortTls webServicePortTls metadataStoreUrl
-        configurationMetadataStoreUrl zookeeperServers configurationStoreServers brokerShutdownTimeoutMs
-        backlogQuotaDefaultLimitGB preciseTimeBasedBacklogQuotaCheck messageExpiryCheckIntervalInMinutes
-        subscriptionExpiryCheckIntervalInMinutes
-        subscriptionRedeliveryTrackerEnabled
-        unblockStuckSubscriptionEnabled
-        dispatcherMaxReadBatchSize
-        dispatcherMinReadBatchSize preciseDispatcherFlowControl
-        isDelayedDeliveryDeliverAtTimeStrict delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxNumBuckets
-        delayedDeliveryTrackerFactoryClassName
-        managedLedgerDefaultMarkDeleteRateLimit
-        managedLedgerCursorPositionFlushSeconds managedLedgerMaxUnackedRangesToPersist
-        managedLedgerMaxUnackedRangesToPersistInMetadataStore managedLedgerCursorMaxEntriesPerLedger
-        managedLedgerCursorRolloverTimeInSeconds managedLedgerDefaultEnsembleSize managedLedgerDefaultWriteQuorum
-        managedLedgerDefaultAckQuorum managedLedgerDigestType managedLedgerMaxBatchDeletedIndexToPersist
-        managedLedgerCursorBackloggedThreshold managedLedgerNewEntriesCheckDelayInMillis
-        brokerPublisherThrottlingTickTimeMillis topicPublisherThrottlingTickTimeMillis
-        preciseTopicPublishRateLimiterEnable
-        dispatchThrottlingOnNonBacklogConsumerEnabled brokerMaxConnections brokerMaxConnectionsPerIp
-        enablePersistentTopics
-        maxConcurrentNonPersistentMessagePerConnection systemTopicEnabled
-        topicLevelPoliciesEnabled systemTopicSchemaCompatibilityStrategy
-        brokerServiceCompactionMonitorIntervalInSeconds
-        brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
-        topicFencingTimeoutSeconds
-        enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
-        brokerDeleteInactivePartitionedTopicMetadataEnabled
-        brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds
-        brokerDeduplicationProducerInactivityTimeoutMinutes brokerDeduplicationMaxNumberOfProducers
-        forceDeleteNamespaceAllowed forceDeleteTenantAllowed transactionCoordinatorEnabled functionsWorkerEnabled
-        authenticationEnabled authenticationProviders authenticationRefreshCheckSeconds authorizationEnabled
-        authorizationProvider superUserRoles proxyRoles anonymousUserRole authenticateOriginalAuthData
-        brokerClientAuthenticationPlugin brokerClientAuthenticationParameters tokenSecretKey tokenPublicKey
-        tokenAuthClaim tokenAudienceClaim tokenAudience tokenAllowedClockSkewSeconds tlsEnabled tlsCertificateFilePath
-        tlsKeyFilePath tlsTrustCertsFilePath tlsRequireTrustedClientCertOnConnect tlsAllowInsecureConnection
-        exposeTopicLevelMetricsInPrometheus exposeConsumerLevelMetricsInPrometheus
-        exposeProducerLevelMetricsInPrometheus exposeManagedLedgerMetricsInPrometheus authenticateMetricsEndpoint
-        splitTopicAndPartitionLabelInPrometheus statsUpdateFrequencyInSecs brokerEntryMetadataInterceptors
-        exposingBrokerEntryMetadataToClientEnabled journalWriteData journalMaxGroupWaitMSec
-        journalBufferedWritesThreshold journalAdaptiveGroupWrites journalMaxBackups journalDirectory
-        journalDirectories ledgerDirectories nettyMaxFrameSizeBytes numIOThreads numHttpServerThreads
-        webSocketServiceEnabled defaultNumberOfNamespaceBundles loadBalancerEnabled replicationMetricsEnabled
+        additionalServletDirectory additionalServlets additionalSystemCursorNames advertisedListeners
+        aggregatePublisherStatsByProducerName allowAclChangesOnNonExistentTopics allowOverrideEntryFilters
+        anonymousUserRole authenticateMetricsEndpoint authenticateOriginalAuthData authenticationEnabled
+        authenticationProviders authenticationRefreshCheckSeconds authorizationAllowWildcardsMatching
+        authorizationEnabled authorizationProvider autoSkipNonRecoverableData backlogQuotaDefaultLimitGB
+        bindAddresses bookkeeperClientAuthenticationParameters bookkeeperClientAuthenticationParametersName
+        bookkeeperClientAuthenticationPlugin bookkeeperClientEnforceMinNumRacksPerWriteQuorum
+        bookkeeperClientExposeStatsToPrometheus bookkeeperClientGetBookieInfoIntervalSeconds
+        bookkeeperClientGetBookieInfoRetryIntervalSeconds bookkeeperClientHealthCheckEnabled
+        bookkeeperClientHealthCheckErrorThresholdPerInterval bookkeeperClientHealthCheckIntervalSeconds
+        bookkeeperClientHealthCheckQuarantineTimeInSeconds bookkeeperClientIsolationGroups
+        bookkeeperClientLimitStatsLogging bookkeeperClientMinNumRacksPerWriteQuorum bookkeeperClientNumIoThreads
+        bookkeeperClientNumWorkerThreads bookkeeperClientQuarantineRatio bookkeeperClientRackawarePolicyEnabled
+        bookkeeperClientRegionawarePolicyEnabled bookkeeperClientReorderReadSequenceEnabled
+        bookkeeperClientSecondaryIsolationGroups bookkeeperClientSeparatedIoThreadsEnabled
+        bookkeeperClientSpeculativeReadTimeoutInMillis bookkeeperClientThrottleValue
+        bookkeeperClientTimeoutInSeconds bookkeeperDiskWeightBasedPlacementEnabled bookkeeperEnableStickyReads
+        bookkeeperExplicitLacIntervalInMills bookkeeperMetadataServiceUri bookkeeperNumberOfChannelsPerBookie
+        bookkeeperTlsCertFilesRefreshDurationSeconds bookkeeperTLSCertificateFilePath
+        bookkeeperTLSClientAuthentication bookkeeperTLSKeyFilePath bookkeeperTLSKeyFileType
+        bookkeeperTLSKeyStorePasswordPath bookkeeperTLSProviderFactoryClass bookkeeperTLSTrustCertsFilePath
+        bookkeeperTLSTrustCertTypes bookkeeperTLSTrustStorePasswordPath bookkeeperUseV2WireProtocol
+        bootstrapNamespaces brokerClientAuthenticationParameters brokerClientAuthenticationPlugin
+        brokerClientCertificateFilePath brokerClientKeyFilePath brokerClientSslFactoryPlugin
+        brokerClientSslFactoryPluginParams brokerClientSslProvider brokerClientTlsCiphers brokerClientTlsEnabled
+        brokerClientTlsEnabledWithKeyStore brokerClientTlsKeyStore brokerClientTlsKeyStorePassword
+        brokerClientTlsKeyStoreType brokerClientTlsProtocols brokerClientTlsTrustStore
+        brokerClientTlsTrustStorePassword brokerClientTlsTrustStoreType brokerClientTrustCertsFilePath
+        brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotFrequencyInSeconds
+        brokerDeduplicationSnapshotIntervalSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
+        brokerEntryMetadataInterceptors brokerEntryPayloadProcessors brokerInterceptors brokerInterceptorsDirectory
+        brokerMaxConnections brokerMaxConnectionsPerIp brokerPublisherThrottlingTickTimeMillis
+        brokerServiceCompactionPhaseOneLoopTimeInSeconds brokerServicePortTls
+        brokerServicePurgeInactiveFrequencyInSeconds brokerShutdownTimeoutMs cacheEvictionByMarkDeletedPosition
+        clientLibraryVersionCheckEnabled clusterMigrationAutoResourceCreation clusterMigrationCheckDurationSeconds
+        compactionServiceFactoryClassName configurationMetadataStoreUrl configurationMetadataSyncEventTopic
+        configurationStoreConfigPath configurationStoreServers createTopicToRemoteClusterForReplication
+        defaultNamespaceBundleSplitAlgorithm defaultNumberOfNamespaceBundles
+        delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxIndexesPerBucketSnapshotSegment
+        delayedDeliveryMaxNumBuckets delayedDeliveryMaxTimeStepPerBucketSnapshotSegmentSeconds
+        delayedDeliveryMinIndexCountPerBucket delayedDeliveryTrackerFactoryClassName disableHttpDebugMethods
+        dispatcherDispatchMessagesInSubscriptionThread dispatcherEntryFilterRescheduledMessageDelay
+        dispatcherMaxReadBatchSize dispatcherMinReadBatchSize dispatcherPauseOnAckStatePersistentEnabled
+        dispatcherReadFailureBackoffInitialTimeInMs dispatcherReadFailureBackoffMandatoryStopTimeInMs
+        dispatcherReadFailureBackoffMaxTimeInMs dispatcherRetryBackoffInitialTimeInMs
+        dispatcherRetryBackoffMaxTimeInMs dispatchRateLimiterFactoryClassName
+        dispatchThrottlingForFilteredEntriesEnabled dispatchThrottlingOnBatchMessageEnabled
+        dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRatePerReplicatorInByte
+        dispatchThrottlingRatePerReplicatorInMsg dispatchThrottlingRateRelativeToPublishRate enableBusyWait
+        enableNamespaceIsolationUpdateOnTime enablePackagesManagement enablePersistentTopics
+        enableReplicatedSubscriptions enableRunBookieAutoRecoveryTogether enableRunBookieTogether
+        encryptionRequireOnProducer entryFilterNames entryFiltersDirectory exposeBundlesMetricsInPrometheus
+        exposeConsumerLevelMetricsInPrometheus exposeManagedCursorMetricsInPrometheus
+        exposeManagedLedgerMetricsInPrometheus exposePreciseBacklogInPrometheus
+        exposeProducerLevelMetricsInPrometheus exposePublisherStats exposeSubscriptionBacklogSizeInPrometheus
+        exposeTopicLevelMetricsInPrometheus exposingBrokerEntryMetadataToClientEnabled failureDomainsEnabled
+        flowOrQpsDifferenceThresholdPercentage forceDeleteNamespaceAllowed forceDeleteTenantAllowed
+        functionsWorkerEnabled functionsWorkerEnablePackageManagement functionsWorkerServiceNarPackage
+        globalZookeeperServers haProxyProtocolEnabled healthCheckMetricsUpdateTimeInSeconds httpMaxRequestHeaderSize
+        httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsLimitEnabled
+        httpRequestsMaxPerSecond httpServerAcceptQueueSize httpServerGzipCompressionExcludedPaths
+        httpServerThreadPoolQueueSize inflightSaslContextExpiryMs internalListenerName
+        isDelayedDeliveryDeliverAtTimeStrict journalAdaptiveGroupWrites journalBufferedWritesThreshold
+        journalDirectories journalDirectory journalMaxBackups journalMaxGroupWaitMSec journalWriteData
+        jvmGCMetricsLoggerClassName keySharedUnblockingIntervalMs kinitCommand lazyCursorRecovery ledgerDirectories
+        loadBalancerAutoBundleSplitEnabled loadBalancerAutoUnloadSplitBundlesEnabled
+        loadBalancerAverageResourceUsageDifferenceThresholdPercentage loadBalancerAvgShedderHighThreshold
+        loadBalancerAvgShedderHitCountHighThreshold loadBalancerAvgShedderHitCountLowThreshold
+        loadBalancerAvgShedderLowThreshold loadBalancerBandwidthInResourceWeight
+        loadBalancerBandwidthOutResourceWeight loadBalancerBandwithInResourceWeight
+        loadBalancerBandwithOutResourceWeight loadBalancerBrokerComfortLoadLevelPercentage
+        loadBalancerBrokerLoadDataTTLInSeconds loadBalancerBrokerLoadTargetStd loadBalancerBrokerMaxTopics
+        loadBalancerBrokerOverloadedThresholdPercentage loadBalancerBrokerThresholdShedderPercentage
+        loadBalancerBrokerUnderloadedThresholdPercentage loadBalancerBundleUnloadMinThroughputThreshold
+        loadBalancerCPUResourceWeight loadBalancerDebugModeEnabled loadBalancerDirectMemoryResourceWeight
+        loadBalancerDistributeBundlesEvenlyEnabled loadBalancerEnabled loadBalancerHistoryResourcePercentage
+        loadBalancerHostUsageCheckIntervalMinutes loadBalancerInFlightServiceUnitStateWaitingTimeInMillis
+        loadBalancerLoadPlacementStrategy loadBalancerLoadSheddingStrategy
+        loadBalancerMaxNumberOfBrokerSheddingPerCycle loadBalancerMaxNumberOfBundlesInBundleLoadReport
+        loadBalancerMaxNumberOfBundlesToSplitPerCycle loadBalancerMemoryResourceWeight
+        loadBalancerMsgRateDifferenceShedderThreshold loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold
+        loadBalancerMultiPhaseBundleUnload loadBalancerNamespaceBundleMaxBandwidthMbytes
+        loadBalancerNamespaceBundleMaxMsgRate loadBalancerNamespaceBundleMaxSessions
+        loadBalancerNamespaceBundleMaxTopics loadBalancerNamespaceBundleSplitConditionHitCountThreshold
+        loadBalancerNamespaceMaximumBundles loadBalancerOverrideBrokerNicSpeedGbps loadBalancerPlacementStrategy
+        loadBalancerReportUpdateMaxIntervalMinutes loadBalancerReportUpdateMinIntervalMillis
+        loadBalancerReportUpdateThresholdPercentage loadBalancerResourceQuotaUpdateIntervalMinutes
+        loadBalancerServiceUnitStateMaxConcurrentOverrides loadBalancerServiceUnitStateMonitorIntervalInSeconds
+        loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds loadBalancerServiceUnitTableViewSyncer
+        loadBalancerSheddingBundlesWithPoliciesEnabled loadBalancerSheddingConditionHitCountThreshold
+        loadBalancerSheddingEnabled loadBalancerSheddingGracePeriodMinutes loadBalancerSheddingIntervalMinutes
+        loadBalancerSplitIntervalMinutes loadBalancerTransferEnabled loadBalanceSheddingDelayInSeconds
+        loadManagerClassName loadManagerServiceUnitStateTableViewClassName lookupPropertyPrefix
+        lowerBoundarySheddingEnabled managedCursorInfoCompressionThresholdInBytes managedCursorInfoCompressionType
+        managedLedgerAddEntryTimeoutSeconds managedLedgerCacheCopyEntries managedLedgerCacheEvictionFrequency
+        managedLedgerCacheEvictionIntervalMs managedLedgerCacheEvictionTimeThresholdMillis
+        managedLedgerCacheEvictionWatermark managedLedgerCursorBackloggedThreshold
+        managedLedgerCursorMaxEntriesPerLedger managedLedgerCursorPositionFlushSeconds
+        managedLedgerCursorResetLedgerCloseTimestampMaxClockSkewMillis managedLedgerCursorRolloverTimeInSeconds
+        managedLedgerDataReadPriority managedLedgerDefaultAckQuorum managedLedgerDefaultEnsembleSize
+        managedLedgerDefaultMarkDeleteRateLimit managedLedgerDefaultWriteQuorum managedLedgerDigestType
+        managedLedgerForceRecovery managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds
+        managedLedgerInfoCompressionThresholdInBytes managedLedgerInfoCompressionType managedLedgerMaxAckQuorum
+        managedLedgerMaxBacklogBetweenCursorsForCaching managedLedgerMaxBatchDeletedIndexToPersist
+        managedLedgerMaxEnsembleSize managedLedgerMaxReadsInFlightPermitsAcquireQueueSize
+        managedLedgerMaxReadsInFlightPermitsAcquireTimeoutMillis managedLedgerMaxReadsInFlightSizeInMB
+        managedLedgerMaxUnackedRangesToPersist managedLedgerMaxUnackedRangesToPersistInMetadataStore
+        managedLedgerMaxUnackedRangesToPersistInZooKeeper managedLedgerMaxWriteQuorum
+        managedLedgerMetadataOperationsTimeoutSeconds managedLedgerMinimumBacklogCursorsForCaching
+        managedLedgerMinimumBacklogEntriesForCaching managedLedgerNewEntriesCheckDelayInMillis
+        managedLedgerNumSchedulerThreads managedLedgerOffloadAutoTriggerSizeThresholdBytes
+        managedLedgerOffloadDeletionLagMs managedLedgerOffloadDriver managedLedgerOffloadMaxThreads
+        managedLedgerOffloadPrefetchRounds managedLedgerOffloadReadThreads managedLedgerOffloadThresholdInSeconds
+        managedLedgerPassword managedLedgerPersistIndividualAckAsLongArray
+        managedLedgerPrometheusStatsLatencyRolloverSeconds managedLedgerReadEntryTimeoutSeconds
+        managedLedgerStatsPeriodSeconds managedLedgerStorageClassName managedLedgerTraceTaskExecution
+        managedLedgerUnackedRangesOpenCacheSetEnabled maxActiveTransactionsPerCoordinator maxConcurrentHttpRequests
+        maxConcurrentLookupRequest maxConcurrentNonPersistentMessagePerConnection maxConcurrentTopicLoadRequest
+        maxConsumerMetadataSize maxHttpServerConnections maxInflightSaslContext maxNamespacesPerTenant
+        maxSecondsToClearTopicNameCache maxTenants maxUnloadBundleNumPerShedding maxUnloadPercentage
+        messageExpiryCheckIntervalInMinutes messagingProtocols metadataStoreAllowReadOnlyOperations
+        metadataStoreBatchingEnabled metadataStoreBatchingMaxDelayMillis metadataStoreBatchingMaxOperations
+        metadataStoreBatchingMaxSizeKb metadataStoreCacheExpirySeconds metadataStoreConfigPath
+        metadataStoreOperationTimeoutSeconds metadataStoreSessionTimeoutMillis metadataStoreUrl
+        metadataSyncEventTopic metricsBufferResponse metricsServletTimeoutMs minUnloadMessage
+        minUnloadMessageThroughput namespaceBundleUnloadingTimeoutMs narExtractionDirectory nettyMaxFrameSizeBytes
+        numAcceptorThreads numCacheExecutorThreadPoolSize numExecutorThreadPoolSize numHttpServerThreads
+        numIOThreads numOrderedExecutorThreads numTransactionReplayThreadPoolSize
+        numWorkerThreadsForNonPersistentTopic offloadersDirectory packagesManagementLedgerRootPath
+        packagesManagementStorageProvider packagesReplicas persistentUnackedRangesWithMultipleEntriesEnabled
+        preciseDispatcherFlowControl preciseTimeBasedBacklogQuotaCheck preciseTopicPublishRateLimiterEnable
+        preferLaterVersions protocolHandlerDirectory proxyRoles pulsarChannelPauseReceivingCooldownMs
+        pulsarChannelPauseReceivingCooldownRateLimitPeriodMs pulsarChannelPauseReceivingCooldownRateLimitPermits
+        pulsarChannelPauseReceivingRequestsIfUnwritable pulsarChannelWriteBufferHighWaterMark
+        pulsarChannelWriteBufferLowWaterMark replicatedSubscriptionsSnapshotFrequencyMillis
+        replicatedSubscriptionsSnapshotMaxCachedPerSubscription replicatedSubscriptionsSnapshotTimeoutSeconds
+        replicationConnectionsPerBroker replicationMetricsEnabled replicationPolicyCheckDurationSeconds
+        replicationProducerQueueSize replicationStartAt replicationTlsEnabled replicatorPrefix
+        resourceUsageTransportClassName resourceUsageTransportPublishIntervalInSecs saslJaasClientAllowedIds
+        saslJaasServerRoleTokenSignerSecretPath saslJaasServerSectionName schemaLedgerForceRecovery
+        schemaRegistryCompatibilityCheckers schemaRegistryStorageClassName skipBrokerShutdownOnOOM
+        splitTopicAndPartitionLabelInPrometheus sslFactoryPlugin sslFactoryPluginParams
+        statsUpdateInitialDelayInSecs statusFilePath strictBookieAffinityEnabled strictlyVerifySubscriptionName
+        strictTopicNameEnabled subscriptionBacklogScanMaxEntries subscriptionBacklogScanMaxTimeMs
+        subscriptionExpiryCheckIntervalInMinutes subscriptionRedeliveryTrackerEnabled
+        subscriptionSharedUseClassicPersistentImplementation superUserRoles supportedNamespaceBundleSplitAlgorithms
+        systemTopicEnabled systemTopicSchemaCompatibilityStrategy tlsAllowInsecureConnection tlsCertificateFilePath
+        tlsCertRefreshCheckDurationSec tlsCiphers tlsEnabled tlsEnabledWithKeyStore tlsHostnameVerificationEnabled
+        tlsKeyFilePath tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProtocols tlsProvider
+        tlsRequireTrustedClientCertOnConnect tlsTrustCertsFilePath tlsTrustStore tlsTrustStorePassword
+        tlsTrustStoreType tokenAllowedClockSkewSeconds tokenAudience tokenAudienceClaim tokenAuthClaim
+        tokenPublicKey tokenSecretKey topicBundleAssignmentStrategy topicFactoryClassName topicFencingTimeoutSeconds
+        topicLevelPoliciesEnabled topicLoadTimeoutSeconds topicNameCacheMaxCapacity topicOrderedExecutorThreadNum
+        topicPoliciesServiceClassName topicPublisherThrottlingTickTimeMillis topicsPatternRegexImplementation
+        transactionBufferClientMaxConcurrentRequests transactionBufferClientOperationTimeoutInMills
+        transactionBufferProviderClassName transactionBufferSegmentedSnapshotEnabled
+        transactionBufferSnapshotMaxTransactionCount transactionBufferSnapshotMinTimeInMillis
+        transactionBufferSnapshotSegmentSize transactionCoordinatorEnabled transactionLogBatchedWriteEnabled
+        transactionLogBatchedWriteMaxDelayInMillis transactionLogBatchedWriteMaxRecords
+        transactionLogBatchedWriteMaxSize transactionMetadataStoreProviderClassName
+        transactionPendingAckBatchedWriteEnabled transactionPendingAckBatchedWriteMaxDelayInMillis
+        transactionPendingAckBatchedWriteMaxRecords transactionPendingAckBatchedWriteMaxSize
+        transactionPendingAckLogIndexMinLag transactionPendingAckStoreProviderClassName triggerOffloadOnTopicLoad
+        unblockStuckSubscriptionEnabled useSeparateThreadPoolForProtocolHandlers webServiceHaProxyProtocolEnabled
+        webServiceLogDetailedAddresses webServicePortTls webServiceTlsCiphers webServiceTlsProtocols
+        webServiceTlsProvider webServiceTrustXForwardedFor webSocketConnectionsPerBroker webSocketMaxTextFrameSize
+        webSocketNumIoThreads webSocketNumServiceThreads webSocketPingDurationSeconds
+        webSocketPulsarClientMemoryLimitInMB webSocketServiceEnabled webSocketSessionIdleTimeoutMillis
+        zooKeeperAllowReadOnlyOperations zooKeeperCacheExpirySeconds zooKeeperOperationTimeoutSeconds
+        zookeeperServers zookeeperSessionExpiredPolicy zooKeeperSessionTimeoutMillis
         """,
     )
 )
+
+REFUSED_KEYS: Final = ("authenticationEnabled", "authorizationEnabled", "tlsRequireTrustedClientCertOnConnect")
+"""Who sets one of these to true relies on it that strangers are kept out, which this broker does not do."""

@@ -18,6 +18,7 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
 from .clock import steady_wall_clock
+from .descriptors import most_connections, raise_limit
 from .engine import Engine
 from .listener import listen, port_of, url_host
 
@@ -66,7 +67,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 class _NotReady(asyncio.Protocol):
-    """A connection that comes while the core restarts: the client tries again."""
+    """A connection that comes while the core restarts, or when there are too many: the client tries again."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -87,6 +88,8 @@ class _Runner:
         self._shortage = "", False
         """What the storage said last of its space; it says so once."""
         self._restarting: asyncio.Task[None] | None = None
+        self._most = most_connections(raise_limit())
+        self._is_full = False
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
     @property
@@ -110,7 +113,7 @@ class _Runner:
             _LOG.error("cannot open the data directory: %s%s", error, self._advice(error))
             _close_all([*binary, *http])
             return 1
-        web = WebServer(lambda: self._engine, port_of(binary))
+        web = WebServer(lambda: self._engine, port_of(binary), self._most.http)
         web.start(http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in binary]
         gc.collect()
@@ -176,7 +179,15 @@ class _Runner:
             self._engine.on_short(reason, is_stalled)
 
     def _new_connection(self) -> asyncio.Protocol:
-        return _NotReady() if self._engine is None else self._engine.new_connection()
+        engine = self._engine
+        if engine is None:
+            return _NotReady()
+        was_full, self._is_full = self._is_full, len(engine.connections) >= self._most.binary
+        if not self._is_full:
+            return engine.new_connection()
+        if not was_full:
+            _LOG.warning("%d connections: no more are served. `ulimit -n` says how many can be", self._most.binary)
+        return _NotReady()
 
     def _storage_failed(self, error: StorageFailed) -> None:
         """Called by the journal's thread."""

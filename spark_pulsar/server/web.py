@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spark_pulsar.admin.app import build_app
 
@@ -15,6 +17,36 @@ if TYPE_CHECKING:
     import socket
 
     from .engine import Engine
+
+PATIENCE_S: Final = 30.0
+"""How long a client may take for its next request, body included, and to read some of its answer; at most twice as
+long. What a broker itself takes to answer does not count."""
+
+
+class _Connection(H11Protocol):
+    """An HTTP connection that waits for its client, but not for ever, and is closed at once when there are too many."""
+
+    _most = 1 << 30
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self._most:
+            transport.close()
+        self._seen: tuple[object, int] | None = None
+        self._watch = self.loop.call_later(PATIENCE_S, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._watch.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        seen = (self.cycle, unread) if unread or self.conn.their_state in (h11.IDLE, h11.SEND_BODY) else None
+        if seen is not None and self._seen is not None and self._seen[0] is self.cycle and unread >= self._seen[1]:
+            self.transport.abort()
+            return
+        self._seen = seen
+        self._watch = self.loop.call_later(PATIENCE_S, self._look)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -29,12 +61,14 @@ class _Uvicorn(uvicorn.Server):
 class WebServer:
     """Serves the admin API on given sockets, asking the engine of the moment."""
 
-    def __init__(self, engine: Callable[[], Engine | None], binary_port: int) -> None:
+    def __init__(self, engine: Callable[[], Engine | None], binary_port: int, most_connections: int = 1 << 30) -> None:
         app = build_app(engine, binary_port)
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
-        settings["http"] = "h11"  # the other one takes a path or headers of any length
-        # What it logs goes where everything else goes.
-        self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="warning", **settings))
+        settings |= {"proxy_headers": False, "server_header": False}
+        # On h11, because the other one takes a path or headers of any length.
+        settings["http"] = type("Connection", (_Connection,), {"_most": most_connections})
+        # What it logs goes where everything else goes; what clients do wrong is not worth a line each.
+        self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="error", **settings))
         self._task: asyncio.Task[None] | None = None
 
     def start(self, sockets: list[socket.socket]) -> None:

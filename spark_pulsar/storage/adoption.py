@@ -48,7 +48,8 @@ def adopt_segments(
         segment.group_offsets.extend(found.group_offsets)
         segment.set_aside = replay.has_holes
         files.live[header.number] = segment
-    files.adopt(spares, numbers)
+    # A segment with a lower number than the checkpoint's first would count as old.
+    files.adopt(spares, [*numbers, mark.first_segment - 1])
     if not replay.segments or replay.cut:
         return None
     last = replay.segments[-1].header

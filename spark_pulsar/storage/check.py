@@ -1,11 +1,13 @@
-"""`check`: verify a data directory offline, every checksum and every promise between its files, changing nothing."""
+"""`check`: verify a data directory offline, every checksum and every promise between its files.
+
+Nothing in it is changed, or need be writable.
+"""
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -15,13 +17,14 @@ from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError, StorageLocked
 
 from .adoption import find_short_files
-from .checkpoint import Checkpoint, JournalMark
+from .checkpoint import JournalMark
 from .checkpoint_copy import refuse_lost_commit
 from .disk import Disk
 from .groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
 from .journal_walk import Hole, mapped
-from .layout import Layout, take_lock
+from .layout import Layout, lock_to_look
 from .ledger_files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
+from .looking import unchanged
 from .lost_entries import LostEntries
 from .recovery import Recovered, recover
 from .run_index import RunIndex
@@ -95,14 +98,15 @@ def examine(data_dir: str | os.PathLike[str]) -> Examination:
         found.add(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")
         return found
     try:
-        lock_fd = take_lock(layout)
+        lock_fd = lock_to_look(layout)
     except (StorageLocked, StorageError) as error:
         found.add(Severity.ERROR, "LOCK", 0, str(error))
         return found
     try:
         _check_all(layout, found)
     finally:
-        os.close(lock_fd)
+        if lock_fd is not None:
+            os.close(lock_fd)
     return found
 
 
@@ -218,7 +222,7 @@ def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[st
     if not path.exists():
         return None, ["the checkpoint is missing"]
     try:
-        with closing(Checkpoint(layout, path=path)) as checkpoint:
+        with unchanged(layout, path) as checkpoint:
             problems = [f"SQLite finds: {text}" for text in checkpoint.integrity()]
             return (None, problems) if problems else (checkpoint.load(), [])
     except StorageError as error:

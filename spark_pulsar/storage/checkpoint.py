@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -57,13 +57,19 @@ class JournalMark:
 class Checkpoint:
     """The database of one data directory. Used by one thread at a time."""
 
-    def __init__(self, layout: Layout, disk: Disk | None = None, path: Path | None = None) -> None:
-        """`path`: of another database than the checkpoint itself."""
+    def __init__(
+        self,
+        layout: Layout,
+        disk: Disk | None = None,
+        path: Path | None = None,
+        connect: Callable[[Path], sqlite3.Connection] | None = None,
+    ) -> None:
+        """`path`: of another database than the checkpoint itself. `connect`: another way to open it."""
         path = path or layout.checkpoint
         self._name = layout.relative(path)
         self._disk = disk or Disk()
         try:
-            self._db = _connected(path)
+            self._db = (connect or connected)(path)
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
@@ -197,7 +203,8 @@ class Checkpoint:
         self._db.close()
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def connected(path: Path) -> sqlite3.Connection:
+    """A database, to be read and written. Raises sqlite3.Error."""
     try:
         return _connect(path, "NORMAL")
     except sqlite3.Error as error:

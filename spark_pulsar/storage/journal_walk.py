@@ -106,6 +106,9 @@ def walk_journal(
     """Find every group of the live segments, verify it, and hand it to the sink; holes to theirs."""
     found = Replay()
     headers = _headers(layout, mark, on_hole)
+    missing = _missing_first(layout, mark, headers)
+    if missing is not None:
+        on_hole(missing)
     expected: int | None = None
     for position, (path, header) in enumerate(headers):
         name = layout.relative(path)
@@ -174,6 +177,22 @@ def _headers(layout: Layout, mark: JournalMark, on_hole: HoleSink) -> list[tuple
         if header is not None:
             headers.append((path, header))
     return headers
+
+
+def _missing_first(layout: Layout, mark: JournalMark, headers: list[tuple[Path, SegmentHeader]]) -> Hole | None:
+    """The hole that is there when the checkpoint's first segment is not: a checkpoint names one that exists, or says 1
+    as it did before there was any."""
+    numbers = [number for number in layout.segments() if number >= mark.first_segment]
+    if not mark.last_group or mark.first_segment in numbers:
+        return None
+    text = f"segment {mark.first_segment} is missing"
+    if not numbers:
+        text += f", and there is none after it: nobody knows what came after group {mark.last_group}"
+        return Hole("journal", 0, 0, mark.last_group + 1, mark.last_group, text, is_open=True)
+    path = layout.segment(numbers[0])
+    if mark.first_segment == 1 and any(each == path and header.first_group == 1 for each, header in headers):
+        return None
+    return Hole(layout.relative(path), 0, 0, 1, mark.last_group, f"{text}, this one is the first")
 
 
 def _header_of_groups(data: memoryview, number: int) -> SegmentHeader | None:

@@ -135,6 +135,25 @@ def take_lock(layout: Layout) -> int:
     return fd
 
 
+def lock_to_look(layout: Layout) -> int | None:
+    """Keep brokers out while somebody looks; returns the descriptor that holds the lock, None when there is no file to
+    lock and so no broker. Nothing is written. StorageLocked when a broker has it, StorageError when it cannot be
+    read."""
+    try:
+        fd = os.open(layout.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"{layout.lock} cannot be read: {error.strerror}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(fd)
+        raise StorageLocked(f"{layout.root}: a broker (process {owner}) uses this data directory") from error
+    return fd
+
+
 def _numbered(directory: Path, prefix: str, suffix: str) -> dict[int, Path]:
     found: dict[int, Path] = {}
     for entry in os.scandir(directory):

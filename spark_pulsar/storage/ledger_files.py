@@ -238,9 +238,10 @@ class LedgerFiles:
             if known is not None:
                 self._tables.move_to_end(key)
                 return known
-        if ledger_id not in self.extents and not self._layout.ledger(ledger_id).exists():
-            raise FileNotFoundError(self._layout.ledger(ledger_id))
         table = usable_table(self._disk, self._layout, ledger_id, extent)
+        # Looked at afterwards: it may be trimmed while this reads. Its extent goes before its file does.
+        if table.damaged and ledger_id not in self.extents and not self._layout.ledger(ledger_id).exists():
+            raise FileNotFoundError(self._layout.ledger(ledger_id))
         with self._cache_lock:
             self._tables[key] = table
             if len(self._tables) > _CACHED_TABLES:

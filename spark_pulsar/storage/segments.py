@@ -217,9 +217,11 @@ class SegmentFiles:
         if not keep:
             self.disk.remove(segment.path)
             return
-        if segment.filled_to < segment.size:
+        with segment.fill_lock:  # whoever still fills it ahead stops: it will be another segment soon
+            filled_to, segment.filled_to = segment.filled_to, segment.size
+        if filled_to < segment.size:
             # A recycled segment counts as filled; the one case where it is not is a segment left early.
-            self._fill(segment.path, segment.filled_to, segment.size)
+            self._fill(segment.path, filled_to, segment.size)
         spare = self.layout.spare(segment.number)
         self.disk.rename(segment.path, spare)
         with self._lock:

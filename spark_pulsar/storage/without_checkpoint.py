@@ -35,7 +35,7 @@ class _Journal:
         for record_type, version, at, end in records_of(payload):
             if record_type == EntriesAppended.TYPE:
                 ledger_id, first, stop = EntriesAppended.place_of(payload, at)
-                self.entries.setdefault(ledger_id, []).append((first, stop))
+                self._note(ledger_id, first, stop)
             elif record_type in (TopicCreated.TYPE, LedgerOpened.TYPE, EntriesScattered.TYPE):
                 record = decode_record(record_type, version, payload, at, end)
                 if isinstance(record, TopicCreated):
@@ -44,7 +44,15 @@ class _Journal:
                     self.topics[record.ledger_id] = record.topic_id
                 elif isinstance(record, EntriesScattered):
                     for ledger_id, entry_id in zip(record.ledger_ids, record.entry_ids, strict=True):
-                        self.entries.setdefault(ledger_id, []).append((entry_id, entry_id + 1))
+                        self._note(ledger_id, entry_id, entry_id + 1)
+
+    def _note(self, ledger_id: int, first: int, end: int) -> None:
+        """Entries usually follow those before them: a journal may have tens of millions."""
+        spans = self.entries.setdefault(ledger_id, [])
+        if spans and spans[-1][1] == first:
+            spans[-1] = spans[-1][0], end
+        else:
+            spans.append((first, end))
 
     def owner(self, ledger_id: int) -> str:
         """The topic of a ledger, as far as it is known."""

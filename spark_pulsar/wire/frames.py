@@ -67,6 +67,12 @@ class FrameSplitter:
         """Use another limit from the next `feed` on; a client does when CONNECTED has told it the broker's."""
         self._max_total = max_frame_size_bytes - 4
 
+    def fresh_failure(self) -> MalformedFrame:
+        """What `failure` says, to be raised. Raised itself it would hold the stack, and with it the splitter that holds
+        it and megabytes of what arrived, until the collector of cycles comes."""
+        assert self.failure is not None, "asked for only when there is one"
+        return MalformedFrame(self.failure.message)
+
     def feed(self, data: bytes) -> list[Frame]:
         """The frames completed by `data`. Raises MalformedFrame; see the class."""
         buffer = self._gather(data)
@@ -85,13 +91,13 @@ class FrameSplitter:
             position = end
         self._keep(buffer, position)
         if self.failure is not None and not frames:
-            raise self.failure
+            raise self.fresh_failure()
         return frames
 
     def _gather(self, data: bytes) -> bytes | None:
         """All bytes not yet cut, in one piece; None while they cannot complete the frame that was begun."""
         if self.failure is not None:
-            raise self.failure
+            raise self.fresh_failure()
         if not self._held:
             return data
         self._held.append(data)

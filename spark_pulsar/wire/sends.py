@@ -87,14 +87,14 @@ class RunSplitter(FrameSplitter):
                 try:
                     position = _add_send(items, buffer, position, end, command_size, max_total)
                 except MalformedFrame as error:
-                    self.failure = error
+                    self.failure = MalformedFrame(error.message)
                     break
             else:
                 items.append(Frame(buffer, position, end))
                 position = end
         self._keep(buffer, position)
         if self.failure is not None and not items:
-            raise self.failure
+            raise self.fresh_failure()
         return items
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from spark_pulsar.broker import sessions
+from spark_pulsar.broker.events import StillReading, WritingResumed
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
@@ -79,6 +80,19 @@ def test_a_frame_of_any_kind_keeps_a_peer_alive() -> None:
         client.expect(PING)
         client.send(requests.flow(7, 1))
     assert not client.closed
+
+
+@pytest.mark.parametrize("event", [StillReading, WritingResumed])
+def test_who_takes_what_it_is_sent_is_there(event: type[StillReading] | type[WritingResumed]) -> None:
+    # covers SH-9: one that has yet to read is not read from, so that its PONG cannot be seen
+    world = World()
+    client = world.connect()
+    for _ in range(5):
+        world.advance(KEEP_ALIVE_INTERVAL_MS)
+        client.expect(PING)
+        world.happen([event(client.session_id)])
+    assert not client.closed
+    world.happen([event(99)])  # one that is gone
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The commands of `spark-pulsar`, as a user types them."""
 
 import json
+import socket
+import threading
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -89,6 +92,12 @@ def test_subscription_types_are_known_in_any_spelling(kind: str) -> None:
         (("broker", "--port", "65536"), 2, "less than or equal to 65535"),
         (("broker", "--conf", "/does/not/exist"), 2, "does not exist"),
         (("check", "/does/not/exist"), 2, "does not exist"),
+        (("consume", "t", "-s", ""), 2, "want a name"),
+        (("admin", "--admin-url", "nonsense", "topics", "list", "a/b"), 2, "want http://HOST:PORT"),
+        (("admin", "--admin-url", "pulsar://127.0.0.1:6650", "topics", "list", "a/b"), 2, "want http://HOST:PORT"),
+        (("admin", "--admin-url", "http://127.0.0.1:1", "topics", "list", "a/b"), 1, "no answer from http://127"),
+        (("admin", "--admin-url", "http://a b", "topics", "list", "a/b"), 1, "no answer from http://a b: InvalidURL("),
+        (("admin", "--admin-url", "http://127.0.0.1:x", "topics", "list", "a/b"), 1, "no answer from http://127"),
     ],
 )
 def test_errors_are_one_line_and_a_status(arguments: tuple[str, ...], status: int, said: str) -> None:
@@ -96,6 +105,41 @@ def test_errors_are_one_line_and_a_status(arguments: tuple[str, ...], status: in
     assert done.exit_code == status
     assert said in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+def test_a_server_of_something_else() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def greet() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1)
+                connection.sendall(b"220 mail.example ESMTP\r\n")
+
+        greeting = threading.Thread(target=greet)
+        greeting.start()
+        done = run("admin", "--admin-url", f"http://127.0.0.1:{port}", "topics", "list", "a/b")
+        greeting.join()
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert f"no answer from http://127.0.0.1:{port}: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"# fine\nkeepAliveIntervalSeconds=often\n", "keepAliveIntervalSeconds=often: want a whole number from 1 to"),
+        (b"# fine\n# \xff\n", "line 2: want UTF-8"),
+        (b"nonsense\n", "line 1: want key=value, got 'nonsense'"),
+        (b"authenticationEnabled=true\n", "authenticationEnabled=true: want false"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes(content)
+    done = run("broker", "--conf", str(conf), "--data-dir", str(tmp_path / "data"))
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"spark-pulsar broker: {conf}: {said}")
 
 
 def test_a_name_that_the_broker_refuses(broker: Broker) -> None:

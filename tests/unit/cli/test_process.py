@@ -100,7 +100,7 @@ def test_one_that_died_by_itself_can_be_started() -> None:
 
 def test_the_log_tells_why_it_did_not_start() -> None:
     with (
-        pytest.raises(BrokerDidNotStart, match=r"(?s)ended with status 2\n.*maxMessageSize=x"),
+        pytest.raises(BrokerDidNotStart, match=r"(?s)ended with status 1\n.*maxMessageSize=x"),
         spark_pulsar.broker_process(conf={"maxMessageSize": "x"}),
     ):
         pytest.fail("not reached")
@@ -109,7 +109,8 @@ def test_the_log_tells_why_it_did_not_start() -> None:
 def test_a_port_that_is_taken_is_named() -> None:
     with spark_pulsar.broker_process() as one:
         port = urlsplit(one.service_url).port or 0
-        with pytest.raises(BrokerDidNotStart, match="cannot start"), spark_pulsar.broker_process(port=port):
+        said = f"cannot start: cannot listen at 127.0.0.1, port {port}: Address already in use"
+        with pytest.raises(BrokerDidNotStart, match=said), spark_pulsar.broker_process(port=port):
             pytest.fail("not reached")
 
 
@@ -125,12 +126,13 @@ def test_a_directory_in_use_is_refused() -> None:
 
 def test_conf_reaches_the_broker(tmp_path: Path) -> None:
     with spark_pulsar.broker_process(conf={"noSuchKey": 1, "allowAutoTopicCreation": False}) as broker:
-        assert "unknown key noSuchKey" in broker.log
+        assert "unknown key noSuchKey, ignored\n" in broker.log
         assert "allowAutoTopicCreation" not in broker.log
     conf = tmp_path / "broker.conf"
-    conf.write_text("functionsWorkerEnabled=true\ndefaultRetentionSizeInMB=100\n")
+    conf.write_text("functionsWorkerEnabled=true\nnumIOThreads=4\ndefaultRetentionSizeInMB=100\nclusterNam=a\n")
     with spark_pulsar.broker_process(conf=conf) as broker:
-        assert "functionsWorkerEnabled has no effect" in broker.log
+        assert "functionsWorkerEnabled, numIOThreads have no effect" in broker.log
+        assert "unknown key clusterNam, ignored: did you mean clusterName?" in broker.log
         assert "only one is 0, so that nothing is retained" in broker.log  # covers RET-2
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.server.config import KEYS, InvalidConfiguration, load_config, parse_properties
+from spark_pulsar.server.pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
 
 
 def test_keys_of_a_file_with_overrides_on_top(tmp_path: Path) -> None:
@@ -38,12 +39,46 @@ def test_empty_value_means_not_set() -> None:
         ("subscriptionTypesEnabled", "Exclusive,Often"),
         ("additionalNamespaces", "nobody"),
         ("maxTopicsPerNamespace", "-1"),
+        ("subscriptionTypesEnabled", ","),
+        ("maxTopicsPerNamespace", "1.5"),
+        ("maxTopicsPerNamespace", "\u0663"),
+        ("maxUnackedMessagesPerSubscriptionOnBrokerBlocked", "nan"),
+        ("maxUnackedMessagesPerSubscriptionOnBrokerBlocked", "1e-3"),
+        ("advertisedAddress", "pulsar://host"),
+        ("advertisedAddress", "::1"),
         ("journalMaxSizeMB", "2049"),
     ],
 )
-def test_value_that_cannot_be_read_names_key_and_value(key: str, value: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=f"{key}={value}"):
+def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: str, value: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"{key}={value}: want "):
         load_config(None, {key: value})
+
+
+TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress"}
+
+
+@pytest.mark.parametrize("key", sorted(set(KEYS) - TEXTS))
+def test_no_key_takes_what_nothing_could_be_done_with(key: str) -> None:
+    for value in ("x", "9" * 19, "9" * 30, "1" + "0" * 5_000):
+        with pytest.raises(InvalidConfiguration, match=f"^{key}={value}: want "):
+            load_config(None, {key: value})
+
+
+@pytest.mark.parametrize("address", ["broker", "broker:6650", "10.0.0.1", "[::1]", "[fe80::1%eth0]:6650"])
+def test_addresses_to_advertise(address: str) -> None:
+    assert load_config(None, {"advertisedAddress": address}).broker.advertised_address == address
+
+
+@pytest.mark.parametrize("key", REFUSED_KEYS)
+def test_who_relies_on_strangers_being_kept_out_is_told_that_they_are_not(key: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"{key}=true: want false, this broker keeps nobody out"):
+        load_config(None, {key: True})
+    assert load_config(None, {key: False}).unsupported_keys == (key,)
+
+
+def test_no_key_both_has_an_effect_and_has_none() -> None:
+    assert not PULSAR_KEYS & set(KEYS)
+    assert set(REFUSED_KEYS) <= PULSAR_KEYS
 
 
 def test_line_that_is_no_setting() -> None:

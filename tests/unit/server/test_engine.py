@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 
 from spark_pulsar.broker import topics
 from spark_pulsar.broker.config import BrokerConfig
 from spark_pulsar.broker.core import Core
-from spark_pulsar.model.errors import ServiceNotReady
+from spark_pulsar.model.errors import MalformedFrame, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.addresses import local_text, peer_text
 from spark_pulsar.server.asking import CoreContradiction
@@ -20,10 +22,12 @@ from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, Schema
+from spark_pulsar.wire.sends import RunSplitter
 from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10
+Kind = TypeVar("Kind")
 ENTRY = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"hello")
 
 
@@ -114,6 +118,29 @@ def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(garbage: by
     run(scene)
 
 
+def of_kind(kind: type[Kind]) -> list[Kind]:
+    return [each for each in gc.get_objects() if isinstance(each, kind)]
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 8, b"\x00\x00\x00\x08\x00\x00\x00\x04\x08\x03\x12\xff"])
+def test_a_connection_that_ended_with_garbage_leaves_nothing_behind(garbage: bytes) -> None:
+    # Its frames may have 5 MB each, and the collector of cycles comes seldom.
+    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        peer.send(garbage)
+        assert await peer.closed()
+        assert not engine.core.sessions
+        assert len(of_kind(RunSplitter)) <= known + 1, "that of the connection, kept until it is known to have ended"
+        assert not [each for each in of_kind(MalformedFrame) if each.__traceback__ is not None and each not in old]
+
+    gc.collect()
+    known, old = len(of_kind(RunSplitter)), of_kind(MalformedFrame)
+    gc.disable()
+    try:
+        run(scene)
+    finally:
+        gc.enable()
+
+
 def test_good_frames_before_a_bad_one_are_answered() -> None:
     async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         peer.send(command_frame(commands.ping()), b"\xff" * 8)
@@ -196,6 +223,56 @@ def test_one_turn_takes_no_more_schemas_than_a_submit_holds(monkeypatch: pytest.
         for number in range(20):
             assert (await peer.receive()).producer_success.request_id == number
         assert len(storage._disk.groups) - before >= 7
+        assert not stopped
+
+    run(scene)
+
+
+ASKED = 150
+
+
+def listing(number: int) -> bytes:
+    return command_frame(requests.topics_of_namespace(number, "public/default"))
+
+
+def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SH-9: 5 KB of requests for 15 MB of answers
+    most = 3_000_000
+    monkeypatch.setattr("spark_pulsar.server.session.MAX_UNREAD_BYTES", most)
+
+    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        names = [TopicName.parse(f"{TOPIC}-{number:04}-{'x' * 1_000}") for number in range(100)]
+        await asyncio.gather(*(engine.ask(lambda core, name=name: topics.create(core, name)) for name in names))
+        for number in range(ASKED):
+            peer.send(listing(number))
+        (connection,) = engine.connections.values()
+        while connection.is_read or not connection.writing_paused:
+            await peer.sent()
+        transport = connection.transport
+        assert transport is not None
+        for _ in range(100):
+            await peer.sent()
+        assert transport.get_write_buffer_size() < most + 1_000_000
+        assert connection.held
+        answers = [await peer.receive() for _ in range(ASKED)]
+        assert [each.getTopicsOfNamespaceResponse.request_id for each in answers] == list(range(ASKED))
+        peer.send(command_frame(commands.ping()))
+        assert (await peer.receive()).type == BaseCommand.PONG
+        assert connection.is_read
+
+    run(scene)
+
+
+def test_what_later_turns_take_is_answered_before_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_pulsar.server.session.TURN_WEIGHT", 2)
+
+    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        for _ in range(50):
+            peer.send(command_frame(commands.ping()))
+        peer.send(b"\xff" * 8)
+        assert [(await peer.receive()).type for _ in range(50)] == [BaseCommand.PONG] * 50
+        assert await peer.closed()
+        assert not engine.connections
         assert not stopped
 
     run(scene)

@@ -1,19 +1,148 @@
 """The HTTP server in front of the admin API: what comes before anybody looks at a request is bounded."""
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from spark_pulsar.server.listener import listen
 from spark_pulsar.server.web import WebServer
 
 TIMEOUT_S = 30
+Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ENDLESS = 1024 * 1024
+
+
+@contextlib.asynccontextmanager
+async def serving(most_connections: int = 100) -> AsyncIterator[Callable[[], Awaitable[Peer]]]:
+    """A server, and what opens a connection to it."""
+    (listener,) = listen("127.0.0.1", 0)
+    server = WebServer(lambda: None, 6650, most_connections)
+    server.start([listener])
+    await server.started()
+    opened: list[asyncio.StreamWriter] = []
+
+    async def connect() -> Peer:
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        opened.append(writer)
+        return reader, writer
+
+    try:
+        yield connect
+    finally:
+        for writer in opened:
+            writer.close()
+        await server.stop()
+
+
+async def ends(peer: Peer) -> bytes:
+    """What comes until the connection is ended by the server."""
+    try:
+        return await asyncio.wait_for(peer[0].read(), TIMEOUT_S)
+    except ConnectionError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET / HT",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /admin/v2/brokers/ready HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n",
+    ],
+    ids=["nothing", "head", "body", "chunks", "chunk"],
+)
+def test_a_client_that_stops_in_the_middle_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    # covers T-8: hostile input
+    monkeypatch.setattr("spark_pulsar.server.web.PATIENCE_S", 0.01)
+
+    async def scene() -> None:
+        async with serving() as connect:
+            peer = await connect()
+            peer[1].write(said)
+            await ends(peer)
+            monkeypatch.undo()
+            assert await ask(await connect())
+
+    asyncio.run(scene())
+
+
+def test_a_client_that_goes_on_and_on_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_pulsar.server.web.PATIENCE_S", 0.01)
+
+    async def scene() -> None:
+        async with serving() as connect:
+            reader, writer = await connect()
+            writer.write(b"GET / HTTP/1.1\r\n")
+            for _ in range(10_000):
+                writer.write(b"X")
+                try:
+                    if await asyncio.wait_for(reader.read(), 0.005) == b"":
+                        return
+                except TimeoutError:
+                    continue
+                except ConnectionError:
+                    return
+            raise AssertionError("it was waited for")
+
+    asyncio.run(scene())
+
+
+def test_one_connection_serves_request_after_request() -> None:
+    async def scene() -> None:
+        async with serving() as connect:
+            peer = await connect()
+            for _ in range(50):
+                assert await ask(peer)
+
+    asyncio.run(scene())
+
+
+def test_small_answers_wait_for_nothing() -> None:
+    # Without uvloop too: an answer of a few bytes would wait 40 ms for the client's word that it has the one before.
+    async def scene() -> None:
+        accepted = asyncio.get_running_loop().create_future()
+        listener = listen("127.0.0.1", 0)
+        server = await asyncio.start_server(lambda _reader, writer: accepted.set_result(writer), sock=listener[0])
+        _, writer = await asyncio.open_connection(*listener[0].getsockname())
+        taken = await asyncio.wait_for(accepted, TIMEOUT_S)
+        sock = taken.get_extra_info("socket")
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        taken.close()
+        writer.close()
+        server.close()
+
+    asyncio.run(scene())
+
+
+def test_a_connection_too_many_is_closed_and_the_others_are_served() -> None:
+    # covers T-8: no more are open than may be, so that the storage can open its files
+    async def scene() -> None:
+        async with serving(most_connections=2) as connect:
+            first, second = await connect(), await connect()
+            assert await ask(first)
+            assert await ask(second)
+            assert await ends(await connect()) == b""
+            assert await ask(first, b"Connection: close\r\n")
+            await ends(first)
+            assert await ask(await connect())
+
+    asyncio.run(scene())
+
+
+async def ask(peer: Peer, headers: bytes = b"") -> bytes:
+    """The answer to a request, which is that there is no core."""
+    peer[1].write(b"GET /admin/v2/brokers/ready HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n")
+    return await asyncio.wait_for(peer[0].readuntil(b'restarting its core"}'), TIMEOUT_S)
 
 
 async def answer_to(start: bytes, filler: bytes) -> bytes:
     """What a request is answered with that begins like this and never ends; nothing when the connection is cut."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    (listener,) = listen("127.0.0.1", 0)
     server = WebServer(lambda: None, 6650)
     server.start([listener])
     await server.started()

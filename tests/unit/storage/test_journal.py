@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.groups import SEGMENT_HEADER_BYTES
 from spark_pulsar.storage.journal import GROUP_TARGET_BYTES
 from spark_pulsar.storage.layout import Layout
-from spark_pulsar.storage.segments import MAX_SPARES, MIN_SPARES, SegmentFiles
+from spark_pulsar.storage.segments import MAX_SPARES, MIN_SPARES, Segment, SegmentFiles
 from tests.contract.storages import FileWorld
 from tests.eventually import eventually
 
@@ -141,6 +142,34 @@ def test_a_new_spare_has_zeros_or_is_left_bare(tmp_path: Path, fill: bool) -> No
     assert segment.path.read_bytes()[SEGMENT_HEADER_BYTES:] == bytes(65_536 - SEGMENT_HEADER_BYTES)
     files.recycle(segment)
     assert files.begin(2, 100).filled_to == 65_536
+    files.close()
+
+
+def test_a_segment_that_is_recycled_while_it_is_filled_gets_no_zeros_any_more(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.create()
+
+    class Slow(Disk):
+        """Between opening a file to fill it and filling it, the segment is settled, recycled and written anew."""
+
+        after: Segment | None = None
+
+        def open(self, path: Path, flags: int) -> int:
+            fd = super().open(path, flags)
+            if path == segment.path and self.after is None:
+                self.after = segment  # what is opened meanwhile is opened as ever
+                files.recycle(segment)
+                self.after = files.begin(2, 40_000)
+                os.pwrite(self.after.fd, b"receipted", 40_000)
+            return fd
+
+    disk = Slow()
+    segment = Segment(tmp_path / "none", -1, 0, 0, b"", 0)
+    files = SegmentFiles(disk, layout, 65_536, synced=True)
+    segment = files.begin(1, 100)
+    segment.fill_ahead(disk)
+    assert disk.after is not None
+    assert os.pread(disk.after.fd, 9, 40_000) == b"receipted"
     files.close()
 
 

@@ -173,6 +173,19 @@ def test_a_trimmed_ledger_is_no_damage(layout: Layout) -> None:
     assert raised.value.lost == [(LEDGER, 0, 1)]
 
 
+def test_a_ledger_that_is_trimmed_while_its_file_is_read_is_no_damage(layout: Layout) -> None:
+    class Trimming(Disk):
+        """The file goes after the reader looked for it."""
+
+        def open(self, path: Path, flags: int) -> int:
+            path.unlink(missing_ok=True)
+            return super().open(path, flags)
+
+    extent = write(layout, None, run_of(LEDGER, 0, [b"x"]))
+    with pytest.raises(FileNotFoundError):
+        LedgerFiles(Trimming(), layout).read(LEDGER, extent, 0)
+
+
 def test_what_an_unfinished_settling_left_does_not_hide_the_footer(layout: Layout) -> None:
     extent = write(layout, None, run_of(LEDGER, 0, [b"x" * 100] * 5))
     path = layout.ledger(LEDGER)

@@ -1,0 +1,183 @@
+"""What is stored of topics and subscriptions, over REST: `internal-info`, `backlog`, `analyzeBacklog` (admin-rest.md
+1.5, 1.6).
+
+Apache Pulsar answers the first two from its metadata, which is older than what its broker knows, and the second with
+zeros for topics that are in use; here both tell what is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import JSONResponse
+
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker import usage
+from spark_pulsar.broker.backlog_scan import BacklogScan
+from spark_pulsar.broker.stats import timestamp
+
+from . import cursors
+from .internal_stats import MAX_RANGES
+from .subscriptions import subscription_in
+from .topics import check_namespace, existing, existing_partitions
+from .waiting import ask_later
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.ledger.cursor import Cursor
+    from spark_pulsar.ledger.managed import LedgerInfo
+    from spark_pulsar.model.errors import PulsarError
+    from spark_pulsar.model.ids import Position
+
+    from .calls import Call, Routes
+
+VERSION: Final = 0
+"""Apache Pulsar counts here how often it wrote the description; ours is no document of its own."""
+
+
+async def _internal_info(call: Call) -> Response:
+    core, name = call.core, call.topic
+    cursors.check_stored(name, "Internal info")
+    check_namespace(core, name)
+    if topic_rules.partition_count(core, name) is None:
+        return JSONResponse(internal_info(core, existing(core, name)))
+    found = existing_partitions(core, name)
+    return JSONResponse(
+        {"version": VERSION, "partitions": {topic.full_name: internal_info(core, topic) for topic in found}}
+    )
+
+
+def internal_info(core: Core, topic: Topic) -> dict[str, Any]:
+    """The ledgers of a topic, of which the open one tells no sizes, and its durable subscriptions."""
+    state, ledger = topic.state, topic.ledger
+    infos = list(ledger.ledgers.values())
+    changed_ms = max((info.opened_ms for info in infos), default=state.created_ms)
+    answer: dict[str, Any] = {
+        "version": VERSION,
+        "creationDate": timestamp(state.created_ms),
+        "modificationDate": timestamp(max(changed_ms, state.created_ms)),
+        "ledgers": [_ledger(core, info) for info in infos],
+        "cursors": {cursor.name: _cursor(cursor) for cursor in state.cursors.values()},
+    }
+    if state.is_terminated:
+        answer["terminatedPosition"] = _place(topic.confirmed)
+    if state.properties:
+        answer["properties"] = state.properties
+    return answer
+
+
+def _ledger(core: Core, info: LedgerInfo) -> dict[str, Any]:
+    told: dict[str, Any] = {"ledgerId": info.ledger_id}
+    if info.sealed_ms is not None:
+        told |= {"entries": info.entries, "size": info.size_bytes}
+    return told | {"timestamp": core.now_ms if info.sealed_ms is None else info.sealed_ms, "isOffloaded": False}
+
+
+def _cursor(cursor: Cursor) -> dict[str, Any]:
+    created = timestamp(cursor.created_ms)
+    told: dict[str, Any] = {
+        "version": VERSION,
+        "creationDate": created,
+        "modificationDate": created,
+        "cursorsLedgerId": -1,
+        "markDelete": _place(cursor.mark_delete),
+    }
+    if cursor.acked:
+        told["individualDeletedMessages"] = [
+            {
+                "from": {"ledgerId": ledger_id, "entryId": first - 1},
+                "to": {"ledgerId": ledger_id, "entryId": end - 1},
+            }
+            for ledger_id, first, end in islice(cursor.acked, MAX_RANGES)
+        ]
+    return told
+
+
+def _place(position: Position) -> dict[str, int]:
+    return {"ledgerId": position.ledger_id, "entryId": position.entry_id}
+
+
+async def _backlog(call: Call) -> Response:
+    """Zeros for a topic that is not there, as Apache Pulsar answers; a partitioned topic's are those of its partitions
+    together."""
+    core, name = call.core, call.topic
+    check_namespace(core, name)
+    is_there = topic_rules.exists(core, name) or topic_rules.partition_count(core, name) is not None
+    found = [topic for topic in existing_partitions(core, name) if topic.live is None] if is_there else []
+    details: dict[str, dict[str, int]] = {}
+    for topic in found:
+        for each in topic.subscriptions.values():
+            if each.is_durable:
+                known = details.setdefault(each.name, {"cursorBacklog": 0, "cursorLedgerId": -1})
+                known["cursorBacklog"] += max(0, each.backlog)
+    infos = [info for topic in found for info in topic.ledger.ledgers.values()]
+    return JSONResponse(
+        {
+            "storageSize": sum(usage.storage_bytes(topic) for topic in found),
+            "totalMessages": sum(info.entries for info in infos),
+            "messageBacklog": sum(each["cursorBacklog"] for each in details.values()),
+            "brokerName": call.broker_name,
+            "topicName": f"{name.tenant}/{name.namespace}/{name.domain}/{name.local}",
+            "dataLedgerDetails": [
+                {
+                    "entries": info.entries,
+                    "timestamp": core.now_ms if info.sealed_ms is None else info.sealed_ms,
+                    "size": info.size_bytes,
+                    "ledgerId": info.ledger_id,
+                }
+                for info in infos
+            ],
+            "cursorDetails": details,
+            "statGeneratedAt": core.now_ms,
+        }
+    )
+
+
+async def _analyze(call: Call) -> Response:
+    """What a subscription has not acknowledged, from a place on if one is named: entries that are acknowledged do not
+    count, also where Apache Pulsar counts those between that place and mark-delete."""
+    name, place = call.topic, cursors.place_in(call.json())
+    hint = "please try do it on specific topic partition"
+
+    def begin(core: Core, answer: Callable[[dict[str, Any] | PulsarError], None]) -> None:
+        refusal = f"Analyze backlog on a partitioned topic is not allowed, {hint}"
+        subscription = cursors.one(core, name, subscription_in(call), refusal=refusal)
+        cursors.check_stored(name, "Analyze backlog")
+        start = subscription.cursor.mark_delete if place is None else place.position
+        scan = BacklogScan(core, subscription, start, lambda: answer(_counted(scan)))
+        scan.step()
+
+    return JSONResponse(await ask_later(call.gate, begin))
+
+
+def _counted(scan: BacklogScan) -> dict[str, Any]:
+    """No filter of a broker rejects anything here: all are accepted."""
+    counted: dict[str, Any] = {
+        "entries": scan.entries,
+        "messages": scan.messages,
+        "filterRejectedEntries": 0,
+        "filterAcceptedEntries": scan.entries,
+        "filterRescheduledEntries": 0,
+        "filterRejectedMessages": 0,
+        "filterAcceptedMessages": scan.messages,
+        "filterRescheduledMessages": 0,
+        "aborted": scan.aborted,
+    }
+    if scan.first is not None and scan.last is not None:
+        counted["firstMessageId"] = f"{scan.first.ledger_id}:{scan.first.entry_id}"
+        counted["lastMessageId"] = f"{scan.last.ledger_id}:{scan.last.entry_id}"
+    return counted
+
+
+_TOPIC: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+
+ROUTES: Final[Routes] = (
+    (f"{_TOPIC}/internal-info", {"GET": _internal_info}),
+    (f"{_TOPIC}/backlog", {"GET": _backlog}),
+    (f"{_TOPIC}/subscription/{{subscription}}/analyzeBacklog", {"POST": _analyze}),
+)

@@ -1,0 +1,98 @@
+"""What a data directory holds, in a form of its own that stays when the classes of the state change."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from spark_pulsar.ledger.cursor import Cursor
+from spark_pulsar.ledger.managed import LedgerInfo
+from spark_pulsar.ledger.state import DurableState, TopicState
+from spark_pulsar.ledger.storage import Storage
+from spark_pulsar.model.schemas import StoredSchema
+
+
+def facts(storage: Storage, state: DurableState) -> dict[str, Any]:
+    """Everything durable but the broker's own counters, as JSON has it."""
+    return {
+        "topics": {topic.name: _topic(storage, state, topic) for topic in state.topics.values()},
+        "partitions": {topic.name: [topic.partitions, topic.properties] for topic in state.partitioned.values()},
+        "namespaces": state.namespaces,
+        "documents": state.documents,
+        "schemas": {of: [_schema(version) for version in versions] for of, versions in state.schemas.items()},
+    }
+
+
+def _schema(stored: StoredSchema) -> dict[str, Any]:
+    schema = stored.schema
+    return {
+        "version": stored.version,
+        "type": schema.type.name,
+        "data": schema.data.decode(),
+        "properties": dict(schema.properties),
+        "created ms": stored.created_ms,
+        "deleted": stored.is_deleted,
+    }
+
+
+def _topic(storage: Storage, state: DurableState, topic: TopicState) -> dict[str, Any]:
+    ledger, compaction = topic.ledger, topic.compaction
+    found = {
+        "properties": topic.properties,
+        "created ms": topic.created_ms,
+        "entries ever": ledger.total_entries,
+        "last": ledger.last_position,
+        "ledgers": [_ledger(storage, state, info) for info in ledger.ledgers.values()],
+        "cursors": {cursor.name: _cursor(cursor) for cursor in topic.cursors.values()},
+        "sequences": topic.sequences,
+        "terminated": topic.is_terminated,
+        "chunks": topic.has_chunks,
+        "delayed": [list(each) for each in topic.delays.items()] if topic.delays else [],
+        "damaged": len(topic.damages),
+    }
+    if compaction is not None and compaction.ledger is not None:
+        found["compacted"] = {
+            "horizon": compaction.horizon,
+            "last": compaction.last,
+            "removed": compaction.removed,
+            "ledger": _ledger(storage, state, compaction.ledger),
+        }
+    return found
+
+
+def _ledger(storage: Storage, state: DurableState, info: LedgerInfo) -> dict[str, Any]:
+    digest, stored = hashlib.sha256(), 0
+    first = state.first_needed_entry(info.ledger_id) or 0
+    at = first
+    while runs := storage.read(info.ledger_id, at, 1000, 1 << 20):
+        for run in runs:
+            for entry_id in range(run.first_entry_id, run.end_entry_id):
+                digest.update(b"%d %d " % (entry_id, len(run.entry(entry_id))) + run.entry(entry_id))
+                stored += 1
+            at = run.end_entry_id
+    return {
+        "id": info.ledger_id,
+        "entries": info.entries,
+        "bytes": info.size_bytes,
+        "messages": info.messages,
+        "sealed": info.sealed_ms is not None,
+        "needed from": first,
+        "stored": stored,
+        "digest": digest.hexdigest()[:32],
+    }
+
+
+def _cursor(cursor: Cursor) -> dict[str, Any]:
+    def table(of: dict[int, dict[int, int]]) -> dict[str, int]:
+        return {f"{ledger}:{entry}": value for ledger, entries in of.items() for entry, value in entries.items()}
+
+    return {
+        "mark-delete": cursor.mark_delete,
+        "acked": [list(each) for each in cursor.acked],
+        "left of batches": table(cursor.batch_sets),
+        "delivered again": table(cursor.redelivered),
+        "properties": cursor.properties,
+        "numbers of the last ack": cursor.ack_properties,
+        "created ms": cursor.created_ms,
+        "backlog": cursor.backlog(),
+    }
