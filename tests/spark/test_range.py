@@ -17,6 +17,7 @@ from spark_pulsar.connector.options import Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
+from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.wire.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker, topic_path
@@ -170,6 +171,27 @@ def test_a_frozen_stream_ends_where_it_was_frozen(broker: Broker, client: Pulsar
     end = driver.latest(initial, None)
     assert driver.ranges(initial, end) == []
     assert driver.latest(SourceOffset.from_json(end.to_json()), None).positions == end.positions
+
+
+def test_a_frozen_stream_tells_a_topic_that_vanished_from_one_that_never_was(
+    broker: Broker, client: PulsarClient
+) -> None:
+    kept, gone = broker.topic("frozen-kept"), broker.topic("frozen-gone")
+    publish(client, kept, [(MessageMetadata(), b"1")])
+    base = {"service.url": broker.service_url, "topics": f"{kept},{gone}", "startingOffsets": "earliest"}
+    start = SourceOffset({kept: EARLIEST, gone: ReadPosition(1, 1)})
+    strict = StreamDriver(client, parse_options(base))
+    strict.freeze()
+    with pytest.raises(DataLossError, match=f"{gone} no longer exists"):
+        strict.latest(start, None)
+    with pytest.raises(TopicNotFound):
+        strict.initial()
+    driver = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"}))
+    driver.freeze()
+    end = driver.latest(start, None)
+    assert set(end.positions) == {kept}
+    publish(client, kept, [(MessageMetadata(), b"2")])
+    assert driver.latest(end, None) is end
 
 
 def test_unchanged_offsets_are_the_same_text(broker: Broker, client: PulsarClient) -> None:
