@@ -201,15 +201,25 @@ class PulsarClient:
         name: str | None = None,
         max_pending_entries: int = DEFAULT_PENDING_ENTRIES,
         max_pending_bytes: int = DEFAULT_PENDING_BYTES,
+        receipt_timeout_ms: int | None = None,
     ) -> Publisher:
         """A producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
         `name` is the producer's name; without one the broker makes one up. At most `max_pending_entries` entries of
-        together `max_pending_bytes` may be without receipt; one entry always may. ProducerBusy when the name is taken.
+        together `max_pending_bytes` may be without receipt; one entry always may. The next receipt may take
+        `receipt_timeout_ms`, also when a lost broker must be found again (None: the operation's time-out). ProducerBusy
+        when the name is taken.
         """
         engine = self._running()
         return Publisher.open(
-            self.config, engine.pool, engine.directory, full_name(topic), name, max_pending_entries, max_pending_bytes
+            self.config,
+            engine.pool,
+            engine.directory,
+            full_name(topic),
+            name,
+            max_pending_entries,
+            max_pending_bytes,
+            receipt_timeout_ms,
         )
 
     # ---- durable cursors

@@ -167,7 +167,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "milliseconds",
         "`30000`",
         WRITE,
-        "How long a task waits for the receipt of what it sent before it fails.",
+        "How long a task waits for the next receipt of what it sent before it fails, also while no broker can be "
+        "reached.",
     ),
 )
 
