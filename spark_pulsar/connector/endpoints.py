@@ -16,11 +16,16 @@ def end_positions(client: PulsarClient, topics: Sequence[str]) -> dict[str, Read
 
 
 def resolve(client: PulsarClient, topics: Sequence[str], endpoint: Endpoint, option: str) -> dict[str, ReadPosition]:
-    """Positions of `topics` for a word, or for JSON, which must name exactly these. Raises OffsetError."""
+    """Positions of `topics` for a word, a publish time, or for JSON, which must name exactly these.
+
+    At a time: of the first entry published then or later, the end where there is none. Raises OffsetError.
+    """
     if endpoint == "earliest":
         return dict.fromkeys(topics, EARLIEST)
     if endpoint == "latest":
         return end_positions(client, topics)
+    if isinstance(endpoint, int):
+        return {topic: ReadPosition.of(at) for topic, at in client.positions_at_time(topics, endpoint).items()}
     assert isinstance(endpoint, Mapping)
     missing = sorted(set(topics) - set(endpoint))
     if missing:

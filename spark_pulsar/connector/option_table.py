@@ -74,11 +74,26 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`earliest` and `latest` are allowed as values.",
     ),
     Option(
+        "startingTime",
+        "milliseconds since 1970 UTC",
+        "",
+        READ,
+        "Instead of `startingOffsets`: a new query starts at the first message that was published then or later, at "
+        "the end of a partition without one. What is published together as a batch has one time.",
+    ),
+    Option(
         "endingOffsets",
         "`latest` or JSON",
         "`latest`",
         (BATCH_READ,),
         "Where a batch read ends, exclusive; JSON as for `startingOffsets`.",
+    ),
+    Option(
+        "endingTime",
+        "milliseconds since 1970 UTC",
+        "",
+        (BATCH_READ,),
+        "Instead of `endingOffsets`: a batch read ends before the first message that was published then or later.",
     ),
     Option(
         "subscriptionName",
@@ -176,12 +191,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "admin.url": "not needed: nothing here uses the admin API",
     "maxBytesPerTrigger": "use maxMessagesPerTrigger",
-    "startingTime": "use startingOffsets",
-    "endingTime": "use endingOffsets",
-    "startingTimestamp": "use startingOffsets",
-    "endingTimestamp": "use endingOffsets",
-    "startingOffsetsByTimestamp": "use startingOffsets",
-    "endingOffsetsByTimestamp": "use endingOffsets",
+    "startingTimestamp": "use startingTime",
+    "endingTimestamp": "use endingTime",
+    "startingOffsetsByTimestamp": "use startingTime, or startingOffsets for each partition",
+    "endingOffsetsByTimestamp": "use endingTime, or endingOffsets for each partition",
     "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
     "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",

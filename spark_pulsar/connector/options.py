@@ -28,14 +28,15 @@ _UNSUPPORTED_LOWER: Final = {name.lower(): (name, hint) for name, hint in UNSUPP
 # What Spark itself puts among a source's options.
 _SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "serialization.format"})
 
-Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
-"""A start or an end: a word, or positions as text by full topic name."""
+Endpoint = Literal["earliest", "latest"] | int | Mapping[str, str]
+"""A start or an end: a word, a publish time in ms since 1970, or positions as text by full topic name."""
 
 ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
 HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash")
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
+_TOPICS: Final = ("topic", "topics", "topicsPattern")
 _HOST: Final = re.compile(r"(?:[^\s,/:@\[\]]+|\[[0-9a-fA-F:.%]+\])(?::(?P<port>\d{1,5}))?")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
 
@@ -70,6 +71,9 @@ class Options:
         self.check_topics_to_read()
         if use == BATCH_READ and self.starting_offsets == "latest":
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
+        start, end = self.starting_offsets, self.ending_offsets
+        if isinstance(start, int) and isinstance(end, int) and end < start:
+            raise OptionError(f"endingTime {end} lies before startingTime {start}")
         return self
 
     def for_write(self, use: Use) -> Options:
@@ -103,9 +107,10 @@ def parse_options(raw: Mapping[str, str]) -> Options:
             path = value
         elif lower not in _SPARK_OWN:
             values[_canonical(lower, key)] = value
-    named = [name for name in ("topic", "topics", "topicsPattern") if name in values]
-    if len(named) > 1:
-        raise OptionError(f"options {' and '.join(named)} contradict each other: give exactly one of them")
+    for group in (("startingOffsets", "startingTime"), ("endingOffsets", "endingTime"), _TOPICS):
+        named = [name for name in group if name in values]
+        if len(named) > 1:
+            raise OptionError(f"options {' and '.join(named)} contradict each other: give exactly one of them")
     if path is not None and not named and not path.startswith(("file:", "/")):
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():
@@ -118,8 +123,8 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         topic=_read(values, "topic", _topic, None),
         topics=_read(values, "topics", _topics, ()),
         topics_pattern=_read(values, "topicsPattern", _pattern, None),
-        starting_offsets=_read(values, "startingOffsets", _endpoint, None),
-        ending_offsets=_read(values, "endingOffsets", _ending, None),
+        starting_offsets=_read(values, "startingOffsets", _endpoint, _read(values, "startingTime", _TIME, None)),
+        ending_offsets=_read(values, "endingOffsets", _ending, _read(values, "endingTime", _TIME, None)),
         subscription_name=_read(values, "subscriptionName", _subscription, None),
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),
         fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
@@ -259,6 +264,9 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+_TIME: Final = _integer(0, 2**63 - 1)
 
 
 def _one_of(*names: str) -> Callable[[str], str]:

@@ -13,6 +13,7 @@ from spark_pulsar.connector.driver import StreamDriver, plan_batch
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
 from spark_pulsar.connector.lookahead import LookAhead
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
+from spark_pulsar.connector.option_table import BATCH_READ
 from spark_pulsar.connector.options import Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
@@ -238,6 +239,26 @@ def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> No
     client.publisher(topic).close()
     read_before = SourceOffset({topic: ReadPosition(3, 7)})
     assert StreamDriver(client, options_of(broker, topic)).latest(read_before, None) is read_before
+
+
+def test_a_read_between_two_publish_times(broker: Broker, client: PulsarClient) -> None:
+    topic, empty = broker.topic("times"), broker.topic("times-empty")
+    client.publisher(empty).close()
+    publish(client, topic, [(MessageMetadata(publish_time=1_000 * number), b"%d" % number) for number in range(1, 6)])
+
+    def between(**times: str) -> list[bytes | None]:
+        options = parse_options({"service.url": broker.service_url, "topics": f"{topic},{empty}", **times})
+        ranges = plan_batch(client, options.for_read(BATCH_READ))
+        return [value for work in ranges for value in read(client, options, work)]
+
+    assert between(startingTime="2000", endingTime="4000") == [b"2", b"3"]
+    assert between(startingTime="2001") == [b"3", b"4", b"5"]
+    assert between(endingTime="2001") == [b"1", b"2"]
+    assert between(startingTime="0", endingTime="1000") == []
+    assert between(startingTime="6000") == []
+    driver = StreamDriver(client, options_of(broker, topic, startingTime="4500"))
+    [work] = driver.ranges(driver.initial(), driver.latest(driver.initial(), None))
+    assert read(client, options_of(broker, topic), work) == [b"5"]
 
 
 def test_a_batch_read_may_start_after_the_end(broker: Broker, client: PulsarClient) -> None:

@@ -31,6 +31,8 @@ def test_defaults() -> None:
 def test_defaults_in_the_table_are_the_ones_in_force() -> None:
     options = parse(topic="t")
     for row in OPTIONS:
+        if row.name in ("startingTime", "endingTime"):
+            continue  # they stand for the offsets
         attribute = re.sub(r"(?<!^)(?=[A-Z])", "_", row.name.replace(".", "_")).lower()
         value = getattr(options, attribute)
         if row.default in ("", REQUIRED) or attribute in ("starting_offsets", "ending_offsets"):
@@ -86,6 +88,8 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("startingOffsets", "{}", "at least one"),
         ("startingOffsets", '{"t": [8, 1]}', "must be a text"),
         ("startingOffsets", '{"t": "1-2"}', "not a position"),
+        ("startingTime", "2026-01-01", "whole number"),
+        ("endingTime", "-1", "whole number from 0"),
         ("endingOffsets", "earliest", "cannot end at earliest"),
         ("endingOffsets", '{"t": "earliest"}', "cannot end at earliest"),
         ("subscriptionName", "", "empty name"),
@@ -126,6 +130,17 @@ def test_service_url_is_required_and_may_list_hosts() -> None:
     assert parse_options({"service.url": "pulsar://a:1, [::1]:2,[fe80::1]/"}).service_url == (
         "pulsar://a:1,[::1]:2,[fe80::1]"
     )
+
+
+def test_times_stand_for_offsets() -> None:
+    options = parse(topic="t", startingTime="1700000000000", endingTime="1700000000001").for_read(BATCH_READ)
+    assert (options.starting_offsets, options.ending_offsets) == (1_700_000_000_000, 1_700_000_000_001)
+    with pytest.raises(OptionError, match="startingOffsets and startingTime contradict"):
+        parse(topic="t", startingOffsets="earliest", startingTime="1")
+    with pytest.raises(OptionError, match="endingTime 1 lies before startingTime 2"):
+        parse(topic="t", startingTime="2", endingTime="1").for_read(BATCH_READ)
+    with pytest.raises(OptionError, match="endingTime is for batch read only"):
+        parse(topic="t", endingTime="1").for_read(STREAM_READ)
 
 
 def test_topic_options_exclude_each_other() -> None:
