@@ -97,8 +97,10 @@ class StreamDriver:
 
     def _ends(self, start: SourceOffset) -> dict[str, ReadPosition]:
         if self._target is None:
-            known = frozenset(start.positions)
-            ends = end_positions(self._client, find_partitions(self._client, self._options, known=known))
+            # A topic whose loss was accepted is no longer known, and may come back.
+            known, may_lack = frozenset(start.positions), not self._options.fail_on_data_loss
+            topics = find_partitions(self._client, self._options, known=known, may_lack=may_lack)
+            ends = end_positions(self._client, topics)
             if self._frozen:
                 self._target = dict(ends)
         else:

@@ -8,11 +8,13 @@ from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
 
 
-def find_partitions(client: PulsarClient, options: Options, *, known: frozenset[str] = frozenset()) -> list[str]:
+def find_partitions(
+    client: PulsarClient, options: Options, *, known: frozenset[str] = frozenset(), may_lack: bool = False
+) -> list[str]:
     """Full names of all topic partitions to read, sorted.
 
-    A topic named by the user must exist, unless partitions of it are in `known` (the query has read it before): then it
-    has vanished and simply is not in the answer. A pattern may match nothing. Raises TopicNotFound.
+    A topic named by the user must exist, unless any `may_lack`, or partitions of it are in `known` (the query has read
+    it before): then it has vanished and simply is not in the answer. A pattern may match nothing. Raises TopicNotFound.
     """
     if options.topics_pattern is not None:
         return _matching(client, options.topics_pattern)
@@ -22,7 +24,9 @@ def find_partitions(client: PulsarClient, options: Options, *, known: frozenset[
             found += client.partitions_of(topic)
         except TopicNotFound:
             base = TopicName.parse(topic)
-            if not any(TopicName.parse(name) == base or TopicName.parse(name).base == base for name in known):
+            if not may_lack and not any(
+                TopicName.parse(name) == base or TopicName.parse(name).base == base for name in known
+            ):
                 raise
     return sorted(set(found))
 

@@ -216,6 +216,21 @@ def test_a_vanished_topic_is_data_loss_unless_told_otherwise(broker: Broker, cli
     assert set(end.positions) == {topic}
 
 
+def test_a_loss_that_was_accepted_stays_accepted(broker: Broker, client: PulsarClient) -> None:
+    topic, gone = broker.topic("stays"), broker.topic("returns")
+    publish(client, topic, [(MessageMetadata(), b"1")])
+    options = parse_options({"service.url": broker.service_url, "topics": f"{topic},{gone}", "failOnDataLoss": "false"})
+    driver = StreamDriver(client, options)
+    end = driver.latest(SourceOffset({topic: EARLIEST, gone: ReadPosition(1, 1)}), None)
+    assert driver.latest(end, None) is end
+    assert StreamDriver(client, options).latest(end, None) is end
+    publish(client, gone, [(MessageMetadata(), b"2")])
+    [work] = driver.ranges(end, driver.latest(end, None))
+    assert (work.topic, work.start) == (gone, EARLIEST)
+    with pytest.raises(TopicNotFound):
+        StreamDriver(client, options_of(broker, broker.topic("none"), failOnDataLoss="false")).initial()
+
+
 def test_a_named_subscription_holds_a_new_topic_before_it_is_read(broker: Broker, client: PulsarClient) -> None:
     topics = [broker.topic("held") for _ in range(3)]
     pattern = "|".join(topic.rsplit("/", 1)[1] for topic in topics)

@@ -177,7 +177,9 @@ def test_a_publisher_may_have_a_patience_of_its_own(peer: Peer, client_of: MakeC
             caller.send(commands.producer_success(command.producer.request_id, "peer-0"))
 
     peer.handlers[BaseCommand.PRODUCER] = refuse_all_but_the_first
-    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.close()
+    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
+        commands.close_producer(command.send.producer_id)
+    )
     publisher = client.publisher(TOPIC, receipt_timeout_ms=150)
     _send(publisher)
     with pytest.raises(OperationTimeout, match="after 150 ms creating a producer"):
