@@ -19,15 +19,15 @@ def find_partitions(
     if options.topics_pattern is not None:
         return _matching(client, options.topics_pattern)
     found: list[str] = []
-    for topic in [options.topic] if options.topic is not None else options.topics:
-        try:
-            found += client.partitions_of(topic)
-        except TopicNotFound:
-            base = TopicName.parse(topic)
-            if not may_lack and not any(
-                TopicName.parse(name) == base or TopicName.parse(name).base == base for name in known
-            ):
-                raise
+    named = options.topics if options.topic is None else (options.topic,)
+    for topic, partitions in client.partitions_of_each(named).items():
+        if not isinstance(partitions, TopicNotFound):
+            found += partitions
+            continue
+        base = TopicName.parse(topic)
+        was_read = any(base in (TopicName.parse(name), TopicName.parse(name).base) for name in known)
+        if not was_read and not may_lack:
+            raise partitions
     return sorted(set(found))
 
 
