@@ -13,14 +13,14 @@ from spark_pulsar.client.cursors import Cursors
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
-from spark_pulsar.client.lookup import TopicDirectory, TopicMode, partition_count, topics_of
+from spark_pulsar.client.lookup import TopicDirectory, TopicMode, partition_count, partition_count_if_any, topics_of
 from spark_pulsar.client.pool import ConnectionPool
 from spark_pulsar.client.positions import after_entry
 from spark_pulsar.client.probes import Probes
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
 from spark_pulsar.client.steps import Steps, run_all, run_one
-from spark_pulsar.model.errors import ConsumerBusy
+from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.model.names import TopicName
 
@@ -115,9 +115,19 @@ class PulsarClient:
 
         TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
         """
-        name = TopicName.parse(topic)
-        count = self.partition_count(topic, create)
-        return [name.at_partition(index).full for index in range(count)] if count else [name.full]
+        return _partition_names(topic, self.partition_count(topic, create))
+
+    def partitions_of_each(self, topics: Collection[str]) -> dict[str, list[str] | TopicNotFound]:
+        """`partitions_of` each topic, asked for all at once; the error in place of a topic that does not exist."""
+        counts = self._each(
+            "asking for the partitions of",
+            topics,
+            lambda engine, topic, deadline: partition_count_if_any(engine.pool, topic, deadline),
+        )
+        return {
+            topic: count if isinstance(count, TopicNotFound) else _partition_names(topic, count)
+            for topic, count in counts.items()
+        }
 
     def topics_of(self, namespace: str, mode: TopicMode = "persistent") -> list[str]:
         """The topics of `tenant/namespace` as the broker lists them, each partition by itself; none if unknown."""
@@ -201,15 +211,25 @@ class PulsarClient:
         name: str | None = None,
         max_pending_entries: int = DEFAULT_PENDING_ENTRIES,
         max_pending_bytes: int = DEFAULT_PENDING_BYTES,
+        receipt_timeout_ms: int | None = None,
     ) -> Publisher:
         """A producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
         `name` is the producer's name; without one the broker makes one up. At most `max_pending_entries` entries of
-        together `max_pending_bytes` may be without receipt; one entry always may. ProducerBusy when the name is taken.
+        together `max_pending_bytes` may be without receipt; one entry always may. The next receipt may take
+        `receipt_timeout_ms`, also when a lost broker must be found again (None: the operation's time-out). ProducerBusy
+        when the name is taken.
         """
         engine = self._running()
         return Publisher.open(
-            self.config, engine.pool, engine.directory, full_name(topic), name, max_pending_entries, max_pending_bytes
+            self.config,
+            engine.pool,
+            engine.directory,
+            full_name(topic),
+            name,
+            max_pending_entries,
+            max_pending_bytes,
+            receipt_timeout_ms,
         )
 
     # ---- durable cursors
@@ -358,3 +378,8 @@ class PulsarClient:
 def full_name(topic: str) -> str:
     """The full form of a topic name. Raises InvalidTopicName."""
     return TopicName.parse(topic).full
+
+
+def _partition_names(topic: str, count: int) -> list[str]:
+    name = TopicName.parse(topic)
+    return [name.at_partition(index).full for index in range(count)] if count else [name.full]

@@ -73,6 +73,9 @@ class Inbox:
 def _runs(frames: list[Frame]) -> Iterator[list[Frame]]:
     """The frames cut where the buffer changes: what was left of the buffer before comes joined with the next."""
     first = 0
+    if frames[0].buffer is frames[-1].buffer:  # and so are all between
+        yield frames
+        return
     for index in range(1, len(frames)):
         if frames[index].buffer is not frames[index - 1].buffer:
             yield frames[first:index]

@@ -50,6 +50,7 @@ class Publisher:
         name: str | None,
         max_pending_entries: int,
         max_pending_bytes: int,
+        receipt_timeout_ms: int | None,
     ) -> None:
         self.topic = topic
         self.producer_name = name or ""
@@ -69,6 +70,7 @@ class Publisher:
         self._partition = TopicName.parse(topic).partition
         self._max_entries = max_pending_entries
         self._max_bytes = max_pending_bytes
+        self._receipt_timeout_ms = config.operation_timeout_ms if receipt_timeout_ms is None else receipt_timeout_ms
         self._changed = threading.Condition()
         self._pending: deque[SentEntry] = deque()
         self._pending_bytes = 0
@@ -91,9 +93,12 @@ class Publisher:
         name: str | None,
         max_pending_entries: int,
         max_pending_bytes: int,
+        receipt_timeout_ms: int | None,
     ) -> "Publisher":
         """Create the producer. Raises ProducerBusy, TopicNotFound and the like at once."""
-        publisher = cls(config, pool, directory, topic, name, max_pending_entries, max_pending_bytes)
+        publisher = cls(
+            config, pool, directory, topic, name, max_pending_entries, max_pending_bytes, receipt_timeout_ms
+        )
         publisher._reattach()
         return publisher
 
@@ -134,8 +139,8 @@ class Publisher:
         Waits while too much is without receipt. The entry's bytes must not change afterwards. `sequence_id` is that of
         its first message and grows from call to call (the chunks of one message share one).
 
-        Raises MessageTooLarge before anything is sent, OperationTimeout when no receipt comes for the operation's
-        time-out, ClientClosed, and the first refusal of an earlier entry.
+        Raises MessageTooLarge before anything is sent, OperationTimeout when no receipt comes for as long as one may
+        take, ClientClosed, and the first refusal of an earlier entry.
         """
         self._check_size(entry, is_chunk)
         sent = SentEntry(sequence_id, highest_sequence_id, message_count, is_chunk, entry)
@@ -171,8 +176,8 @@ class Publisher:
     def flush(self, timeout_ms: int | None = None) -> None:
         """Wait until everything sent has its receipt.
 
-        Raises OperationTimeout when that takes longer than `timeout_ms`, or when no receipt at all comes for the
-        operation's time-out; and the first refusal.
+        Raises OperationTimeout when that takes longer than `timeout_ms`, or when no receipt at all comes for as long
+        as one may take; and the first refusal.
         """
         self._wait_until(lambda: not self._pending, timeout_ms)
 
@@ -199,7 +204,7 @@ class Publisher:
     def _patience_ms(self, started_ms: int, timeout_ms: int | None) -> int:
         """How long to wait for the next receipt. Raises OperationTimeout when it was too long already."""
         now_ms = monotonic_ms()
-        silence_ms = self._config.operation_timeout_ms
+        silence_ms = self._receipt_timeout_ms
         left_ms = self._last_progress_ms + silence_ms - now_ms
         limit_ms = silence_ms
         if timeout_ms is not None and started_ms + timeout_ms - now_ms < left_ms:
@@ -254,7 +259,8 @@ class Publisher:
         trouble = self._trouble
         if trouble is None:
             what = f"creating a producer on {self.topic}" + (f", after: {self._broken}" if self._broken else "")
-            trouble = self._trouble = Deadline(self._config.operation_timeout_ms, what, self._config.service_url)
+            timeout_ms = self._receipt_timeout_ms if self._was_attached else self._config.operation_timeout_ms
+            trouble = self._trouble = Deadline(timeout_ms, what, self._config.service_url)
             self._backoff.reset()
         elif self._broken is not None:
             self._pause(trouble, self._broken)  # attached again, and broken again before any receipt

@@ -7,6 +7,7 @@ that much larger.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 
 from spark_pulsar.connector.offsets import ReadPosition
@@ -34,8 +35,12 @@ def share(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
     )
     for topic in by_remainder[: max(left, 0)]:
         granted[topic] += 1
+    largest = [(-granted[topic], rank, topic) for rank, topic in enumerate(sorted(granted, reverse=True))]
+    heapq.heapify(largest)
     for _ in range(-left):
-        granted[max(granted, key=lambda topic: (granted[topic], topic))] -= 1
+        negative, rank, topic = largest[0]
+        granted[topic] -= 1
+        heapq.heapreplace(largest, (negative + 1, rank, topic))
     return granted
 
 

@@ -30,9 +30,3 @@ def table_of(block: EntryBlock) -> EntryTable:
             stop_indexes=stops,
         )
     )
-
-
-def count_messages(block: EntryBlock) -> list[int]:
-    """Messages of each entry: 0 for a marker and for a chunk that is not its message's last."""
-    counts: list[int] = table_of(block).message_counts.tolist()
-    return counts

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset,
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan
 from spark_pulsar.connector.topics import find_partitions
-from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.errors import PulsarError, TopicNotFound
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.lookahead import LookAhead
@@ -46,6 +47,7 @@ class StreamDriver:
         self._options = options
         self._look_ahead: LookAhead | None = None
         self._initial: SourceOffset | None = None
+        self._frozen = False
         self._target: dict[str, ReadPosition] | None = None
         self._newest: dict[str, ReadPosition] = {}
         self._planned: Mapping[str, ReadPosition] = {}
@@ -69,7 +71,10 @@ class StreamDriver:
 
     def freeze(self) -> None:
         """Fix the end of the whole run at what is there now (Trigger.AvailableNow)."""
-        self._target = end_positions(self._client, find_partitions(self._client, self._options))
+        self._frozen = True
+        with contextlib.suppress(TopicNotFound):
+            # Whether the query has read the topic that is missing, so that it vanished, only `latest` is told.
+            self._target = end_positions(self._client, find_partitions(self._client, self._options))
 
     def latest(self, start: SourceOffset, max_messages: int | None) -> SourceOffset:
         """How far the next micro-batch goes; `start` itself (equal text) if there is nothing new.
@@ -92,8 +97,12 @@ class StreamDriver:
 
     def _ends(self, start: SourceOffset) -> dict[str, ReadPosition]:
         if self._target is None:
-            known = frozenset(start.positions)
-            ends = end_positions(self._client, find_partitions(self._client, self._options, known=known))
+            # A topic whose loss was accepted is no longer known, and may come back.
+            known, may_lack = frozenset(start.positions), not self._options.fail_on_data_loss
+            topics = find_partitions(self._client, self._options, known=known, may_lack=may_lack)
+            ends = end_positions(self._client, topics)
+            if self._frozen:
+                self._target = dict(ends)
         else:
             if start.fresh:  # asked for after the end was frozen, so it may be younger, and know more partitions
                 for topic, position in start.positions.items():

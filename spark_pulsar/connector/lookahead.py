@@ -9,16 +9,72 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from spark_pulsar.client.blocks import EntryBlock
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.admission import advance, share
-from spark_pulsar.connector.blocks import count_messages
+from spark_pulsar.connector.blocks import table_of
+from spark_pulsar.connector.endpoints import end_positions
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.model.ids import MessageId
 
 _QUEUED_BYTES = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
+
+
+class Counted(NamedTuple):
+    """Entries of one block, and the messages of each: 0 for a marker and for a chunk that is not its message's last."""
+
+    ledger_ids: npt.NDArray[np.int64]
+    entry_ids: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    total: int
+
+    @classmethod
+    def of(cls, block: EntryBlock) -> Counted:
+        """The messages of a block's entries."""
+        counts = table_of(block).message_counts.copy()  # a view would hold the metadata of all of them
+        ids = np.array([block.ledger_ids, block.entry_ids], np.int64)
+        return cls(ids[0], ids[1], counts, int(counts.sum()))
+
+    @property
+    def first(self) -> ReadPosition:
+        """The position before the first entry."""
+        return ReadPosition(int(self.ledger_ids[0]), int(self.entry_ids[0]))
+
+    @property
+    def after(self) -> ReadPosition:
+        """The position after the last entry."""
+        return ReadPosition(int(self.ledger_ids[-1]), int(self.entry_ids[-1]) + 1)
+
+    def index_of(self, position: ReadPosition) -> int:
+        """How many of the entries lie before the one of `position`."""
+        before = (self.ledger_ids < position.ledger_id) | (
+            (self.ledger_ids == position.ledger_id) & (self.entry_ids < position.entry_id)
+        )
+        return int(np.count_nonzero(before))
+
+    def part(self, first: int, stop: int) -> Counted:
+        """Entries `first` to `stop` (exclusive)."""
+        counts = self.counts[first:stop]
+        return Counted(self.ledger_ids[first:stop], self.entry_ids[first:stop], counts, int(counts.sum()))
+
+    def count_in_entry(self, position: ReadPosition) -> int:
+        """How many messages of the entry of `position` lie before it; 0 when the entry is not here."""
+        index = self.index_of(position)
+        here = index < len(self.counts) and (self.ledger_ids[index], self.entry_ids[index]) == position[:2]
+        return min(position.batch_index, int(self.counts[index])) if here else 0
+
+    def advance(self, start: ReadPosition, grant: int) -> tuple[ReadPosition, int]:
+        """As `admission.advance`."""
+        entries = zip(self.ledger_ids.tolist(), self.entry_ids.tolist(), self.counts.tolist(), strict=True)
+        return advance(start, entries, grant)
 
 
 class PartitionLookAhead:
@@ -29,7 +85,7 @@ class PartitionLookAhead:
         self._topic = topic
         self._timeout_ms = timeout_ms
         self._fetch: Fetch | None = None
-        self._entries: deque[tuple[int, int, int]] = deque()
+        self._blocks: deque[Counted] = deque()
         self._counted = 0
         self._frontier = EARLIEST
         self._seen_entries = 0
@@ -40,7 +96,7 @@ class PartitionLookAhead:
         if self._fetch is not None:
             self._fetch.close()
         self._fetch = None
-        self._entries.clear()
+        self._blocks.clear()
         self._counted = 0
 
     def backlog(self, start: ReadPosition, end: ReadPosition) -> int:
@@ -58,13 +114,27 @@ class PartitionLookAhead:
         return max(ahead + int(entries * per_entry), 1)
 
     def take(self, start: ReadPosition, end: ReadPosition, grant: int) -> tuple[ReadPosition, int]:
-        """The position `grant` messages after `start`, at most `end`, and how many messages lie before it."""
+        """The position `grant` messages after `start`, at most `end`, and how many messages lie before it.
+
+        It is less far, or `start` itself, when the broker sent nothing more in time although there is more. A range
+        whose end is gone from the broker is taken whole, so that the task that reads it says what is missing.
+        """
         self._look(start, end, grant)
-        position, taken = advance(start, self._entries, grant)
-        if taken < grant or position >= end:
-            # Everything up to the end fits, or what is missing can no longer be counted: then the range is taken whole.
+        position, taken = start, 0
+        for block in self._blocks:
+            if taken + block.total <= grant and position.batch_index == 0:
+                position, taken = block.after, taken + block.total
+            else:
+                position, more = block.advance(position, grant - taken)
+                taken += more
+            if taken >= grant:
+                break
+        if position >= end or (position == start and self._is_beyond(end)):
             return end, self._counted_between(start, end)
         return position, taken
+
+    def _is_beyond(self, end: ReadPosition) -> bool:
+        return end_positions(self._client, [self._topic])[self._topic] < end
 
     def _look(self, start: ReadPosition, end: ReadPosition, grant: int) -> None:
         self._drop_before(start)
@@ -77,32 +147,32 @@ class PartitionLookAhead:
             block = self._fetch.next_block(self._timeout_ms)
             if block is None:
                 return
-            counts = count_messages(block)
-            self._entries.extend(zip(block.ledger_ids, block.entry_ids, counts, strict=True))
-            messages = sum(counts)
-            self._counted += messages
+            counted = Counted.of(block)
+            self._blocks.append(counted)
+            self._counted += counted.total
             self._seen_entries += len(block)
-            self._seen_messages += messages
-            self._frontier = ReadPosition(block.ledger_ids[-1], block.entry_ids[-1] + 1)
+            self._seen_messages += counted.total
+            self._frontier = counted.after
 
     def _drop_before(self, start: ReadPosition) -> None:
-        entries = self._entries
-        while entries and entries[0][:2] < start[:2]:
-            self._counted -= entries.popleft()[2]
+        while self._blocks:
+            block = self._blocks.popleft()
+            passed = block.index_of(start)
+            self._counted -= block.total
+            if passed < len(block.counts):
+                rest = block.part(passed, len(block.counts)) if passed else block
+                self._blocks.appendleft(rest)
+                self._counted += rest.total
+                return
 
     def _counted_between(self, start: ReadPosition, end: ReadPosition) -> int:
-        if self._frontier <= end:
-            inside = bool(self._entries) and self._entries[0][:2] == start[:2]
-            return self._counted - (start.batch_index if inside else 0)
         total = 0
-        for ledger_id, entry_id, count in self._entries:
-            if (ledger_id, entry_id) < start[:2]:
-                continue
-            if (ledger_id, entry_id, 0) >= end:
-                break
-            stop = min(count, end.batch_index) if (ledger_id, entry_id) == end[:2] else count
-            first = start.batch_index if (ledger_id, entry_id) == start[:2] else 0
-            total += max(stop - first, 0)
+        for block in self._blocks:
+            if block.first >= start and block.after <= end:
+                total += block.total
+            else:
+                inside = block.part(block.index_of(start), block.index_of(end)).total
+                total += inside - block.count_in_entry(start) + block.count_in_entry(end)
         return total
 
 
@@ -120,14 +190,15 @@ class LookAhead:
         """Ends for the next micro-batch: from `start` towards `end`, with at most `max_messages` messages in all.
 
         Partitions that only `end` knows start at their beginning. What a partition leaves of its share goes to the
-        others.
+        others. OperationTimeout when there are messages, but the broker sent none in time.
         """
         for topic in set(self._partitions) - set(end):
             self._partitions.pop(topic).close()
         position = {topic: start.get(topic, EARLIEST) for topic in end}
         left, first_round = max_messages, True
+        silent: set[str] = set()
         while left > 0:
-            backlogs = {topic: self._of(topic).backlog(position[topic], end[topic]) for topic in end}
+            backlogs = {topic: self._of(topic).backlog(position[topic], end[topic]) for topic in end.keys() - silent}
             grants = share(left, backlogs)
             if not grants:
                 break
@@ -136,7 +207,12 @@ class LookAhead:
                     break
                 position[topic], taken = self._of(topic).take(position[topic], end[topic], grants[topic])
                 left -= taken
+                if taken < grants[topic] and position[topic] < end[topic]:
+                    silent.add(topic)
             first_round = False
+        if silent and all(position[topic] == start.get(topic, EARLIEST) for topic in end):
+            what = f"waiting for the next entry of {', '.join(sorted(silent))}"
+            raise OperationTimeout(what, self._client.config.service_url, self._timeout_ms)
         return position
 
     def close(self) -> None:

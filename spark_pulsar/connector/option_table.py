@@ -86,8 +86,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "",
         READ,
         "In place of `startingOffsets`: a new query starts at the first message that was published at or after this "
-        "time (since 1970 UTC), with what comes next where there is none yet. JSON names every partition: "
-        '`{"persistent://public/default/t-partition-0": 1764288000000}`.',
+        "time (since 1970 UTC), at the end of a partition without one. What is published together as a batch has one "
+        'time. JSON names every partition: `{"persistent://public/default/t-partition-0": 1764288000000}`.',
     ),
     Option(
         "endingTime",
@@ -184,7 +184,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "milliseconds",
         "`30000`",
         WRITE,
-        "How long a task waits for the receipt of what it sent before it fails.",
+        "How long a task waits for the next receipt of what it sent before it fails, also while no broker can be "
+        "reached.",
     ),
 )
 

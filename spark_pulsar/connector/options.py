@@ -39,6 +39,7 @@ HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash")
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
+_HOST: Final = re.compile(r"(?:[^\s,/:@\[\]]+|\[[0-9a-fA-F:.%]+\])(?::(?P<port>\d{1,5}))?")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
 _MAX_TIME_MS: Final = 2**63 - 1
 
@@ -185,11 +186,11 @@ def _read(values: Mapping[str, str], name: str, parse: Callable[[str], Any], def
 def _service_url(text: str) -> str:
     if text.startswith(("pulsar+ssl://", "http://", "https://")):
         raise ValueError("only pulsar:// addresses are supported yet (no TLS, no HTTP lookup)")
-    if not re.fullmatch(r"pulsar://[^\s,/:]+(:\d+)?(,[^\s,/:]+(:\d+)?)*/?", text) and not re.fullmatch(
-        r"pulsar://\[[0-9a-fA-F:]+\](:\d+)?/?", text
-    ):
-        raise ValueError("expected pulsar://host:port")
-    return text.rstrip("/")
+    hosts = [host.strip() for host in text.removeprefix("pulsar://").rstrip("/").split(",")]
+    ports = [match["port"] if match else "0" for match in map(_HOST.fullmatch, hosts)]
+    if not text.startswith("pulsar://") or not all(port is None or 0 < int(port) < 65536 for port in ports):
+        raise ValueError("expected pulsar://host:port, or pulsar://host:port,host:port for several")
+    return f"pulsar://{','.join(hosts)}"
 
 
 def _topic(text: str) -> str:

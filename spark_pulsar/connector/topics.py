@@ -8,22 +8,26 @@ from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
 
 
-def find_partitions(client: PulsarClient, options: Options, *, known: frozenset[str] = frozenset()) -> list[str]:
+def find_partitions(
+    client: PulsarClient, options: Options, *, known: frozenset[str] = frozenset(), may_lack: bool = False
+) -> list[str]:
     """Full names of all topic partitions to read, sorted.
 
-    A topic named by the user must exist, unless partitions of it are in `known` (the query has read it before): then it
-    has vanished and simply is not in the answer. A pattern may match nothing. Raises TopicNotFound.
+    A topic named by the user must exist, unless any `may_lack`, or partitions of it are in `known` (the query has read
+    it before): then it has vanished and simply is not in the answer. A pattern may match nothing. Raises TopicNotFound.
     """
     if options.topics_pattern is not None:
         return _matching(client, options.topics_pattern)
     found: list[str] = []
-    for topic in [options.topic] if options.topic is not None else options.topics:
-        try:
-            found += client.partitions_of(topic)
-        except TopicNotFound:
-            base = TopicName.parse(topic)
-            if not any(TopicName.parse(name) == base or TopicName.parse(name).base == base for name in known):
-                raise
+    named = options.topics if options.topic is None else (options.topic,)
+    for topic, partitions in client.partitions_of_each(named).items():
+        if not isinstance(partitions, TopicNotFound):
+            found += partitions
+            continue
+        base = TopicName.parse(topic)
+        was_read = any(base in (TopicName.parse(name), TopicName.parse(name).base) for name in known)
+        if not was_read and not may_lack:
+            raise partitions
     return sorted(set(found))
 
 

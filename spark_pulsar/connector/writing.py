@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 GATHER_ROWS: Final = 20_000
 GATHER_BYTES: Final = 16 * 1024 * 1024
+PENDING_BYTES: Final = 64 * 1024 * 1024
+LEAST_PENDING_BYTES: Final = 256 * 1024
+"""What may be without receipt: of one topic, shared by its partitions, and of each partition all the same."""
 METADATA_BYTES: Final = 1024
 """Room for the metadata of a batch, which count as part of it."""
 
@@ -165,7 +168,11 @@ class TopicWriter:
         if row_count == 0:
             return 0
         if index not in self._publishers:
-            publisher = self.client.publisher(self._partitions[index])
+            publisher = self.client.publisher(
+                self._partitions[index],
+                max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
+                receipt_timeout_ms=self.options.send_timeout_ms,
+            )
             self._publishers[index] = publisher
             self._next_sequence_ids[index] = publisher.next_sequence_id
         start = self._next_sequence_ids[index]
@@ -188,7 +195,7 @@ class TopicWriter:
     def flush(self) -> None:
         """Wait for the receipts of everything sent."""
         for publisher in self._publishers.values():
-            publisher.flush(self.options.send_timeout_ms)
+            publisher.flush()
 
     def close(self) -> None:
         """Give up the producers, and whatever has no receipt."""

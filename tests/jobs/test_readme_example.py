@@ -1,4 +1,4 @@
-"""The README's example runs as it stands."""
+"""The README's examples run as they stand."""
 
 import os
 import subprocess
@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 README = Path(__file__).resolve().parents[2] / "README.md"
+EXAMPLES = [part.partition("```\n")[0] for part in README.read_text().split("```python\n")[1:]]
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
-    example = README.read_text().partition("```python\n")[2].partition("```\n")[0]
+    example = EXAMPLES[0]
     assert 10 <= len([line for line in example.splitlines() if line.strip()]) <= 16
     program = tmp_path / "example.py"
     program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='upper').load().show()\n")
@@ -20,3 +21,10 @@ def test_the_example_runs(tmp_path: Path) -> None:
     lower, upper = done.stdout.split("__messageProperties")[1:]
     assert lower.count("6E") >= 10  # `n` in the hexadecimal that show() prints of binary values
     assert upper.count("[4E 3") == 10
+
+
+def test_the_example_of_retry_letters_runs() -> None:
+    [_, example] = EXAMPLES
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "b'work' 1\n" in done.stdout

@@ -13,10 +13,12 @@ from spark_pulsar.connector.driver import StreamDriver, plan_batch
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
 from spark_pulsar.connector.lookahead import LookAhead
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
+from spark_pulsar.connector.option_table import BATCH_READ
 from spark_pulsar.connector.options import Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
+from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.wire.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker, topic_path
@@ -172,6 +174,27 @@ def test_a_frozen_stream_ends_where_it_was_frozen(broker: Broker, client: Pulsar
     assert driver.latest(SourceOffset.from_json(end.to_json()), None).positions == end.positions
 
 
+def test_a_frozen_stream_tells_a_topic_that_vanished_from_one_that_never_was(
+    broker: Broker, client: PulsarClient
+) -> None:
+    kept, gone = broker.topic("frozen-kept"), broker.topic("frozen-gone")
+    publish(client, kept, [(MessageMetadata(), b"1")])
+    base = {"service.url": broker.service_url, "topics": f"{kept},{gone}", "startingOffsets": "earliest"}
+    start = SourceOffset({kept: EARLIEST, gone: ReadPosition(1, 1)})
+    strict = StreamDriver(client, parse_options(base))
+    strict.freeze()
+    with pytest.raises(DataLossError, match=f"{gone} no longer exists"):
+        strict.latest(start, None)
+    with pytest.raises(TopicNotFound):
+        strict.initial()
+    driver = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"}))
+    driver.freeze()
+    end = driver.latest(start, None)
+    assert set(end.positions) == {kept}
+    publish(client, kept, [(MessageMetadata(), b"2")])
+    assert driver.latest(end, None) is end
+
+
 def test_unchanged_offsets_are_the_same_text(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("unchanged")
     publish(client, topic, [(MessageMetadata(), b"1")])
@@ -191,6 +214,21 @@ def test_a_vanished_topic_is_data_loss_unless_told_otherwise(broker: Broker, cli
         StreamDriver(client, parse_options(base)).latest(start, None)
     end = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"})).latest(start, None)
     assert set(end.positions) == {topic}
+
+
+def test_a_loss_that_was_accepted_stays_accepted(broker: Broker, client: PulsarClient) -> None:
+    topic, gone = broker.topic("stays"), broker.topic("returns")
+    publish(client, topic, [(MessageMetadata(), b"1")])
+    options = parse_options({"service.url": broker.service_url, "topics": f"{topic},{gone}", "failOnDataLoss": "false"})
+    driver = StreamDriver(client, options)
+    end = driver.latest(SourceOffset({topic: EARLIEST, gone: ReadPosition(1, 1)}), None)
+    assert driver.latest(end, None) is end
+    assert StreamDriver(client, options).latest(end, None) is end
+    publish(client, gone, [(MessageMetadata(), b"2")])
+    [work] = driver.ranges(end, driver.latest(end, None))
+    assert (work.topic, work.start) == (gone, EARLIEST)
+    with pytest.raises(TopicNotFound):
+        StreamDriver(client, options_of(broker, broker.topic("none"), failOnDataLoss="false")).initial()
 
 
 def test_a_named_subscription_holds_a_new_topic_before_it_is_read(broker: Broker, client: PulsarClient) -> None:
@@ -216,6 +254,26 @@ def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> No
     client.publisher(topic).close()
     read_before = SourceOffset({topic: ReadPosition(3, 7)})
     assert StreamDriver(client, options_of(broker, topic)).latest(read_before, None) is read_before
+
+
+def test_a_read_between_two_publish_times(broker: Broker, client: PulsarClient) -> None:
+    topic, empty = broker.topic("times"), broker.topic("times-empty")
+    client.publisher(empty).close()
+    publish(client, topic, [(MessageMetadata(publish_time=1_000 * number), b"%d" % number) for number in range(1, 6)])
+
+    def between(**times: str) -> list[bytes | None]:
+        options = parse_options({"service.url": broker.service_url, "topics": f"{topic},{empty}", **times})
+        ranges = plan_batch(client, options.for_read(BATCH_READ))
+        return [value for work in ranges for value in read(client, options, work)]
+
+    assert between(startingTime="2000", endingTime="4000") == [b"2", b"3"]
+    assert between(startingTime="2001") == [b"3", b"4", b"5"]
+    assert between(endingTime="2001") == [b"1", b"2"]
+    assert between(startingTime="0", endingTime="1000") == []
+    assert between(startingTime="6000") == []
+    driver = StreamDriver(client, options_of(broker, topic, startingTime="4500"))
+    [work] = driver.ranges(driver.initial(), driver.latest(driver.initial(), None))
+    assert read(client, options_of(broker, topic), work) == [b"5"]
 
 
 def test_a_batch_read_may_start_after_the_end(broker: Broker, client: PulsarClient) -> None:

@@ -44,6 +44,28 @@ def test_questions_about_many_topics_go_out_together(peer: Peer, client_of: Make
     assert answers[topics[7]] == MessageId(1, 2, 7)
 
 
+def test_partitions_of_many_topics_are_asked_for_together(peer: Peer, client_of: MakeClient) -> None:
+    waiting: list[tuple[Caller, BaseCommand]] = []
+
+    def answer_all_at_the_last(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        waiting.append((caller, command))
+        if len(waiting) < 3:
+            return
+        for one, asked in reversed(waiting):
+            request = asked.partitionMetadata
+            if request.topic.endswith("/missing"):
+                one.refuse(asked, TopicNotFound("never heard of it"))
+            else:
+                one.send(commands.partition_metadata(request.request_id, 2 if request.topic.endswith("/two") else 0))
+
+    peer.handlers[BaseCommand.PARTITIONED_METADATA] = answer_all_at_the_last
+    found = client_of(peer.url).partitions_of_each(["plain", "two", "missing"])
+    assert list(found) == ["plain", "two", "missing"]
+    assert found["plain"] == ["persistent://public/default/plain"]
+    assert found["two"] == [f"persistent://public/default/two-partition-{index}" for index in range(2)]
+    assert "never heard of it" in str(found["missing"])
+
+
 def test_asking_again_uses_the_reader_that_is_there(peer: Peer, client_of: MakeClient) -> None:
     client = client_of(peer.url)
     for i in range(3):

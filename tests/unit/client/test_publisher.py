@@ -162,6 +162,31 @@ def test_a_receipt_that_never_comes(peer: Peer, client_of: MakeClient) -> None:
     publisher.abort()
 
 
+def test_a_publisher_may_have_a_patience_of_its_own(peer: Peer, client_of: MakeClient) -> None:
+    client = client_of(peer.url, operation_timeout_ms=60_000)
+    publisher = client.publisher(TOPIC, receipt_timeout_ms=150)
+    _send(publisher)
+    with pytest.raises(OperationTimeout, match="after 150 ms waiting for the receipt of sequence id 0"):
+        publisher.flush()
+    publisher.abort()
+
+    def refuse_all_but_the_first(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        if len(peer.of(BaseCommand.PRODUCER)) > 2:
+            caller.refuse(command, ServiceNotReady("not now"))
+        else:
+            caller.send(commands.producer_success(command.producer.request_id, "peer-0"))
+
+    peer.handlers[BaseCommand.PRODUCER] = refuse_all_but_the_first
+    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
+        commands.close_producer(command.send.producer_id)
+    )
+    publisher = client.publisher(TOPIC, receipt_timeout_ms=150)
+    _send(publisher)
+    with pytest.raises(OperationTimeout, match="after 150 ms creating a producer"):
+        publisher.flush()
+    publisher.abort()
+
+
 def test_the_window_is_bounded(peer: Peer, client_of: MakeClient) -> None:
     waiting: list[tuple[Caller, BaseCommand]] = []
     peer.handlers[BaseCommand.SEND] = lambda caller, command, _: waiting.append((caller, command))

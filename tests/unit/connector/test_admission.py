@@ -26,6 +26,13 @@ def test_the_order_of_partitions_does_not_matter() -> None:
     assert sum(forward.values()) == 7
 
 
+def test_many_small_partitions_beside_a_large_one() -> None:
+    count = 20_000
+    granted = share(count + 10, {"large": 10**12} | {f"small-{index}": 1 for index in range(count - 1)})
+    assert sum(granted.values()) == count + 10
+    assert granted["large"] == 11
+
+
 def test_huge_numbers_are_exact() -> None:
     assert sum(share(2**62, {"a": 2**63, "b": 2**63 - 1}).values()) == 2**62
 

@@ -72,6 +72,10 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
     ("name", "value", "reason"),
     [
         ("service.url", "localhost:6650", "expected pulsar://host:port"),
+        ("service.url", "pulsar://a:1,pulsar://b:1", "host:port,host:port for several"),
+        ("service.url", "pulsar://a:65536", "expected pulsar://host:port"),
+        ("service.url", "pulsar://a:1,,b:1", "expected pulsar://host:port"),
+        ("service.url", "pulsar://", "expected pulsar://host:port"),
         ("service.url", "pulsar+ssl://h:6651", "no TLS"),
         ("topic", "a/b", "opic"),
         ("topics", " , ", "no topic name"),
@@ -146,6 +150,9 @@ def test_service_url_is_required_and_may_list_hosts() -> None:
     with pytest.raises(OptionError, match=r"service.url is required"):
         parse_options({"topic": "t"})
     assert parse_options({"service.url": "pulsar://a:1,b:2,c"}).service_url == "pulsar://a:1,b:2,c"
+    assert parse_options({"service.url": "pulsar://a:1, [::1]:2,[fe80::1]/"}).service_url == (
+        "pulsar://a:1,[::1]:2,[fe80::1]"
+    )
 
 
 def test_topic_options_exclude_each_other() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.errors import MessageTooLarge
+from spark_pulsar.client.errors import MessageTooLarge, OperationTimeout
 from spark_pulsar.connector.option_table import BATCH_WRITE
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.writing import publish
@@ -46,6 +46,13 @@ def _publish(peer: Peer, *sizes: int) -> list[int]:
 
 def test_batches_stay_below_what_the_broker_takes(peer: Peer) -> None:
     assert _publish(peer, *[1_000] * 50) == [8] * 6 + [2]
+
+
+def test_a_receipt_that_never_comes_is_an_error_in_time(peer: Peer) -> None:
+    options = parse_options({"service.url": peer.url, "topic": "t", "sendTimeoutMs": "150"}).for_write(BATCH_WRITE)
+    rows = pa.RecordBatch.from_pydict({"value": [b"x"]})
+    with PulsarClient(ClientConfig(peer.url)) as client, pytest.raises(OperationTimeout, match="after 150 ms waiting"):
+        publish(client, options, iter([rows]))
 
 
 def test_a_row_above_it_is_refused(peer: Peer) -> None:

@@ -1,0 +1,75 @@
+"""Counting ahead: what was counted, and what happens when the broker sends nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.connector.lookahead import Counted, LookAhead
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.model.ids import MessageId
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.unit.client.peer import Caller, Peer, message
+
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """A broker that the test plays."""
+    one = Peer()
+    yield one
+    one.close()
+
+
+def counted(*entries: tuple[int, int, int]) -> Counted:
+    ledgers, numbers, counts = (np.array(column, np.int64) for column in zip(*entries, strict=True))
+    return Counted(ledgers, numbers, counts, int(counts.sum()))
+
+
+BLOCK = counted((5, 8, 1), (5, 9, 10), (6, 0, 0), (6, 1, 3))
+
+
+def test_places_in_a_block() -> None:
+    assert (BLOCK.first, BLOCK.after) == (ReadPosition(5, 8), ReadPosition(6, 2))
+    places = [ReadPosition(5, 0), ReadPosition(5, 9), ReadPosition(5, 9, 4), ReadPosition(5, 12), ReadPosition(6, 2)]
+    assert [BLOCK.index_of(place) for place in places] == [0, 1, 1, 2, 4]
+    assert [BLOCK.count_in_entry(place) for place in places] == [0, 0, 4, 0, 0]
+    assert BLOCK.count_in_entry(ReadPosition(6, 1, 9)) == 3
+    assert BLOCK.part(1, 3).total == 10
+
+
+def test_advance_is_that_of_admission() -> None:
+    assert BLOCK.advance(EARLIEST, 4) == (ReadPosition(5, 9, 3), 4)
+    assert BLOCK.advance(ReadPosition(5, 9, 3), 99) == (ReadPosition(6, 2), 10)
+
+
+def test_a_silent_broker_makes_batches_smaller_and_not_larger(peer: Peer) -> None:
+    peer.last = MessageId(1, 9)
+
+    def three_messages(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        if len(peer.of(BaseCommand.FLOW)) == 1:
+            caller.send(*[message(command.flow.consumer_id, MessageId(1, number)) for number in range(3)])
+
+    peer.handlers[BaseCommand.FLOW] = three_messages
+    end = {TOPIC: ReadPosition(1, 10)}
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        ahead = LookAhead(client, 200)
+        at = {TOPIC: EARLIEST}
+        while at[TOPIC] < (1, 3, 0):
+            try:
+                at = ahead.limit(at, end, 3)
+            except OperationTimeout:  # the three have not arrived yet
+                continue
+        assert at == {TOPIC: ReadPosition(1, 3)}
+        assert ahead.limit({TOPIC: ReadPosition(1, 1)}, end, 5) == at  # two of five
+        with pytest.raises(OperationTimeout, match=f"after 200 ms waiting for the next entry of {TOPIC}"):
+            ahead.limit(at, end, 3)
+        peer.last = MessageId(1, 2)
+        assert ahead.limit(at, end, 3) == end  # nothing more can come: the task that reads the range says so
+        ahead.close()
