@@ -15,7 +15,6 @@ from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
     QUOTA_TYPES,
-    SUBSCRIPTION_TYPES,
     BacklogQuota,
     DelayedDeliveryPolicy,
     EffectivePolicies,
@@ -26,6 +25,7 @@ from spark_pulsar.model.policies import (
     RetentionPolicy,
     at_least_zero,
     members,
+    subscription_types,
     truth,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
@@ -81,11 +81,7 @@ def _switch(body: Any) -> Any:
 
 
 def _types(body: Any) -> Any:
-    if not isinstance(body, list):
-        raise MalformedPolicy(f"subscriptionTypesEnabled: want a list, got {body!r}")
-    wrong = [each for each in body if each not in SUBSCRIPTION_TYPES]
-    if wrong:
-        raise Refused(412, f"Unknown subscription type {wrong[0]!r}: want some of {', '.join(SUBSCRIPTION_TYPES)}")
+    subscription_types(body)
     return body
 
 

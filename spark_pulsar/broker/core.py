@@ -21,7 +21,7 @@ from .compaction import Compactions
 from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, ReadSizes, SendCommand
 from .non_persistent import LiveTopics
-from .policies import PolicyBook
+from .policy_book import PolicyBook
 from .unacked import unacked_limit
 
 if TYPE_CHECKING:

@@ -2,17 +2,14 @@
 
 A namespace's policies are one JSON object with Apache Pulsar's member names (`retention_policies`,
 `message_ttl_in_seconds`, ...); a topic's are another with the same names, kept under the topic's name without
-partition. `PolicyBook.of` merges them once per distinct pair and remembers the result until something changes.
-
-Who acts on a policy asks `core.policies_of(topic.name)` when it needs the value, and registers with
-`core.policies.watch` when a change must have an effect by itself (a timer to set, producers to close).
+partition. `policy_book` merges and remembers them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.document_records import (
@@ -26,10 +23,11 @@ from spark_pulsar.ledger.document_records import (
 from spark_pulsar.ledger.records import NamespaceSet
 from spark_pulsar.model.auto_creation import AutoTopicCreation
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
-    NO_LIMIT,
+    QUOTA_TYPES,
     BacklogQuota,
     DelayedDeliveryPolicy,
     EffectivePolicies,
@@ -37,13 +35,17 @@ from spark_pulsar.model.policies import (
     PersistencePolicy,
     PublishRate,
     RetentionPolicy,
+    members,
+    number,
+    subscription_types,
+    truth,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
+from spark_pulsar.model.stored_policies import Readable, Readers, readable
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state import DurableState
-    from spark_pulsar.ledger.topics import TopicState
     from spark_pulsar.model.names import TopicName
 
     from .config import BrokerConfig
@@ -158,7 +160,7 @@ def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePolicies:
-    """The values of merged policies, with the configuration's where there is none."""
+    """The values of merged policies that can be read, with the configuration's where there is none."""
     quotas = policies.get(BACKLOG_QUOTAS, {})
     default_quota = BacklogQuota(config.default_quota_bytes, config.default_quota_time_s, config.default_quota_policy)
 
@@ -166,9 +168,9 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         value = quotas.get(kind)
         return default_quota if value is None else BacklogQuota.from_json(value, "")
 
-    def value(member: str, read: Callable[[Any], Any], default: Any) -> Any:
+    def value(member: str, default: Any) -> Any:
         found = policies.get(member)
-        return default if found is None else read(found)
+        return default if found is None else _READERS[member](found)  # type: ignore[operator]
 
     default_retention = RetentionPolicy(config.default_retention_size_mb, config.default_retention_time_minutes)
     default_rate = PublishRate(config.max_publish_rate_messages, config.max_publish_rate_bytes)
@@ -178,52 +180,36 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         config.inactive_mode,
     )
     default_delayed = DelayedDeliveryPolicy(config.delayed_delivery, config.delayed_tick_ms, config.max_delay_ms)
-    types = policies.get(SUBSCRIPTION_TYPES)
     default_partitions = config.default_num_partitions if config.auto_topic_creation_partitioned else 0
-    creation = value(
-        AUTO_TOPIC_CREATION,
-        AutoTopicCreation.from_json,
-        AutoTopicCreation(config.allow_auto_topic_creation, default_partitions),
-    )
+    creation = value(AUTO_TOPIC_CREATION, AutoTopicCreation(config.allow_auto_topic_creation, default_partitions))
     return EffectivePolicies(
-        retention=value(RETENTION, RetentionPolicy.from_json, default_retention),
-        message_ttl_s=value(MESSAGE_TTL, int, config.default_message_ttl_s),
+        retention=value(RETENTION, default_retention),
+        message_ttl_s=value(MESSAGE_TTL, config.default_message_ttl_s),
         size_quota=quota(DESTINATION_STORAGE),
         age_quota=quota(MESSAGE_AGE),
-        persistence=value(PERSISTENCE, PersistencePolicy.from_json, PersistencePolicy()),
-        publish_rate=value(PUBLISH_RATE, PublishRate.from_json, default_rate),
+        persistence=value(PERSISTENCE, PersistencePolicy()),
+        publish_rate=value(PUBLISH_RATE, default_rate),
         **_rates_of_consuming(policies, config),
-        deduplication=value(DEDUPLICATION, bool, config.deduplication),
+        deduplication=value(DEDUPLICATION, config.deduplication),
         deduplication_snapshot_interval_s=value(
-            DEDUPLICATION_SNAPSHOT_INTERVAL, int, config.deduplication_snapshot_interval_s
+            DEDUPLICATION_SNAPSHOT_INTERVAL, config.deduplication_snapshot_interval_s
         ),
-        compaction_threshold_bytes=value(COMPACTION_THRESHOLD, int, config.compaction_threshold_bytes),
-        subscription_expiration_minutes=value(SUBSCRIPTION_EXPIRATION, int, config.subscription_expiration_minutes),
-        inactive_topic=value(INACTIVE_TOPIC, InactiveTopicPolicy.from_json, default_inactive),
-        delayed_delivery=value(DELAYED_DELIVERY, DelayedDeliveryPolicy.from_json, default_delayed),
-        max_producers=value(MAX_PRODUCERS, int, config.max_producers_per_topic),
-        max_consumers=value(MAX_CONSUMERS, int, config.max_consumers_per_topic),
-        max_consumers_per_subscription=value(
-            MAX_CONSUMERS_PER_SUBSCRIPTION, int, config.max_consumers_per_subscription
-        ),
-        max_subscriptions=value(MAX_SUBSCRIPTIONS, int, config.max_subscriptions_per_topic),
-        max_unacked_per_consumer=value(MAX_UNACKED_PER_CONSUMER, int, config.max_unacked_per_consumer),
-        max_unacked_per_subscription=value(MAX_UNACKED_PER_SUBSCRIPTION, int, config.max_unacked_per_subscription),
-        subscription_types=frozenset(types) if types else config.subscription_types,
-        max_topics=value(MAX_TOPICS, int, config.max_topics_per_namespace),
+        compaction_threshold_bytes=value(COMPACTION_THRESHOLD, config.compaction_threshold_bytes),
+        subscription_expiration_minutes=value(SUBSCRIPTION_EXPIRATION, config.subscription_expiration_minutes),
+        inactive_topic=value(INACTIVE_TOPIC, default_inactive),
+        delayed_delivery=value(DELAYED_DELIVERY, default_delayed),
+        max_producers=value(MAX_PRODUCERS, config.max_producers_per_topic),
+        max_consumers=value(MAX_CONSUMERS, config.max_consumers_per_topic),
+        max_consumers_per_subscription=value(MAX_CONSUMERS_PER_SUBSCRIPTION, config.max_consumers_per_subscription),
+        max_subscriptions=value(MAX_SUBSCRIPTIONS, config.max_subscriptions_per_topic),
+        max_unacked_per_consumer=value(MAX_UNACKED_PER_CONSUMER, config.max_unacked_per_consumer),
+        max_unacked_per_subscription=value(MAX_UNACKED_PER_SUBSCRIPTION, config.max_unacked_per_subscription),
+        subscription_types=value(SUBSCRIPTION_TYPES, config.subscription_types) or config.subscription_types,
+        max_topics=value(MAX_TOPICS, config.max_topics_per_namespace),
         allow_auto_topic_creation=creation.allowed,
         auto_topic_partitions=creation.partitions,
         schema_compatibility=value(
-            SCHEMA_COMPATIBILITY,
-            Compatibility,
-            value(SCHEMA_AUTO_UPDATE, AUTO_UPDATE_STRATEGIES.__getitem__, Compatibility(config.schema_compatibility)),
-        ),
-        allow_schema_updates=value(ALLOW_SCHEMA_UPDATES, bool, config.allow_schema_updates),
-        enforce_schemas=config.enforce_schemas or value(ENFORCE_SCHEMAS, bool, False),
-        allow_auto_subscription_creation=value(
-            AUTO_SUBSCRIPTION_CREATION,
-            lambda override: bool(override["allowAutoSubscriptionCreation"]),
-            config.allow_auto_subscription_creation,
+            SCHEMA_COMPATIBILITY, value(SCHEMA_AUTO_UPDATE, Compatibility(config.schema_compatibility))
         ),
     )
 
@@ -252,20 +238,18 @@ def _rates_of_consuming(policies: Mapping[str, Any], config: BrokerConfig) -> di
 
 def of_namespace(core: Core, namespace: str) -> dict[str, Any]:
     """What was set for a namespace that exists, by member name."""
-    found: dict[str, Any] = json.loads(core.state.namespaces[namespace])
-    return found
+    return stored(core.state.namespaces[namespace]).document
 
 
 def of_topic(core: Core, name: TopicName, *, for_all_clusters: bool = False) -> dict[str, Any]:
     """What was set for a topic itself (also when asked for one of its partitions), by member name."""
     text = core.state.documents[_kind(for_all_clusters)].get(name.base.full)
-    found: dict[str, Any] = {} if text is None else json.loads(text)
-    return found
+    return {} if text is None else stored(text).document
 
 
 def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> None:
     """Set one policy of a namespace that exists; None removes it."""
-    policies = _with(of_namespace(core, namespace), member, value)
+    policies = _with(json.loads(core.state.namespaces[namespace]), member, value)
     core.append(NamespaceSet(namespace, json.dumps(policies)))
     core.policies.changed(namespace)
     _let_go_on(core, namespace)
@@ -274,7 +258,7 @@ def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> 
 def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for_all_clusters: bool = False) -> None:
     """Set one policy of a topic with all its partitions; None removes it."""
     kind, full = _kind(for_all_clusters), name.base.full
-    policies = _with(of_topic(core, name, for_all_clusters=for_all_clusters), member, value)
+    policies = _with(json.loads(core.state.documents[kind].get(full, "{}")), member, value)
     core.append(DocumentSet(kind, full, json.dumps(policies)) if policies else DocumentDeleted(kind, full))
     core.policies.changed(name.namespace_name, full)
     _let_go_on(core, name.namespace_name)

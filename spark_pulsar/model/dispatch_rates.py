@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+from spark_pulsar.model.limits import INT, LONG
+
 from .policies import members, number
 
 
@@ -21,8 +23,8 @@ class DispatchRate:
         """The members; what is absent is no limit, and a period of one second."""
         body = {} if value is None else members(value, "dispatchRate")
         messages, size = (
-            number(body.get(f"dispatchThrottlingRateIn{what}", 0), f"dispatchThrottlingRateIn{what}")
-            for what in ("Msg", "Byte")
+            number(body.get(f"dispatchThrottlingRateIn{what}", 0), f"dispatchThrottlingRateIn{what}", most)
+            for what, most in (("Msg", INT), ("Byte", LONG))
         )
         return cls(messages, size, _period(body, 1))
 

@@ -46,6 +46,15 @@ class MalformedPolicy(PulsarError):
     http_status = 400
 
 
+class OutOfRange(MalformedPolicy):
+    """A number is larger, or further below zero, than its type holds: what it is called, and the nearest one."""
+
+    def __init__(self, message: str, what: str, nearest: int) -> None:
+        super().__init__(message)
+        self.what = what
+        self.nearest = nearest
+
+
 class InvalidPolicy(PulsarError):
     """The value of a policy is out of its range, or contradicts another policy."""
 
@@ -62,7 +71,8 @@ def number(value: object, what: str, most: int = INT) -> int:
         else:
             if -most - 1 <= found <= most:
                 return found
-            raise MalformedPolicy(f"{what}: the number is out of range, {-most - 1} to {most}")
+            nearest = most if found > 0 else -most - 1
+            raise OutOfRange(f"{what}: the number is out of range, {-most - 1} to {most}", what, nearest)
     raise MalformedPolicy(f"{what}: want a whole number, got {value!r}")
 
 
@@ -88,6 +98,16 @@ def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
     if found < 0:
         raise InvalidPolicy(refusal)
     return found
+
+
+def subscription_types(value: object) -> frozenset[str]:
+    """Some of `SUBSCRIPTION_TYPES`."""
+    if not isinstance(value, list):
+        raise MalformedPolicy(f"subscriptionTypesEnabled: want a list, got {value!r}")
+    wrong = [each for each in value if each not in SUBSCRIPTION_TYPES]
+    if wrong:
+        raise InvalidPolicy(f"Unknown subscription type {wrong[0]!r}: want some of {', '.join(SUBSCRIPTION_TYPES)}")
+    return frozenset(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +136,7 @@ class RetentionPolicy:
     def from_json(cls, value: object) -> Self:
         """`{"retentionTimeInMinutes": 180, "retentionSizeInMB": 10240}`; an absent member is 0."""
         body = members(value, "retention")
-        size_mb = number(body.get("retentionSizeInMB", 0), "retentionSizeInMB")
+        size_mb = number(body.get("retentionSizeInMB", 0), "retentionSizeInMB", LONG)
         time_minutes = number(body.get("retentionTimeInMinutes", 0), "retentionTimeInMinutes")
         for limit, name in ((time_minutes, "time"), (size_mb, "size")):
             if limit < NO_LIMIT:
