@@ -79,75 +79,7 @@ SCHEMA_AUTO_UPDATE: Final = "schema_auto_update_compatibility_strategy"
 ALLOW_SCHEMA_UPDATES: Final = "is_allow_auto_update_schema"
 ENFORCE_SCHEMAS: Final = "schema_validation_enforced"
 AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
-
-MAX_REMEMBERED: Final = 1 << 18
-"""Topics whose effective policies are remembered."""
-
-Watcher = Callable[[str, "str | None"], None]
-"""Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
-
-
-class PolicyBook:
-    """The effective policies of every topic, computed when asked for."""
-
-    def __init__(self, state: DurableState, config: BrokerConfig) -> None:
-        self._state = state
-        self._config = config
-        self._by_topic: dict[str, EffectivePolicies] = {}
-        self._by_texts: dict[tuple[str | None, ...], EffectivePolicies] = {}
-        self._watchers: list[Watcher] = []
-
-    def of(self, name: TopicName) -> EffectivePolicies:
-        """What holds for a topic or partition, which need not exist."""
-        full = name.full
-        known = self._by_topic.get(full)
-        if known is None:
-            if len(self._by_topic) >= MAX_REMEMBERED:  # clients may ask for any name
-                self._by_topic.clear()
-            known = self._by_topic[full] = self._computed(name)
-        return known
-
-    def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` after every change, within the turn of the change."""
-        self._watchers.append(watcher)
-
-    def changed(self, namespace: str, topic: str | None = None) -> None:
-        """Policies of a namespace, or of one topic of it, are others from now on."""
-        self._by_topic.clear()
-        self._by_texts.clear()
-        for watcher in self._watchers:
-            watcher(namespace, topic)
-
-    def _computed(self, name: TopicName) -> EffectivePolicies:
-        documents, full = self._state.documents, name.base.full
-        texts = (
-            self._state.namespaces.get(name.namespace_name),
-            documents[GLOBAL_TOPIC_POLICIES].get(full),
-            documents[TOPIC_POLICIES].get(full),
-        )
-        known = self._by_texts.get(texts)
-        if known is None:
-            known = self._by_texts[texts] = effective(
-                merged([json.loads(text) for text in texts if text]), self._config
-            )
-        topic = self._state.topics_by_name.get(name.full)
-        return known if topic is None or topic.damage is None else _letting_nothing_go(known, topic)
-
-
-def _letting_nothing_go(policies: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
-    """Of a damaged topic nothing goes by itself: what policies say of it may be lost too, and what nobody can read
-    must not be skipped in silence."""
-    return replace(
-        policies,
-        retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),
-        message_ttl_s=0,
-        size_quota=BacklogQuota(),
-        age_quota=BacklogQuota(),
-        deduplication=policies.deduplication or bool(topic.sequences),
-        compaction_threshold_bytes=0,
-        subscription_expiration_minutes=0,
-        inactive_topic=replace(policies.inactive_topic, delete_while_inactive=False),
-    )
+ENCRYPTION_REQUIRED: Final = "encryption_required"
 
 
 def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:
@@ -157,6 +89,56 @@ def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:
         quotas = {**total.get(BACKLOG_QUOTAS, {}), **level.get(BACKLOG_QUOTAS, {})}
         total = {**total, **level, BACKLOG_QUOTAS: quotas}
     return total
+
+
+_READERS: Final[Readers] = {
+    RETENTION: RetentionPolicy.from_json,
+    MESSAGE_TTL: partial(number, what=MESSAGE_TTL),
+    BACKLOG_QUOTAS: dict.fromkeys(QUOTA_TYPES, partial(BacklogQuota.from_json, namespace="")),
+    PERSISTENCE: PersistencePolicy.from_json,
+    PUBLISH_RATE: PublishRate.from_json,
+    DISPATCH_RATE: DispatchRate.from_json,
+    SUBSCRIPTION_DISPATCH_RATE: DispatchRate.from_json,
+    SUBSCRIBE_RATE: SubscribeRate.from_json,
+    DEDUPLICATION: partial(truth, what=DEDUPLICATION),
+    DEDUPLICATION_SNAPSHOT_INTERVAL: partial(number, what=DEDUPLICATION_SNAPSHOT_INTERVAL),
+    COMPACTION_THRESHOLD: partial(number, what=COMPACTION_THRESHOLD, most=LONG),
+    SUBSCRIPTION_EXPIRATION: partial(number, what=SUBSCRIPTION_EXPIRATION),
+    INACTIVE_TOPIC: InactiveTopicPolicy.from_json,
+    DELAYED_DELIVERY: DelayedDeliveryPolicy.from_json,
+    **{
+        member: partial(number, what=member)
+        for member in (
+            *(MAX_PRODUCERS, MAX_CONSUMERS, MAX_CONSUMERS_PER_SUBSCRIPTION, MAX_SUBSCRIPTIONS),
+            *(MAX_UNACKED_PER_CONSUMER, MAX_UNACKED_PER_SUBSCRIPTION, MAX_TOPICS),
+        )
+    },
+    SUBSCRIPTION_TYPES: subscription_types,
+    AUTO_TOPIC_CREATION: AutoTopicCreation.from_json,
+    SCHEMA_COMPATIBILITY: Compatibility,
+    SCHEMA_AUTO_UPDATE: AUTO_UPDATE_STRATEGIES.__getitem__,
+    ALLOW_SCHEMA_UPDATES: partial(truth, what=ALLOW_SCHEMA_UPDATES),
+    ENFORCE_SCHEMAS: partial(truth, what=ENFORCE_SCHEMAS),
+    ENCRYPTION_REQUIRED: partial(truth, what=ENCRYPTION_REQUIRED),
+    AUTO_SUBSCRIPTION_CREATION: lambda override: truth(
+        members(override, AUTO_SUBSCRIPTION_CREATION)["allowAutoSubscriptionCreation"], AUTO_SUBSCRIPTION_CREATION
+    ),
+}
+"""How each policy is read."""
+
+
+def stored(text: str) -> Readable:
+    """What was set for a namespace or a topic, as far as it can be read."""
+    return readable(json.loads(text), _READERS)
+
+
+def notes(state: DurableState) -> Iterator[str]:
+    """What an older version stored and this one reads otherwise, a line each."""
+    for name, text in state.namespaces.items():
+        yield from (f"namespace {name}: {note}" for note in stored(text).notes)
+    for kind in (GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES):
+        for name, text in state.documents[kind].items():
+            yield from (f"{name}: {note}" for note in stored(text).notes)
 
 
 def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePolicies:
@@ -211,6 +193,10 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         schema_compatibility=value(
             SCHEMA_COMPATIBILITY, value(SCHEMA_AUTO_UPDATE, Compatibility(config.schema_compatibility))
         ),
+        allow_schema_updates=value(ALLOW_SCHEMA_UPDATES, config.allow_schema_updates),
+        enforce_schemas=config.enforce_schemas or value(ENFORCE_SCHEMAS, False),
+        allow_auto_subscription_creation=value(AUTO_SUBSCRIPTION_CREATION, config.allow_auto_subscription_creation),
+        encryption_required=value(ENCRYPTION_REQUIRED, False),
     )
 
 

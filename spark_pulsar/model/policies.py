@@ -382,3 +382,5 @@ class EffectivePolicies:
     """SC-7."""
     allow_auto_subscription_creation: bool = True
     """TN-9."""
+    encryption_required: bool = False
+    """PR-12."""
