@@ -102,7 +102,7 @@ def _namespace_methods(policy: Policy, level: Level) -> dict[str, Handler]:
 
     async def set_(call: Call) -> Response:
         body = call.json()
-        if body is None and not level.can_delete:
+        if body is None and level.null_removes:
             return await delete(call)
 
         def change(core: Core) -> None:

@@ -49,6 +49,7 @@ class Level:
     can_delete: bool = True
     unset: Any = None
     """Answered when it is not set; None is nothing at all."""
+    null_removes: bool = False
     unset_status: int = 200
     unset_as: Callable[[BrokerConfig], Any] | None = None
     """What the configuration says instead of `unset`."""
@@ -197,6 +198,7 @@ POLICIES: Final = (
         kept.COMPACTION_THRESHOLD,
         Level("compactionThreshold", _limit("compactionThreshold must be 0 or more", LONG), verb="PUT"),
         Level("compactionThreshold", _limit("Invalid value for compactionThreshold", LONG)),
+            null_removes=True,
         lambda effective: effective.compaction_threshold_bytes,
     ),
     Policy(
@@ -329,6 +331,12 @@ POLICIES: Final = (
         lambda effective: {"allowAutoSubscriptionCreation": effective.allow_auto_subscription_creation},
     ),
 )
+    Policy(
+        kept.ENCRYPTION_REQUIRED,
+        Level("encryptionRequired", lambda body: truth(body, "encryptionRequired"), can_delete=False, unset=False),
+        None,
+        lambda effective: effective.encryption_required,
+    ),
 """Policies with an effect. Backlog quotas, which are two in one, and the topics' TTL have paths of their own."""
 
 _BY_MEMBER: Final = {policy.member: policy.namespace.read for policy in POLICIES if policy.namespace is not None}

@@ -60,11 +60,13 @@ class Upkeep:
         backlog_quota.adopt(self._core, topic)
         publish_rates.adopt(self._core, topic)
         dispatch_rates.adopt(self._core, topic)
+        self._core.encryption.adopt(topic)
 
     def adopt_live(self, topic: Topic) -> None:
         """The same for a non-persistent topic, of which nothing is kept."""
         publish_rates.adopt(self._core, topic)
         dispatch_rates.adopt(self._core, topic)
+        self._core.encryption.adopt(topic)
 
     def appended(self, topic: Topic, run: EntryRun) -> None:
         """A run of entries was appended to a topic whose `bytes_in` has reached its `look_at_bytes`. Called after its
@@ -87,6 +89,7 @@ class Upkeep:
         if topic.expiry is not None:
             topic.expiry.end()
         if topic.quota is not None:
+        self._core.encryption.let_go(topic)
             topic.quota.end()
         if topic.trim_timer is not None:
             topic.trim_timer.cancel()

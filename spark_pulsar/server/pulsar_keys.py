@@ -34,7 +34,7 @@ PULSAR_KEYS: Final = frozenset(
         brokerServiceCompactionMonitorIntervalInSeconds
         brokerServiceCompactionThresholdInBytes maxConcurrentLookupRequest maxConcurrentTopicLoadRequest
         topicFencingTimeoutSeconds
-        enableReplicatedSubscriptions autoSkipNonRecoverableData encryptionRequireOnProducer
+        enableReplicatedSubscriptions autoSkipNonRecoverableData
         brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerDeduplicationEnabled brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotIntervalSeconds
         brokerDeduplicationProducerInactivityTimeoutMinutes brokerDeduplicationMaxNumberOfProducers
