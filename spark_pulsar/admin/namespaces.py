@@ -69,6 +69,7 @@ _BUILT: Final = frozenset(
         policies.SCHEMA_COMPATIBILITY,
         policies.ALLOW_SCHEMA_UPDATES,
         policies.ENFORCE_SCHEMAS,
+        policies.ENCRYPTION_REQUIRED,
     }
 )
 """Those of them that have an effect here."""

@@ -47,9 +47,9 @@ class Level:
     read: Reader
     verb: str = "POST"
     can_delete: bool = True
+    null_removes: bool = False
     unset: Any = None
     """Answered when it is not set; None is nothing at all."""
-    null_removes: bool = False
     unset_status: int = 200
     unset_as: Callable[[BrokerConfig], Any] | None = None
     """What the configuration says instead of `unset`."""
@@ -190,6 +190,7 @@ POLICIES: Final = (
             "deduplicationSnapshotInterval",
             _limit("interval must be greater than or equal to 0"),
             can_delete=False,
+            null_removes=True,
         ),
         Level("deduplicationSnapshotInterval", _limit("interval must be 0 or more")),
         lambda effective: None,  # as Apache Pulsar answers
@@ -198,7 +199,6 @@ POLICIES: Final = (
         kept.COMPACTION_THRESHOLD,
         Level("compactionThreshold", _limit("compactionThreshold must be 0 or more", LONG), verb="PUT"),
         Level("compactionThreshold", _limit("Invalid value for compactionThreshold", LONG)),
-            null_removes=True,
         lambda effective: effective.compaction_threshold_bytes,
     ),
     Policy(
@@ -323,6 +323,12 @@ POLICIES: Final = (
         Level("schemaValidationEnforced", lambda body: truth(body, "schemaValidationEnforced"), unset=False),
         lambda effective: effective.enforce_schemas,
     ),
+    Policy(
+        kept.ENCRYPTION_REQUIRED,
+        Level("encryptionRequired", lambda body: truth(body, "encryptionRequired"), can_delete=False, unset=False),
+        None,
+        lambda effective: effective.encryption_required,
+    ),
     Policy(kept.AUTO_TOPIC_CREATION, Level("autoTopicCreation", _auto_topics), None, lambda effective: None),
     Policy(
         kept.AUTO_SUBSCRIPTION_CREATION,
@@ -331,12 +337,6 @@ POLICIES: Final = (
         lambda effective: {"allowAutoSubscriptionCreation": effective.allow_auto_subscription_creation},
     ),
 )
-    Policy(
-        kept.ENCRYPTION_REQUIRED,
-        Level("encryptionRequired", lambda body: truth(body, "encryptionRequired"), can_delete=False, unset=False),
-        None,
-        lambda effective: effective.encryption_required,
-    ),
 """Policies with an effect. Backlog quotas, which are two in one, and the topics' TTL have paths of their own."""
 
 _BY_MEMBER: Final = {policy.member: policy.namespace.read for policy in POLICIES if policy.namespace is not None}

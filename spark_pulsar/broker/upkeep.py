@@ -85,11 +85,11 @@ class Upkeep:
 
     def let_go(self, topic: Topic) -> None:
         """A topic is gone."""
+        self._core.encryption.let_go(topic)
         publish_rates.let_go(self._core, topic)
         if topic.expiry is not None:
             topic.expiry.end()
         if topic.quota is not None:
-        self._core.encryption.let_go(topic)
             topic.quota.end()
         if topic.trim_timer is not None:
             topic.trim_timer.cancel()
