@@ -21,7 +21,7 @@ from spark_pulsar.model.policies import members
 
 from .answers import Refused, text_map, whole_number
 from .clusters import namespaces_of
-from .policy_table import read_member
+from .policy_table import check_partitions, read_member
 from .topics import list_topics
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
         else:
             found = read_member(member, value, namespace)
             if found is not None:
+                check_partitions(core, member, found)
                 wanted[member] = found
     return wanted
 

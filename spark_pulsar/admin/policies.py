@@ -21,7 +21,7 @@ from spark_pulsar.model.policies import (
 from .answers import Refused
 from .calls import value_or_empty, whole_number_in_path
 from .namespaces import existing
-from .policy_table import POLICIES, quotas_applied
+from .policy_table import POLICIES, check_partitions, quotas_applied
 from .topics import check_namespace
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def _namespace_methods(policy: Policy, level: Level) -> dict[str, Handler]:
         def change(core: Core) -> None:
             others = existing(core, call.namespace, _missing_reason(member))
             value = level.read(body)
+            check_partitions(core, member, value)
             _check_retention(member, value, others, "namespace")
             kept.set_of_namespace(core, call.namespace, member, value)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import policies as kept
-from spark_pulsar.model.auto_creation import AutoTopicCreation
+from spark_pulsar.broker.partitions import most
+from spark_pulsar.model.auto_creation import AutoTopicCreation, TooManyPartitions
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
@@ -34,6 +35,7 @@ from .answers import Refused
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.config import BrokerConfig
+    from spark_pulsar.broker.core import Core
 
 Reader = Callable[[Any], Any]
 """From a body to what is stored and answered; raises what is refused."""
@@ -140,6 +142,12 @@ def _schema_auto_update(body: Any) -> Any:
 
 def _auto_topics(body: Any) -> Any:
     return AutoTopicCreation.from_json(body).to_json()
+
+
+def check_partitions(core: Core, member: str, value: Any) -> None:
+    """TooManyPartitions when topics that come into being would have more than this broker lets a topic have (TN-7)."""
+    if member == kept.AUTO_TOPIC_CREATION and value.get("defaultNumPartitions", 0) > most(core.config):
+        raise TooManyPartitions(most(core.config))
 
 
 def _auto_subscriptions(body: Any) -> Any:
