@@ -221,6 +221,9 @@ def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
         assert json.loads(admin(f"namespaces get-{name} {namespace}")) == value
         admin(f"namespaces remove-{name} {namespace}")
         assert admin(f"namespaces get-{name} {namespace}") == "null\n"
+    for word, value in (("-e", "true"), ("--disable", "false")):
+        admin(f"namespaces set-encryption-required {namespace} {word}")
+        assert admin(f"namespaces get-encryption-required {namespace}") == f"{value}\n"
     admin(f"namespaces set-properties {namespace} -p a=1 -p b=2")
     assert json.loads(admin(f"namespaces get-properties {namespace}")) == {"a": "1", "b": "2"}
     admin(f"namespaces clear-properties {namespace}")
