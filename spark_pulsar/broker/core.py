@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from .config import BrokerConfig
-    from .rate_limits import RateLimit
     from .encryption import RequiredEncryption
     from .idle_subscriptions import IdleSubscriptions
     from .publish_rates import PublishLimits
+    from .rate_limits import RateLimit
     from .sessions import Session
     from .subscriptions import Subscription
     from .topics import Topic
@@ -277,6 +277,10 @@ class Core:
     def wake(self, subscription: Subscription) -> None:
         """Let a subscription send what it may at the end of this turn."""
         self._awake[subscription] = None
+
+    def is_awake(self, subscription: Subscription) -> bool:
+        """Whether a subscription sends in the next turn."""
+        return subscription in self._awake
 
     def dispatch(self) -> None:
         """Let every subscription that was woken send, up to what one turn may send. Those that have more to send, or

@@ -171,7 +171,14 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         age_quota=quota(MESSAGE_AGE),
         persistence=value(PERSISTENCE, PersistencePolicy()),
         publish_rate=value(PUBLISH_RATE, default_rate),
-        **_rates_of_consuming(policies, config),
+        dispatch_rate=value(
+            DISPATCH_RATE, DispatchRate(config.topic_dispatch_rate_messages, config.topic_dispatch_rate_bytes)
+        ),
+        subscription_dispatch_rate=value(
+            SUBSCRIPTION_DISPATCH_RATE,
+            DispatchRate(config.subscription_dispatch_rate_messages, config.subscription_dispatch_rate_bytes),
+        ),
+        subscribe_rate=value(SUBSCRIBE_RATE, SubscribeRate(config.subscribe_rate, config.subscribe_rate_period_s)),
         deduplication=value(DEDUPLICATION, config.deduplication),
         deduplication_snapshot_interval_s=value(
             DEDUPLICATION_SNAPSHOT_INTERVAL, config.deduplication_snapshot_interval_s
@@ -198,25 +205,6 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         allow_auto_subscription_creation=value(AUTO_SUBSCRIPTION_CREATION, config.allow_auto_subscription_creation),
         encryption_required=value(ENCRYPTION_REQUIRED, False),
     )
-
-
-def _rates_of_consuming(policies: Mapping[str, Any], config: BrokerConfig) -> dict[str, Any]:
-    """How fast consumers are served and how often they may subscribe, where that is limited (SUB-6, SUB-7)."""
-    of_topic = DispatchRate(config.topic_dispatch_rate_messages, config.topic_dispatch_rate_bytes)
-    of_each = DispatchRate(config.subscription_dispatch_rate_messages, config.subscription_dispatch_rate_bytes)
-    found: dict[str, DispatchRate | SubscribeRate] = {
-        "dispatch_rate": of_topic,
-        "subscription_dispatch_rate": of_each,
-        "subscribe_rate": SubscribeRate(config.subscribe_rate, config.subscribe_rate_period_s),
-    }
-    for name, member, read in (
-        ("dispatch_rate", DISPATCH_RATE, DispatchRate.from_json),
-        ("subscription_dispatch_rate", SUBSCRIPTION_DISPATCH_RATE, DispatchRate.from_json),
-        ("subscribe_rate", SUBSCRIBE_RATE, SubscribeRate.from_json),
-    ):
-        if policies.get(member) is not None:
-            found[name] = read(policies[member])
-    return {name: rate for name, rate in found.items() if rate.is_limited}
 
 
 # ---- what is set ------------------------------------------------------------------------------------------------

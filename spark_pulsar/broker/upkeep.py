@@ -83,10 +83,15 @@ class Upkeep:
         if topic.quota is not None:
             backlog_quota.look(self._core, topic)
 
+    def unloaded(self, topic: Topic) -> None:
+        """A topic closed all its clients, which come back."""
+        dispatch_rates.unloaded(topic)
+
     def let_go(self, topic: Topic) -> None:
         """A topic is gone."""
         self._core.encryption.let_go(topic)
         publish_rates.let_go(self._core, topic)
+        dispatch_rates.let_go(topic)
         if topic.expiry is not None:
             topic.expiry.end()
         if topic.quota is not None:

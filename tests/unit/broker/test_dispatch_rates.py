@@ -216,17 +216,21 @@ def test_consumers_that_came_are_forgotten_in_time() -> None:
 @pytest.mark.parametrize(
     ("body", "rate"),
     [
-        ({}, DispatchRate()),
-        (None, DispatchRate()),
-        ({"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": "7"}, DispatchRate(-1, 7)),
+        ({}, DispatchRate(0, 0, 0)),
+        (None, DispatchRate(0, 0, 0)),
+        ({"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": "7"}, DispatchRate(-1, 7, 0)),
         ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": 9}, DispatchRate(3, 0, 9)),
-        ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": -9}, DispatchRate(3, 0, 1)),
+        ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": -9}, DispatchRate(3, 0, -9)),
+        ({"dispatchThrottlingRateInByte": 1 << 40}, DispatchRate(0, 1 << 40, 0)),
+        ({"dispatchThrottlingRateInMsg": 3, "relativeToPublishRate": True}, DispatchRate(3, 0, 0, is_relative=True)),
+        ({"dispatchThrottlingRateInMsg": 3, "relativeToPublishRate": None}, DispatchRate(3, 0, 0)),
     ],
 )
 def test_rates_as_they_are_written(body: Any, rate: DispatchRate) -> None:
     # covers SUB-7
     assert DispatchRate.from_json(body) == rate
     assert DispatchRate.from_json(rate.to_json()) == rate
+    assert rate.seconds == max(1, rate.period_s)
 
 
 def test_what_is_no_rate() -> None:
@@ -234,4 +238,6 @@ def test_what_is_no_rate() -> None:
         DispatchRate.from_json({"dispatchThrottlingRateInMsg": "x"})
     with pytest.raises(MalformedPolicy):
         SubscribeRate.from_json([1])
-    assert SubscribeRate.from_json({}) == SubscribeRate()
+    assert SubscribeRate.from_json({}) == SubscribeRate(-1, 30)
+    assert SubscribeRate.from_json({"ratePeriodInSecond": 0}) == SubscribeRate(-1, 0)
+    assert SubscribeRate(5, 0).seconds == 30
