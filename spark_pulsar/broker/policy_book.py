@@ -79,8 +79,17 @@ class PolicyBook:
         if known is None:
             levels = [stored(text).document for text in texts if text]
             known = self._by_texts[texts] = effective(merged(levels), self._config)
+        if name.is_system:
+            known = _without_limits(known)
         topic = self._state.topics_by_name.get(name.full)
         return known if topic is None or topic.damage is None else _letting_nothing_go(known, topic)
+
+
+def _without_limits(policies: EffectivePolicies) -> EffectivePolicies:
+    """Of a system topic: as many may use it as want to (PR-13, SUB-5, CUR-18, TN-10)."""
+    return replace(
+        policies, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
+    )
 
 
 def _letting_nothing_go(policies: EffectivePolicies, topic: TopicState) -> EffectivePolicies:

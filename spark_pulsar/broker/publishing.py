@@ -114,7 +114,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     limit = core.policies_of(topic.name).max_producers
     if limit and len(topic.producers) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
-    limit = core.config.max_same_address_producers
+    limit = 0 if topic.name.is_system else core.config.max_same_address_producers
     if limit and sum(each.session.host == session.host for each in topic.producers.values()) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max same address producers limit")
     schema_version = registry.admit_producer(core, topic, command)
