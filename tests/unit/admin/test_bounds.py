@@ -9,7 +9,6 @@ from spark_pulsar.model.limits import MAX_PARTITIONS
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World
 
-
 MOST_LOCAL = MAX_TOPIC_NAME_LENGTH - len("persistent://public/default/")
 
 
