@@ -75,11 +75,13 @@ _BUILT: Final = frozenset(
 """Those of them that have an effect here."""
 _BY_CLUSTER: Final = {
     "publishMaxMessageRate": policies.PUBLISH_RATE,
+    "clusterDispatchRate": policies.DISPATCH_RATE,
     "topicDispatchRate": policies.DISPATCH_RATE,
     "subscriptionDispatchRate": policies.SUBSCRIPTION_DISPATCH_RATE,
     "clusterSubscribeRate": policies.SUBSCRIBE_RATE,
 }
-"""Rates, which Apache Pulsar shows and takes for each cluster; there is only our own."""
+"""Rates, which Apache Pulsar shows and takes for each cluster; there is only our own. `clusterDispatchRate` is what
+`topicDispatchRate` was called once."""
 
 
 def existing(core: Core, namespace: str, reason: str = "Namespace does not exist") -> dict[str, Any]:
@@ -153,7 +155,7 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
             wanted[member] = value
         elif member in _BY_CLUSTER:
             rate = members(value, member).get(core.config.cluster_name)
-            if rate is not None:
+            if rate is not None and (member != "clusterDispatchRate" or policies.DISPATCH_RATE not in wanted):
                 wanted[_BY_CLUSTER[member]] = read_member(_BY_CLUSTER[member], rate, namespace)
         elif member in _FRESH and member not in _BUILT:
             raise Refused(501, f"The policy {member} is not built in this broker yet")

@@ -50,6 +50,9 @@ class Level:
     verb: str = "POST"
     can_delete: bool = True
     null_removes: bool = False
+    """A body of nothing removes what is set."""
+    null_keeps: bool = False
+    """A body of nothing changes nothing; without either it is a body like any other."""
     unset: Any = None
     """Answered when it is not set; None is nothing at all."""
     unset_status: int = 200
@@ -114,8 +117,6 @@ def _publish_rate(body: Any) -> Any:
 
 
 def _dispatch_rate(body: Any) -> Any:
-    if isinstance(body, dict) and truth(body.get("relativeToPublishRate", False), "relativeToPublishRate"):
-        raise Refused(501, "A dispatch rate relative to the rate of publishing is not built in this broker yet")
     return DispatchRate.from_json(body).to_json()
 
 
@@ -275,26 +276,26 @@ POLICIES: Final = (
     ),
     Policy(
         kept.PUBLISH_RATE,
-        Level("publishRate", _publish_rate),
-        Level("publishRate", _publish_rate, unset_status=204),
+        Level("publishRate", _publish_rate, null_removes=True),
+        Level("publishRate", _publish_rate, null_keeps=True, unset_status=204),
         lambda effective: None,
     ),
     Policy(
         kept.DISPATCH_RATE,
-        Level("dispatchRate", _dispatch_rate),
-        Level("dispatchRate", _dispatch_rate),
+        Level("dispatchRate", _dispatch_rate, null_removes=True),
+        Level("dispatchRate", _dispatch_rate, null_keeps=True),
         lambda effective: (effective.dispatch_rate or DispatchRate()).to_json(),
     ),
     Policy(
         kept.SUBSCRIPTION_DISPATCH_RATE,
-        Level("subscriptionDispatchRate", _dispatch_rate),
-        Level("subscriptionDispatchRate", _dispatch_rate),
+        Level("subscriptionDispatchRate", _dispatch_rate, null_removes=True),
+        Level("subscriptionDispatchRate", _dispatch_rate, null_keeps=True),
         lambda effective: (effective.subscription_dispatch_rate or DispatchRate()).to_json(),
     ),
     Policy(
         kept.SUBSCRIBE_RATE,
-        Level("subscribeRate", _subscribe_rate),
-        Level("subscribeRate", _subscribe_rate),
+        Level("subscribeRate", _subscribe_rate, null_removes=True),
+        Level("subscribeRate", _subscribe_rate, null_keeps=True),
         lambda effective: (effective.subscribe_rate or SubscribeRate()).to_json(),
     ),
     Policy(

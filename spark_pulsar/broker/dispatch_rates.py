@@ -8,6 +8,8 @@ what comes too fast, are not limited.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
@@ -27,7 +29,9 @@ class Rates(NamedTuple):
     topic: DispatchRate = DispatchRate()
     """Of all its subscriptions together."""
     subscription: DispatchRate = DispatchRate()
-    """Of each of them."""
+    """Of each of them, but ..."""
+    by_name: Mapping[str, DispatchRate] = MappingProxyType({})
+    """... those that have one of their own."""
     consumers: SubscribeRate = SubscribeRate()
 
 
@@ -60,7 +64,8 @@ class DispatchLimits:
     def limits_anything(self) -> bool:
         """Whether there is a limit at all."""
         rates = self.rates
-        return bool(self._shared) or rates.subscription.is_limited or self.subscribers is not None
+        of_each = (rates.subscription, *rates.by_name.values())
+        return bool(self._shared) or any(rate.is_limited for rate in of_each) or self.subscribers is not None
 
     def dispatch(self, subscription: Subscription) -> bool:
         """Let a subscription send what the rates allow; the answer of its dispatcher."""
@@ -111,7 +116,7 @@ class DispatchLimits:
                 limit.check(limits[index + 1 :])
 
     def _rate_of(self, subscription: Subscription) -> DispatchRate:
-        return self.rates.subscription
+        return self.rates.by_name.get(subscription.name, self.rates.subscription)
 
     def _of(self, subscription: Subscription) -> list[RateLimit]:
         """What limits a subscription, the narrowest first."""
@@ -149,12 +154,13 @@ def of_all(core: Core) -> RateLimit | None:
 def adopt(core: Core, topic: Topic) -> None:
     """A topic came into use, or its policies are others: limit it as they say."""
     policies = core.policies_of(topic.name)
-    consumers = policies.subscribe_rate or SubscribeRate()
+    rates = Rates(consumers=policies.subscribe_rate or SubscribeRate())
     if topic.live is None:
-        of_topic, of_subscription = policies.dispatch_rate, policies.subscription_dispatch_rate
-        rates = Rates(of_topic or DispatchRate(), of_subscription or DispatchRate(), consumers)
-    else:
-        rates = Rates(consumers=consumers)
+        rates = rates._replace(
+            topic=policies.dispatch_rate or DispatchRate(),
+            subscription=policies.subscription_dispatch_rate or DispatchRate(),
+            by_name=policies.dispatch_rates_by_name,
+        )
     before = topic.dispatch_limits
     if before is not None and before.rates == rates:
         return

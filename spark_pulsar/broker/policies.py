@@ -22,7 +22,7 @@ from spark_pulsar.ledger.document_records import (
 )
 from spark_pulsar.ledger.records import NamespaceSet
 from spark_pulsar.model.auto_creation import AutoTopicCreation
-from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate, rates_by_name
 from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
@@ -58,6 +58,7 @@ PERSISTENCE: Final = "persistence"
 PUBLISH_RATE: Final = "publish_rate"
 DISPATCH_RATE: Final = "dispatch_rate"
 SUBSCRIPTION_DISPATCH_RATE: Final = "subscription_dispatch_rate"
+SUBSCRIPTION_POLICIES: Final = "subscriptionPolicies"
 SUBSCRIBE_RATE: Final = "subscribe_rate"
 DEDUPLICATION: Final = "deduplicationEnabled"
 DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
@@ -83,11 +84,15 @@ ENCRYPTION_REQUIRED: Final = "encryption_required"
 
 
 def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:
-    """One set of policies out of several, the later ones win; backlog quotas are merged by their type."""
+    """One set of policies out of several, the later ones win; backlog quotas are merged by their type, policies of
+    subscriptions by their names."""
     total: dict[str, Any] = {}
     for level in levels:
-        quotas = {**total.get(BACKLOG_QUOTAS, {}), **level.get(BACKLOG_QUOTAS, {})}
-        total = {**total, **level, BACKLOG_QUOTAS: quotas}
+        parts = {
+            member: {**total.get(member, {}), **level.get(member, {})}
+            for member in (BACKLOG_QUOTAS, SUBSCRIPTION_POLICIES)
+        }
+        total = {**total, **level, **parts}
     return total
 
 
@@ -99,6 +104,7 @@ _READERS: Final[Readers] = {
     PUBLISH_RATE: PublishRate.from_json,
     DISPATCH_RATE: DispatchRate.from_json,
     SUBSCRIPTION_DISPATCH_RATE: DispatchRate.from_json,
+    SUBSCRIPTION_POLICIES: rates_by_name,
     SUBSCRIBE_RATE: SubscribeRate.from_json,
     DEDUPLICATION: partial(truth, what=DEDUPLICATION),
     DEDUPLICATION_SNAPSHOT_INTERVAL: partial(number, what=DEDUPLICATION_SNAPSHOT_INTERVAL),
@@ -178,6 +184,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
             SUBSCRIPTION_DISPATCH_RATE,
             DispatchRate(config.subscription_dispatch_rate_messages, config.subscription_dispatch_rate_bytes),
         ),
+        dispatch_rates_by_name=value(SUBSCRIPTION_POLICIES, {}),
         subscribe_rate=value(SUBSCRIBE_RATE, SubscribeRate(config.subscribe_rate, config.subscribe_rate_period_s)),
         deduplication=value(DEDUPLICATION, config.deduplication),
         deduplication_snapshot_interval_s=value(

@@ -107,14 +107,14 @@ class RateLimit:
         return messages, size_bytes
 
     def _refill(self) -> None:
-        """Fill both buckets up to now."""
+        """Fill both buckets up to now, at the rate that holds now."""
         elapsed_ms = self._core.now_ms - self._filled_ms
         if elapsed_ms:
+            if self._topic is not None:
+                self.messages.rate, self.bytes.rate = self._rates()
             self._filled_ms = self._core.now_ms
             self.messages.refill(elapsed_ms)
             self.bytes.refill(elapsed_ms)
-        if self._topic is not None:
-            self.messages.rate, self.bytes.rate = self._rates()
 
     def _set_timer(self) -> None:
         wait_ms = max(self.wait_ms, _LEAST_WAIT_MS)

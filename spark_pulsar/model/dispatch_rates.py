@@ -5,12 +5,16 @@ What was set is answered as it was written; the properties say what it means.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from spark_pulsar.model.limits import INT, LONG
 
 from .policies import members, number, truth
+
+DISPATCH_RATE: Final = "dispatchRate"
+"""Member of what is set for one subscription."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +92,9 @@ class SubscribeRate:
     def to_json(self) -> dict[str, Any]:
         """As answered."""
         return {"subscribeThrottlingRatePerConsumer": self.times, "ratePeriodInSecond": self.period_s}
+
+
+def rates_by_name(value: object) -> Mapping[str, DispatchRate]:
+    """Dispatch rates of single subscriptions: `{"NAME": {"dispatchRate": {...}}}`."""
+    found = members(value, "subscriptionPolicies")
+    return {name: DispatchRate.from_json(members(each, name).get(DISPATCH_RATE)) for name, each in found.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_pulsar.model.errors import PulsarError
@@ -244,20 +244,20 @@ class PersistencePolicy:
 
 @dataclass(frozen=True, slots=True)
 class PublishRate:
-    """How fast a topic may be published to, a second (PR-14); 0 is no limit."""
+    """How fast a topic may be published to, a second (PR-14); 0 and below is no limit."""
 
     messages: int = 0
     bytes: int = 0
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The two members; absent, negative and zero are no limit."""
+        """The two members; what is absent is -1."""
         body = {} if value is None else members(value, "publishRate")
         messages, size = (
             number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}", most)
             for what, most in (("Msg", INT), ("Byte", LONG))
         )
-        return cls(max(0, messages), max(0, size))
+        return cls(messages, size)
 
     @property
     def is_limited(self) -> bool:
@@ -266,7 +266,7 @@ class PublishRate:
 
     def to_json(self) -> dict[str, Any]:
         """As answered."""
-        return {"publishThrottlingRateInMsg": self.messages or -1, "publishThrottlingRateInByte": self.bytes or -1}
+        return {"publishThrottlingRateInMsg": self.messages, "publishThrottlingRateInByte": self.bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +350,8 @@ class EffectivePolicies:
     """PR-14."""
     dispatch_rate: DispatchRate | None = None
     subscription_dispatch_rate: DispatchRate | None = None
+    dispatch_rates_by_name: Mapping[str, DispatchRate] = field(default_factory=dict)
+    """Of single subscriptions, which go before that of all (SUB-7)."""
     subscribe_rate: SubscribeRate | None = None
     deduplication: bool = False
     """DED-1."""
