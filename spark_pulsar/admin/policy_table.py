@@ -129,13 +129,13 @@ def _delayed(body: Any) -> Any:
 
 
 def _schema_strategy(body: Any) -> Any:
-    if body not in Compatibility.__members__:
+    if not isinstance(body, str) or body not in Compatibility.__members__:
         raise MalformedPolicy(f"schemaCompatibilityStrategy: want one of {', '.join(Compatibility)}, got {body!r}")
     return None if body == Compatibility.UNDEFINED else body
 
 
 def _schema_auto_update(body: Any) -> Any:
-    if body not in AUTO_UPDATE_STRATEGIES:
+    if not isinstance(body, str) or body not in AUTO_UPDATE_STRATEGIES:
         wanted = ", ".join(AUTO_UPDATE_STRATEGIES)
         raise MalformedPolicy(f"schemaAutoUpdateCompatibilityStrategy: want one of {wanted}, got {body!r}")
     return body

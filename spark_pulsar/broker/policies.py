@@ -119,6 +119,8 @@ _READERS: Final[Readers] = {
             *(MAX_UNACKED_PER_CONSUMER, MAX_UNACKED_PER_SUBSCRIPTION, MAX_TOPICS),
         )
     },
+    "properties": partial(members, what="properties"),
+    "auth_policies": partial(members, what="auth_policies"),
     SUBSCRIPTION_TYPES: subscription_types,
     AUTO_TOPIC_CREATION: AutoTopicCreation.from_json,
     SCHEMA_COMPATIBILITY: Compatibility,
