@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.document_records import (
@@ -142,11 +142,10 @@ def stored(text: str) -> Readable:
 
 def notes(state: DurableState) -> Iterator[str]:
     """What an older version stored and this one reads otherwise, a line each."""
-    for name, text in state.namespaces.items():
-        yield from (f"namespace {name}: {note}" for note in stored(text).notes)
-    for kind in (GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES):
-        for name, text in state.documents[kind].items():
-            yield from (f"{name}: {note}" for note in stored(text).notes)
+    read = cache(stored)  # thousands of topics have the same policies
+    for documents in (state.namespaces, state.documents[GLOBAL_TOPIC_POLICIES], state.documents[TOPIC_POLICIES]):
+        for name, text in documents.items():
+            yield from (f"{name}: {note}" for note in read(text).notes)
 
 
 def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePolicies:

@@ -218,7 +218,7 @@ class SharedDispatcher(Dispatcher):
         if not limit:
             return room
         unacked = self._unacked()
-        self._is_blocked = unacked >= (limit // 2 if self._is_blocked else limit)
+        self._is_blocked = unacked >= (max(1, limit // 2) if self._is_blocked else limit)  # all acked: they go on
         return 0 if self._is_blocked else min(room, limit - unacked)
 
     def _unacked(self) -> int:
