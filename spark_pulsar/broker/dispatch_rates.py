@@ -45,7 +45,7 @@ class DispatchLimits:
         self._of_topic: RateLimit | None = None
         self._own: dict[Subscription, RateLimit] = {}
         self._in_line: dict[Subscription, list[RateLimit]] = {}
-        """Who waits, and the rates that hold for it."""
+        """Who waits, and the rates in whose lines it stands; it waits for the last of them."""
         self.subscribers: SubscribeLimit | None = None
         """How often each consumer may subscribe, when that is limited (SUB-6)."""
         if before is not None:
@@ -69,7 +69,11 @@ class DispatchLimits:
 
     def dispatch(self, subscription: Subscription) -> bool:
         """Let a subscription send what the rates allow; the answer of its dispatcher."""
-        limits, dispatcher = self._of(subscription), subscription.dispatcher
+        dispatcher, lines = subscription.dispatcher, self._in_line.get(subscription)
+        if lines is not None and lines[-1].keeps_waiting(subscription):
+            dispatcher.begin()
+            return False
+        limits = self._of(subscription)
         if not self._is_its_turn(subscription, limits):
             return False
         shares = [limit.share() for limit in limits]
@@ -111,8 +115,11 @@ class DispatchLimits:
         present = set(self._topic.subscriptions.values())
         assert self._in_line.keys() <= present, "who is gone waits for nothing"
         assert self._own.keys() <= present, "who is gone has no rate"
-        for limits in self._in_line.values():
-            for index, limit in enumerate(limits):
+        for subscription, lines in self._in_line.items():
+            limits = self._of(subscription)
+            assert limits[: len(lines)] == lines, "who waits does so for what limits it"
+            for index, limit in enumerate(lines):
+                assert subscription in limit.line, "who waits stands in line"
                 limit.check(limits[index + 1 :])
 
     def _rate_of(self, subscription: Subscription) -> DispatchRate:
@@ -138,8 +145,10 @@ class DispatchLimits:
         if not subscription.dispatcher.has_work():
             self.leave(subscription)
             return False
-        self._in_line[subscription] = limits
-        for limit in limits[: blocking + 1]:
+        for limit in self._in_line.get(subscription, ())[blocking + 1 :]:
+            limit.leave(subscription)
+        lines = self._in_line[subscription] = limits[: blocking + 1]
+        for limit in lines:
             limit.stand_in_line(subscription)
         return False
 

@@ -55,6 +55,10 @@ class RateLimit:
         self._refill()
         return self.wait_ms > 0 or next(iter(self.line), subscription) is not subscription
 
+    def keeps_waiting(self, subscription: Subscription) -> bool:
+        """Whether a subscription in the line is not to be looked at yet: it is woken when its turn has come."""
+        return self._timer is not None or next(iter(self.line)) is not subscription
+
     def stand_in_line(self, subscription: Subscription) -> None:
         """A subscription wants to send; it keeps the place that it has."""
         if subscription not in self.line:

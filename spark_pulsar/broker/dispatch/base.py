@@ -75,8 +75,10 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def has_work(self) -> bool:
-        """Asked while a rate forbids to send (SUB-7): whether `dispatch` might send something otherwise. What does not
-        depend on rates may begin here."""
+        """Asked when a rate forbids to send (SUB-7): whether `dispatch` might send something otherwise."""
+
+    def begin(self) -> None:  # noqa: B027 - most have nothing to do then
+        """Called instead of `dispatch` while a rate forbids to send: what does not depend on rates begins (FO-5)."""
 
     @abstractmethod
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import compaction, dispatch_rates, policies, subscriptions, topics
+from spark_pulsar.broker import compaction, cursor_moves, dispatch_rates, policies, subscriptions, topics
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.names import TopicName
@@ -290,11 +290,14 @@ def test_an_active_consumer_is_told_at_once_that_it_is() -> None:
     assert received(waiting) == {1: 5}, "from the beginning"
 
 
-def test_a_reader_of_the_compacted_view_waits_too() -> None:
+@pytest.mark.parametrize("is_trimmed", [False, True], ids=["kept", "trimmed"])
+def test_a_reader_of_the_compacted_view_waits_too(is_trimmed: bool) -> None:
     # covers SUB-7, CMP-C4
     world = world_of(topic_dispatch_rate_messages=2)
     publish(world, *(keyed(f"k{number % 4}", str(number)) for number in range(12)))
     world.ask(lambda core: compaction.request(core, core.topics[TOPIC]))
+    if is_trimmed:
+        world.ask(lambda core: cursor_moves.truncate(core, core.topics[TOPIC]))
     client = world.connect()
     client.open_consumer(permits=100, read_compacted=True)
     assert received(client) == {1: 2}
