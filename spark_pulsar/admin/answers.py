@@ -79,16 +79,21 @@ def whole_number(value: object, what: str) -> int:
 
 def text_map(value: object, what: str) -> dict[str, str]:
     """A map of texts; None is an empty one. 413 when they are too much."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise Refused(400, f"{what}: want a map of texts")
-    texts = {str(key): str(item) for key, item in value.items()}
+    texts = unbounded_text_map(value, what)
     try:
         check_properties(what.capitalize(), texts)
     except NotAllowed as error:
         raise Refused(413, error.message) from error
     return texts
+
+
+def unbounded_text_map(value: object, what: str) -> dict[str, str]:
+    """The same for what has a bound of its own."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Refused(400, f"{what}: want a map of texts")
+    return {str(key): str(item) for key, item in value.items()}
 
 
 def flag(value: str | None) -> bool:

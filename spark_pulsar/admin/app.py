@@ -142,17 +142,18 @@ async def _serve(gate: Gate | None, request: Request, binary_port: int) -> Respo
     if gate is None:
         raise Refused(503, "The broker is restarting its core")
     host = request.headers.get("host") or "localhost:8080"
-    body = await _body(request)
+    schema_bytes = gate.core.config.max_schema_bytes if segments[2:3] == ["schemas"] else 0
+    body = await _body(request, MAX_BODY_BYTES + 2 * schema_bytes)  # JSON in JSON: each quote is two characters
     call = Call(gate, parts, request.query_params, body, host=host, binary_port=binary_port, headers=request.headers)
     return await handler(call)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, limit_bytes: int) -> bytes:
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > MAX_BODY_BYTES:
-            raise Refused(413, f"The request body is larger than {MAX_BODY_BYTES} bytes")
+        if len(body) > limit_bytes:
+            raise Refused(413, f"The request body is larger than {limit_bytes} bytes")
     return bytes(body)
 
 

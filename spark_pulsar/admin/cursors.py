@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_pulsar.broker import bounds, cursor_moves, expire_now, subscriptions
+from spark_pulsar.broker import bounds, cursor_moves, expire_now, partitions, subscriptions
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.ledger.cursor_records import CursorPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
@@ -123,14 +123,14 @@ def create(core: Core, name: TopicName, subscription: str, place: Place | None, 
         raise Refused(400, "Create subscription on non-persistent topic can only be done through client")
     check_namespace(core, name)
     _check_name(subscription)
+    place = (place or Place(LATEST))._replace(excluded=False)  # as Apache Pulsar: it means something to a reset only
     try:
-        found = _obtain(core, name)
+        found = _obtain(core, name, subscription, place.properties)
     except TopicNotFound as error:
         raise Refused(412, "Topic does not exist and cannot be auto-created") from error
     lacking = [topic for topic in found if subscription not in topic.subscriptions]
     if not lacking:
         raise Refused(409, "Subscription already exists for topic")
-    place = (place or Place(LATEST))._replace(excluded=False)  # as Apache Pulsar: it means something to a reset only
     made = [
         topic_rules.create_subscription(core, topic, subscription, topic_rules.at_end(topic), place.properties)
         for topic in lacking
@@ -151,13 +151,16 @@ def _check_name(subscription: str) -> None:
         raise Refused(412, error.message) from error
 
 
-def _obtain(core: Core, name: TopicName) -> list[Topic]:
-    """The topic or all its partitions, made as auto-creation says when they are missing (TN-7)."""
+def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> list[Topic]:
+    """The topic or all its partitions for a subscription with these properties, made as auto-creation says when they
+    are missing (TN-7)."""
     count = topic_rules.partition_count(core, name)
     policies = core.policies_of(name)
     is_new = count is None and name.partition < 0 and not topic_rules.exists(core, name)
     if is_new and policies.allow_auto_topic_creation and policies.auto_topic_partitions:
         count = policies.auto_topic_partitions
+    partitions.check_subscription(count or 1, subscription, properties)
+    if is_new and count is not None:
         topic_rules.create_partitioned(core, name, count, {})
     if count is None:
         return [topic_rules.obtain(core, name, may_create=True)]
@@ -192,7 +195,9 @@ def properties_of(core: Core, name: TopicName, subscription: str) -> dict[str, s
 
 def set_properties(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
     """Replace a subscription's properties (CUR-19)."""
-    for each in every(core, name, subscription):
+    found = every(core, name, subscription)
+    partitions.check_subscription(len(found), subscription, properties)
+    for each in found:
         if each.is_durable:
             core.append(CursorPropertiesSet(each.cursor.cursor_id, dict(properties)))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -15,13 +15,13 @@ from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.ledger.document_records import TENANTS
 from spark_pulsar.ledger.records import NamespaceDeleted, NamespaceSet
-from spark_pulsar.model.errors import InvalidTopicName
+from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.names import check_entity
 from spark_pulsar.model.policies import members
 
 from .answers import Refused, text_map, whole_number
 from .clusters import namespaces_of
-from .policy_table import read_member
+from .policy_table import check_partitions, read_member
 from .topics import list_topics
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BUNDLES: Final = 4
 MAX_BUNDLES: Final = 4096
-_KEPT_AS_THEY_ARE: Final = frozenset({"properties", "auth_policies"})
+_KEPT: Final[Mapping[str, Callable[[Any, str], Any]]] = {"properties": text_map, "auth_policies": members}
+"""What is kept as it is, and how it is read."""
 _FRESH: Final[dict[str, Any]] = {
     "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
     "replication_clusters": [],
@@ -69,16 +70,19 @@ _BUILT: Final = frozenset(
         policies.SCHEMA_COMPATIBILITY,
         policies.ALLOW_SCHEMA_UPDATES,
         policies.ENFORCE_SCHEMAS,
+        policies.ENCRYPTION_REQUIRED,
     }
 )
 """Those of them that have an effect here."""
 _BY_CLUSTER: Final = {
     "publishMaxMessageRate": policies.PUBLISH_RATE,
+    "clusterDispatchRate": policies.DISPATCH_RATE,
     "topicDispatchRate": policies.DISPATCH_RATE,
     "subscriptionDispatchRate": policies.SUBSCRIPTION_DISPATCH_RATE,
     "clusterSubscribeRate": policies.SUBSCRIBE_RATE,
 }
-"""Rates, which Apache Pulsar shows and takes for each cluster; there is only our own."""
+"""Rates, which Apache Pulsar shows and takes for each cluster; there is only our own. `clusterDispatchRate` is what
+`topicDispatchRate` was called once."""
 
 
 def existing(core: Core, namespace: str, reason: str = "Namespace does not exist") -> dict[str, Any]:
@@ -136,31 +140,35 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
         if value is None or value == _FRESH.get(member, None) or member == "clusterThatCanDeleteNamespace":
             continue
         if member == "bundles":
-            number = whole_number(value.get("numBundles", 0), "numBundles")
+            number = whole_number(members(value, member).get("numBundles", 0), "numBundles")
             if number > MAX_BUNDLES:
                 raise Refused(412, f"Too many bundles: at most {MAX_BUNDLES}")
             if number > 0:
                 wanted["bundles"] = {"numBundles": number}
         elif member == "replication_clusters":
-            for cluster in value:
-                if cluster not in allowed:
-                    tenant = namespace.partition("/")[0]
-                    raise Refused(
-                        403, f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{tenant}]"
-                    )
-        elif member in _KEPT_AS_THEY_ARE:
-            wanted[member] = value
+            _check_clusters(value, allowed, namespace.partition("/")[0])
+        elif member in _KEPT:
+            wanted[member] = _KEPT[member](value, member)
         elif member in _BY_CLUSTER:
             rate = members(value, member).get(core.config.cluster_name)
-            if rate is not None:
+            if rate is not None and (member != "clusterDispatchRate" or policies.DISPATCH_RATE not in wanted):
                 wanted[_BY_CLUSTER[member]] = read_member(_BY_CLUSTER[member], rate, namespace)
         elif member in _FRESH and member not in _BUILT:
             raise Refused(501, f"The policy {member} is not built in this broker yet")
         else:
             found = read_member(member, value, namespace)
             if found is not None:
+                check_partitions(core, member, found)
                 wanted[member] = found
     return wanted
+
+
+def _check_clusters(wanted: Any, allowed: list[str], tenant: str) -> None:
+    if not isinstance(wanted, list):
+        raise Refused(400, f"replication_clusters: want a list, got {wanted!r}")
+    for cluster in wanted:
+        if cluster not in allowed:
+            raise Refused(403, f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{tenant}]")
 
 
 async def _list(call: Call) -> Response:
@@ -180,7 +188,8 @@ async def _create(call: Call) -> Response:
     def create(core: Core) -> None:
         try:
             check_entity(call.parts["namespace"])
-        except InvalidTopicName as error:
+            bounds.check_name("Namespace", namespace)
+        except (InvalidTopicName, NotAllowed) as error:
             raise Refused(412, "Namespace name is not valid") from error
         if tenant not in core.state.documents[TENANTS]:
             raise Refused(404, "Tenant does not exist")

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from spark_pulsar.broker import policies as kept
 from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.model.dispatch_rates import DISPATCH_RATE, DispatchRate
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     QUOTA_TYPES,
@@ -21,7 +22,7 @@ from spark_pulsar.model.policies import (
 from .answers import Refused
 from .calls import value_or_empty, whole_number_in_path
 from .namespaces import existing
-from .policy_table import POLICIES, quotas_applied
+from .policy_table import POLICIES, check_partitions, quotas_applied
 from .topics import check_namespace
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     from .calls import Call, Handler, Routes
     from .policy_table import Level, Policy
+
+MOST_NAMES: Final = 1_000
+"""Subscriptions of a topic that have a rate of their own: all stand in one record."""
 
 _RETENTION_TOO_SMALL: Final = "Retention Quota must exceed configured backlog quota for {}."
 _QUOTA_TOO_LARGE: Final = (
@@ -102,12 +106,13 @@ def _namespace_methods(policy: Policy, level: Level) -> dict[str, Handler]:
 
     async def set_(call: Call) -> Response:
         body = call.json()
-        if body is None and not level.can_delete:
+        if body is None and level.null_removes:
             return await delete(call)
 
         def change(core: Core) -> None:
             others = existing(core, call.namespace, _missing_reason(member))
             value = level.read(body)
+            check_partitions(core, member, value)
             _check_retention(member, value, others, "namespace")
             kept.set_of_namespace(core, call.namespace, member, value)
 
@@ -135,6 +140,8 @@ def _topic_methods(policy: Policy, level: Level) -> dict[str, Handler]:
 
         def change(core: Core) -> None:
             name, everywhere = _topic(call), _is_global(call)
+            if body is None and level.null_keeps:
+                return
             value = level.read(body)
             _check_retention(member, value, _of_topic_and_namespace(core, name), "topic")
             kept.set_of_topic(core, name, member, value, for_all_clusters=everywhere)
@@ -183,6 +190,52 @@ async def _set_topic_ttl(call: Call) -> Response:
         if value is not None:
             at_least_zero(value, "Invalid value for message TTL")
         kept.set_of_topic(core, name, kept.MESSAGE_TTL, value, for_all_clusters=_is_global(call))
+
+    return await call.change(change)
+
+
+# ---- the dispatch rate of one subscription ----------------------------------------------------------------------
+
+
+def _of_subscriptions(call: Call, name: TopicName) -> dict[str, Any]:
+    stored = kept.of_topic(call.core, name, for_all_clusters=_is_global(call))
+    found: dict[str, Any] = stored.get(kept.SUBSCRIPTION_POLICIES, {})
+    return found
+
+
+async def _get_subscription_rate(call: Call) -> Response:
+    name, subscription = _topic(call), call.parts["subscription"]
+    stored = _of_subscriptions(call, name).get(subscription, {}).get(DISPATCH_RATE)
+    if stored is None and call.flag("applied"):
+        effective = call.core.policies_of(name)
+        of_each = effective.subscription_dispatch_rate or DispatchRate()
+        stored = effective.dispatch_rates_by_name.get(subscription, of_each).to_json()
+    return value_or_empty(stored)
+
+
+async def _set_subscription_rate(call: Call) -> Response:
+    """Without a body nothing changes. A rate without limit is set like any other: this subscription has none then,
+    whatever holds for all (Apache Pulsar forgets such a rate)."""
+    body = call.json()
+
+    def change(core: Core) -> None:
+        name = _topic(call)
+        if body is None:
+            return
+        rate = {call.parts["subscription"]: {DISPATCH_RATE: DispatchRate.from_json(body).to_json()}}
+        policies = {**_of_subscriptions(call, name), **rate}
+        if len(policies) > MOST_NAMES:
+            raise Refused(412, f"A topic has rates of its own for {MOST_NAMES} subscriptions at most")
+        kept.set_of_topic(core, name, kept.SUBSCRIPTION_POLICIES, policies, for_all_clusters=_is_global(call))
+
+    return await call.change(change)
+
+
+async def _delete_subscription_rate(call: Call) -> Response:
+    def change(core: Core) -> None:
+        name, subscription = _topic(call), call.parts["subscription"]
+        rest = {each: found for each, found in _of_subscriptions(call, name).items() if each != subscription}
+        kept.set_of_topic(core, name, kept.SUBSCRIPTION_POLICIES, rest or None, for_all_clusters=_is_global(call))
 
     return await call.change(change)
 
@@ -285,5 +338,9 @@ ROUTES: Final[Routes] = (
     (
         f"{_TOPIC}/messageTTL",
         {"GET": _get_topic_ttl, "POST": _set_topic_ttl, "DELETE": _topic_delete(kept.MESSAGE_TTL)},
+    ),
+    (
+        f"{_TOPIC}/{{subscription}}/dispatchRate",
+        {"GET": _get_subscription_rate, "POST": _set_subscription_rate, "DELETE": _delete_subscription_rate},
     ),
 )

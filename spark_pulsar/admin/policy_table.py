@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker import policies as kept
-from spark_pulsar.model.auto_creation import AutoTopicCreation
+from spark_pulsar.broker.partitions import most
+from spark_pulsar.model.auto_creation import AutoTopicCreation, TooManyPartitions
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
     QUOTA_TYPES,
-    SUBSCRIPTION_TYPES,
     BacklogQuota,
     DelayedDeliveryPolicy,
     EffectivePolicies,
@@ -26,6 +26,7 @@ from spark_pulsar.model.policies import (
     RetentionPolicy,
     at_least_zero,
     members,
+    subscription_types,
     truth,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
@@ -34,6 +35,7 @@ from .answers import Refused
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.config import BrokerConfig
+    from spark_pulsar.broker.core import Core
 
 Reader = Callable[[Any], Any]
 """From a body to what is stored and answered; raises what is refused."""
@@ -47,6 +49,10 @@ class Level:
     read: Reader
     verb: str = "POST"
     can_delete: bool = True
+    null_removes: bool = False
+    """A body of nothing removes what is set."""
+    null_keeps: bool = False
+    """A body of nothing changes nothing; without either it is a body like any other."""
     unset: Any = None
     """Answered when it is not set; None is nothing at all."""
     unset_status: int = 200
@@ -81,11 +87,7 @@ def _switch(body: Any) -> Any:
 
 
 def _types(body: Any) -> Any:
-    if not isinstance(body, list):
-        raise MalformedPolicy(f"subscriptionTypesEnabled: want a list, got {body!r}")
-    wrong = [each for each in body if each not in SUBSCRIPTION_TYPES]
-    if wrong:
-        raise Refused(412, f"Unknown subscription type {wrong[0]!r}: want some of {', '.join(SUBSCRIPTION_TYPES)}")
+    subscription_types(body)
     return body
 
 
@@ -115,8 +117,6 @@ def _publish_rate(body: Any) -> Any:
 
 
 def _dispatch_rate(body: Any) -> Any:
-    if isinstance(body, dict) and truth(body.get("relativeToPublishRate", False), "relativeToPublishRate"):
-        raise Refused(501, "A dispatch rate relative to the rate of publishing is not built in this broker yet")
     return DispatchRate.from_json(body).to_json()
 
 
@@ -129,13 +129,13 @@ def _delayed(body: Any) -> Any:
 
 
 def _schema_strategy(body: Any) -> Any:
-    if body not in Compatibility.__members__:
+    if not isinstance(body, str) or body not in Compatibility.__members__:
         raise MalformedPolicy(f"schemaCompatibilityStrategy: want one of {', '.join(Compatibility)}, got {body!r}")
     return None if body == Compatibility.UNDEFINED else body
 
 
 def _schema_auto_update(body: Any) -> Any:
-    if body not in AUTO_UPDATE_STRATEGIES:
+    if not isinstance(body, str) or body not in AUTO_UPDATE_STRATEGIES:
         wanted = ", ".join(AUTO_UPDATE_STRATEGIES)
         raise MalformedPolicy(f"schemaAutoUpdateCompatibilityStrategy: want one of {wanted}, got {body!r}")
     return body
@@ -143,6 +143,12 @@ def _schema_auto_update(body: Any) -> Any:
 
 def _auto_topics(body: Any) -> Any:
     return AutoTopicCreation.from_json(body).to_json()
+
+
+def check_partitions(core: Core, member: str, value: Any) -> None:
+    """TooManyPartitions when topics that come into being would have more than this broker lets a topic have (TN-7)."""
+    if member == kept.AUTO_TOPIC_CREATION and value.get("defaultNumPartitions", 0) > most(core.config):
+        raise TooManyPartitions(most(core.config))
 
 
 def _auto_subscriptions(body: Any) -> Any:
@@ -193,6 +199,7 @@ POLICIES: Final = (
             "deduplicationSnapshotInterval",
             _limit("interval must be greater than or equal to 0"),
             can_delete=False,
+            null_removes=True,
         ),
         Level("deduplicationSnapshotInterval", _limit("interval must be 0 or more")),
         lambda effective: None,  # as Apache Pulsar answers
@@ -269,26 +276,26 @@ POLICIES: Final = (
     ),
     Policy(
         kept.PUBLISH_RATE,
-        Level("publishRate", _publish_rate),
-        Level("publishRate", _publish_rate, unset_status=204),
+        Level("publishRate", _publish_rate, null_removes=True),
+        Level("publishRate", _publish_rate, null_keeps=True, unset_status=204),
         lambda effective: None,
     ),
     Policy(
         kept.DISPATCH_RATE,
-        Level("dispatchRate", _dispatch_rate),
-        Level("dispatchRate", _dispatch_rate),
+        Level("dispatchRate", _dispatch_rate, null_removes=True),
+        Level("dispatchRate", _dispatch_rate, null_keeps=True),
         lambda effective: (effective.dispatch_rate or DispatchRate()).to_json(),
     ),
     Policy(
         kept.SUBSCRIPTION_DISPATCH_RATE,
-        Level("subscriptionDispatchRate", _dispatch_rate),
-        Level("subscriptionDispatchRate", _dispatch_rate),
+        Level("subscriptionDispatchRate", _dispatch_rate, null_removes=True),
+        Level("subscriptionDispatchRate", _dispatch_rate, null_keeps=True),
         lambda effective: (effective.subscription_dispatch_rate or DispatchRate()).to_json(),
     ),
     Policy(
         kept.SUBSCRIBE_RATE,
-        Level("subscribeRate", _subscribe_rate),
-        Level("subscribeRate", _subscribe_rate),
+        Level("subscribeRate", _subscribe_rate, null_removes=True),
+        Level("subscribeRate", _subscribe_rate, null_keeps=True),
         lambda effective: (effective.subscribe_rate or SubscribeRate()).to_json(),
     ),
     Policy(
@@ -324,6 +331,12 @@ POLICIES: Final = (
         Level("schemaValidationEnforced", lambda body: truth(body, "schemaValidationEnforced"), unset=False),
         Level("schemaValidationEnforced", lambda body: truth(body, "schemaValidationEnforced"), unset=False),
         lambda effective: effective.enforce_schemas,
+    ),
+    Policy(
+        kept.ENCRYPTION_REQUIRED,
+        Level("encryptionRequired", lambda body: truth(body, "encryptionRequired"), can_delete=False, unset=False),
+        None,
+        lambda effective: effective.encryption_required,
     ),
     Policy(kept.AUTO_TOPIC_CREATION, Level("autoTopicCreation", _auto_topics), None, lambda effective: None),
     Policy(

@@ -12,7 +12,7 @@ from spark_pulsar.broker.schemas.definitions import InvalidSchema, SchemaTooLarg
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
 
-from .answers import Refused, text_map
+from .answers import Refused, unbounded_text_map
 from .calls import whole_number_in_path
 from .namespaces import existing
 from .topics import topic_name
@@ -40,7 +40,7 @@ def _payload(call: Call) -> Schema:
         raise Refused(422, f"Unknown schema type : {body['type']}")
     kind, text = SchemaType[body["type"]], body["schema"]
     data = _key_and_value(text) if kind is SchemaType.KEY_VALUE else text.encode()
-    return Schema(kind, data, text_map(body.get("properties"), "properties"))
+    return Schema(kind, data, unbounded_text_map(body.get("properties"), "properties"))
 
 
 def _key_and_value(text: str) -> bytes:

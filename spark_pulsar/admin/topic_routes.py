@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.broker import usage
 
-from . import internal_stats, topic_stats, topics
+from . import internal_stats, partitioned_stats, topic_stats, topics
 from .answers import Refused, text_map, whole_number
 from .waiting import ask_later
 
@@ -121,7 +121,7 @@ async def _partitioned_stats(call: Call) -> Response:
     await _find_oldest(call, found)
     each = call.query.get("perPartition", "true").lower() != "false"
     return JSONResponse(
-        topic_stats.partitioned_stats(core, known.partitions, found, await _wanted(call, found), each=each)
+        partitioned_stats.partitioned_stats(core, known.partitions, found, await _wanted(call, found), each=each)
     )
 
 

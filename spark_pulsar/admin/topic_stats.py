@@ -6,7 +6,7 @@ the last interval of `rates`. Members of our own: `readOnlyReason`, of a damaged
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.topics import Topic
 
 _NEVER: Final = "1970-01-01T00:00:00Z"
-_NOT_HERE: Final[dict[str, Any]] = {
+NOT_HERE: Final[dict[str, Any]] = {
     "systemTopicBytesInCounter": 0,
     "bytesOutInternalCounter": 0,
     "offloadedStorageSize": 0,
@@ -49,7 +49,7 @@ _NOTHING_STORED: Final = {
 _FILTERS: Final = dict.fromkeys(
     ("filterProcessedMsgCount", "filterAcceptedMsgCount", "filterRejectedMsgCount", "filterRescheduledMsgCount"), 0
 )
-_THROTTLED: Final = {
+THROTTLED: Final = {
     f"dispatchThrottled{what}EventsBy{level}Limit": 0
     for what in ("Msg", "Bytes")
     for level in ("Subscription", "Topic", "Broker")
@@ -91,7 +91,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "backlogQuotaLimitSize": policies.size_quota.limit_bytes,
         "backlogQuotaLimitTime": policies.age_quota.limit_time_s,
         **_oldest(core, topic, wanted),
-        **_NOT_HERE,
+        **NOT_HERE,
         "publishRateLimitedTimes": topic.publish_limited_times,
         "topicCreationTimeStamp": topic.state.created_ms,
         "lastPublishTimestamp": topic.last_published_ms,
@@ -184,7 +184,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "delayedMessageIndexSizeInBytes": 0,
         "subscriptionProperties": dict(subscription.cursor.properties),
         **_FILTERS,
-        **_THROTTLED,
+        **THROTTLED,
         **subscription.throttled,
         "durable": subscription.is_durable,
         "replicated": False,
@@ -244,139 +244,3 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
         "clientVersion": producer.session.client_version,
         "metadata": dict(producer.properties),
     }
-
-
-# ---- partitioned topics -----------------------------------------------------------------------------------------
-
-_SUMMED: Final = (
-    "msgRateIn",
-    "msgThroughputIn",
-    "msgRateOut",
-    "msgThroughputOut",
-    "bytesInCounter",
-    "msgInCounter",
-    "bytesOutCounter",
-    "msgOutCounter",
-    "storageSize",
-    "backlogSize",
-    "publishRateLimitedTimes",
-    "delayedMessageIndexSizeInBytes",
-    "nonContiguousDeletedMessagesRanges",
-    "nonContiguousDeletedMessagesRangesSerializedSize",
-)
-_SUBSCRIPTION_SUMMED: Final = (
-    "msgRateOut",
-    "msgThroughputOut",
-    "msgRateRedeliver",
-    "messageAckRate",
-    "chunkedMessageRate",
-    "msgRateExpired",
-    "msgInReplay",
-    "bytesOutCounter",
-    "msgOutCounter",
-    "msgBacklog",
-    "backlogSize",
-    "msgBacklogNoDelayed",
-    "msgDelayed",
-    "unackedMessages",
-    "totalMsgExpired",
-    "nonContiguousDeletedMessagesRanges",
-    *_THROTTLED,
-)
-_SUBSCRIPTION_LATEST: Final = (
-    "lastExpireTimestamp",
-    "lastConsumedFlowTimestamp",
-    "lastConsumedTimestamp",
-    "lastAckedTimestamp",
-    "lastMarkDeleteAdvancedTimestamp",
-    "blockedSubscriptionOnUnackedMsgs",
-)
-_CONSUMER_SUMMED: Final = (
-    "msgRateOut",
-    "msgThroughputOut",
-    "bytesOutCounter",
-    "msgOutCounter",
-    "msgRateRedeliver",
-    "messageAckRate",
-    "chunkedMessageRate",
-    "availablePermits",
-    "unackedMessages",
-)
-_CONSUMER_LATEST: Final = (
-    "blockedConsumerOnUnackedMsgs",
-    "lastAckedTimestamp",
-    "lastConsumedTimestamp",
-    "lastConsumedFlowTimestamp",
-)
-_PUBLISHER_SUMMED: Final = ("msgRateIn", "msgThroughputIn", "chunkedMessageRate")
-
-
-def partitioned_stats(
-    core: Core, partitions: int, topics: Iterable[Topic], wanted: Wanted = EVERYTHING, *, each: bool = True
-) -> dict[str, Any]:
-    """All partitions of a topic: sums, and with `each` every partition by itself."""
-    found = {topic.full_name: topic_stats(core, topic, wanted) for topic in topics}
-    stats = list(found.values())
-    total: dict[str, Any] = {key: sum(one[key] for one in stats) for key in _SUMMED}
-    ages = [one["oldestBacklogMessageAgeSeconds"] for one in stats]
-    limits = stats[0] if stats else {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
-    return {
-        **total,
-        "averageMsgSize": total["msgThroughputIn"] / total["msgRateIn"] if total["msgRateIn"] else 0.0,
-        "msgChunkPublished": any(one["msgChunkPublished"] for one in stats),
-        "backlogQuotaLimitSize": limits["backlogQuotaLimitSize"],
-        "backlogQuotaLimitTime": limits["backlogQuotaLimitTime"],
-        "oldestBacklogMessageAgeSeconds": max(ages, default=-1),
-        "earliestMsgPublishTimeInBacklogs": _oldest_of([one["earliestMsgPublishTimeInBacklogs"] for one in stats]),
-        **_NOT_HERE,
-        "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
-        "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
-        "publishers": _merged_publishers([one["publishers"] for one in stats]),
-        "waitingPublishers": sum(one["waitingPublishers"] for one in stats),
-        "subscriptions": _sum_subscriptions(stats),
-        "metadata": {"partitions": partitions, "deleted": False},
-        "partitions": found if each else {},
-    }
-
-
-def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for stats in partitions:
-        for name, subscription in stats["subscriptions"].items():
-            known = merged.get(name)
-            if known is None:
-                merged[name] = {**subscription, "consumers": [dict(each) for each in subscription["consumers"]]}
-                continue
-            for key in _SUBSCRIPTION_SUMMED:
-                known[key] += subscription[key]
-            for key in _SUBSCRIPTION_LATEST:
-                known[key] = max(known[key], subscription[key])
-            _merge(known["consumers"], subscription["consumers"], _CONSUMER_SUMMED, _CONSUMER_LATEST)
-            times = [each["earliestMsgPublishTimeInBacklog"] for each in (known, subscription)]
-            known["earliestMsgPublishTimeInBacklog"] = _oldest_of(times)
-    return merged
-
-
-def _merged_publishers(partitions: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    merged: list[dict[str, Any]] = []
-    for publishers in partitions:
-        _merge(merged, publishers, _PUBLISHER_SUMMED, ())
-    for each in merged:
-        each["averageMsgSize"] = each["msgThroughputIn"] / each["msgRateIn"] if each["msgRateIn"] else 0.0
-    return merged
-
-
-def _merge(
-    known: list[dict[str, Any]], more: list[dict[str, Any]], summed: Iterable[str], latest: Iterable[str]
-) -> None:
-    """Take the clients of one more partition for those of the others, in their order: a client of a partitioned topic
-    is connected to each partition. Names and addresses are those of the first partition."""
-    for one, other in zip(known, more, strict=False):
-        one.update({member: one[member] + other[member] for member in summed})
-        one.update({member: max(one[member], other[member]) for member in latest})
-    known += [dict(each) for each in more[len(known) :]]
-
-
-def _oldest_of(times: list[int]) -> int:
-    """The oldest of some times; of those that are none (0 or -1) when there is nothing else."""
-    return min((each for each in times if each > 0), default=min(times, default=0))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_pulsar.broker import bounds, topic_names
+from spark_pulsar.broker import partitions as partition_rules
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.ledger.records import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
-from spark_pulsar.model.limits import MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
 
 from .answers import Refused
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.topics import Topic
-
-
-_MOST_LENGTH: Final = 32 * 1024 * 1024
-"""Characters of all that is written for new partitions at once; a write takes eight times as many bytes."""
-
-_RECORDS_LENGTH: Final = 128
-"""About what the records of a topic or subscription have beside names and properties."""
 
 
 def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicName:
@@ -96,7 +89,6 @@ def create_partitioned(core: Core, name: TopicName, partitions: int, properties:
     if topic_rules.partition_count(core, name) is not None or any(topic_rules.exists(core, each) for each in taken):
         raise Refused(409, "This topic already exists")
     _check_room(core, name, partitions, status=412)
-    _check_volume(core, name, partitions)
     topic_rules.create_partitioned(core, name, partitions, properties)
 
 
@@ -106,7 +98,7 @@ def grow(core: Core, name: TopicName, partitions: int) -> None:
     current = core.state.partitioned.get(name.full)
     if current is None:
         raise Refused(409, f"Topic {name} is not the partitioned topic.")
-    limit = _most_partitions(core)
+    limit = partition_rules.most(core.config)
     if partitions > limit:
         raise Refused(
             422, f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {limit}."
@@ -117,7 +109,6 @@ def grow(core: Core, name: TopicName, partitions: int) -> None:
         )
     if partitions > current.partitions:
         _check_room(core, name, partitions - current.partitions, status=412)
-        _check_volume(core, name, partitions - current.partitions)
         topic_rules.create_partitioned(core, name, partitions, current.properties)
 
 
@@ -214,41 +205,12 @@ def _connected(topic: Topic) -> int:
 def _check_count(core: Core, partitions: int) -> None:
     if partitions <= 0:
         raise Refused(406, "Number of partitions should be more than 0")
-    limit = _most_partitions(core)
+    limit = partition_rules.most(core.config)
     if partitions > limit:
         raise Refused(406, f"Number of partitions should be less than or equal to {limit}")
 
 
-def _most_partitions(core: Core) -> int:
-    """All of them are made in one turn, and no client believes in more."""
-    return core.config.max_partitions_per_topic or MAX_PARTITIONS
-
-
-def _check_volume(core: Core, name: TopicName, partitions: int) -> None:
-    """413 when so many new partitions, each with the subscriptions of the others, are more than one write takes."""
-    found = [
-        topic_rules.find(core, name.at_partition(index))
-        for index in range(topic_rules.partition_count(core, name) or 0)
-    ]
-    properties = {
-        subscription.name: subscription.cursor.properties
-        for topic in found
-        if topic is not None
-        for subscription in topic.subscriptions.values()
-    }
-    each = (
-        _RECORDS_LENGTH
-        + len(name.full)
-        + sum(
-            _RECORDS_LENGTH + len(subscription) + sum(len(key) + len(value) for key, value in pairs.items())
-            for subscription, pairs in properties.items()
-        )
-    )
-    if partitions * each > _MOST_LENGTH:
-        raise Refused(413, f"{partitions} partitions with all their subscriptions are too much at once: add fewer")
-
-
 def _check_room(core: Core, name: TopicName, topics: int, *, status: int) -> None:
     limit = core.policies_of(name).max_topics
-    if limit and len(topic_names.names_in(core, name.tenant, name.namespace)) + topics > limit:
+    if limit and topic_names.count_in(core, name.tenant, name.namespace) + topics > limit:
         raise Refused(status, "Exceed maximum number of topics in namespace.")

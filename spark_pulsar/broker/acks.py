@@ -80,7 +80,7 @@ def on_ack(core: Core, session: Session, command: CommandAck) -> None:
             position, bits = Position(*whole[0][:2]), None
         else:
             position, bits = Position(*partial[0][:2]), partial[0][2]
-        properties = {pair.key: str(pair.value) for pair in command.properties}
+        properties = {pair.key: str(signed(pair.value)) for pair in command.properties}
         _ack_through(core, consumer, position, bits, properties, wants_receipt=wants_receipt)
     _answer(core, consumer, request_id)
 

@@ -15,6 +15,7 @@ from spark_pulsar.model.errors import InvalidTopicName, NotAllowed, PulsarError
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 if TYPE_CHECKING:
+    from spark_pulsar.model.names import TopicName
     from spark_pulsar.wire.pulsar_api_pb2 import KeyValue
 
 MAX_NAME_LENGTH: Final = 4_096
@@ -82,6 +83,13 @@ def check_name(what: str, name: str) -> None:
     """NotAllowed when a name is too long."""
     if len(name) > MAX_NAME_LENGTH:
         raise NotAllowed(too_long(what, len(name), MAX_NAME_LENGTH))
+
+
+def check_topic(name: TopicName) -> None:
+    """InvalidTopicName when no client could name a topic of this name."""
+    length = len(name.full)
+    if length > MAX_TOPIC_NAME_LENGTH:
+        raise InvalidTopicName(too_long("Topic name", length, MAX_TOPIC_NAME_LENGTH))
 
 
 def too_long(what: str, length: int, limit: int) -> str:

@@ -29,6 +29,7 @@ from . import (
     deduplication,
     delayed,
     dispatch_rates,
+    encryption,
     events,
     last_id,
     lookup,
@@ -114,6 +115,7 @@ class Broker:
         self.core.upkeep = Upkeep(self.core)
         self.core.watchers = watching.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
+        self.core.encryption = encryption.RequiredEncryption(self.core)
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))

@@ -50,6 +50,8 @@ class BrokerConfig:
     """brokerPublisherThrottlingMaxMessageRate, a second for all topics together (PR-14); 0 = no limit."""
     broker_publish_rate_bytes: int = 0
     """brokerPublisherThrottlingMaxByteRate, a second for all topics together (PR-14); 0 = no limit."""
+    encryption_required_of_producers: bool = False
+    """encryptionRequireOnProducer (PR-12): of those of all topics, whatever the policies say."""
     max_producers_per_topic: int = 0
     """maxProducersPerTopic (PR-13); 0 = no limit."""
     max_same_address_producers: int = 0

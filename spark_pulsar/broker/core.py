@@ -21,7 +21,7 @@ from .compaction import Compactions
 from .deduplication import SilentProducers
 from .effects import AppendRecords, CloseSession, Effect, ReadEntries, ReadSizes, SendCommand
 from .non_persistent import LiveTopics
-from .policies import PolicyBook
+from .policy_book import PolicyBook
 from .unacked import unacked_limit
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from .config import BrokerConfig
-    from .dispatch_rates import RateLimit
+    from .encryption import RequiredEncryption
     from .idle_subscriptions import IdleSubscriptions
     from .publish_rates import PublishLimits
+    from .rate_limits import RateLimit
     from .sessions import Session
     from .subscriptions import Subscription
     from .topics import Topic
@@ -66,7 +67,12 @@ class Timer:
 
 
 class Core:
-    """What every room of the broker may use."""
+    """What every room of the broker may use. `Broker` sets the members that stand here without a value."""
+
+    publish_limits: PublishLimits
+    """How fast topics may be published to (PR-14)."""
+    encryption: RequiredEncryption
+    """Which topics take encrypted messages only (PR-12)."""
 
     def __init__(self, state: DurableState, config: BrokerConfig, cache: EntryCache, instance: int) -> None:
         self.state = state
@@ -94,8 +100,6 @@ class Core:
         self.effects: list[Effect] = []
         self.producer_names_given = 0
         self.pending_publish_bytes = 0
-        self.publish_limits: PublishLimits
-        """How fast topics may be published to (PR-14); `Broker` sets it."""
         self.dispatch_limit: RateLimit | None = None
         """How fast all topics together may be consumed (SUB-7); `Broker` sets it."""
         self.unacked_limit = unacked_limit(config, self.wake)
@@ -274,6 +278,10 @@ class Core:
     def wake(self, subscription: Subscription) -> None:
         """Let a subscription send what it may at the end of this turn."""
         self._awake[subscription] = None
+
+    def is_awake(self, subscription: Subscription) -> bool:
+        """Whether a subscription sends in the next turn."""
+        return subscription in self._awake
 
     def dispatch(self) -> None:
         """Let every subscription that was woken send, up to what one turn may send. Those that have more to send, or

@@ -19,7 +19,7 @@ from spark_pulsar.model.limits import MAX_BATCH_MESSAGES
 from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.wire import ack_sets
 
-from . import retention, seek, single_entries, subscriptions, termination, topics
+from . import damage, retention, seek, single_entries, subscriptions, termination, topics
 
 if TYPE_CHECKING:
     from .core import Core
@@ -126,7 +126,8 @@ def reset_to_position(
     """The next entry is this one, or with `excluded` the one after it; consumers are closed and come back (CUR-11).
 
     With a batch index, the messages of the batch before it are acked (with `excluded` that one too), when the broker
-    keeps batch indexes. UnknownError while another reset runs.
+    keeps batch indexes. An entry that cannot be read is next as a whole; one that is lost counts as one message.
+    UnknownError while another reset runs.
     """
     _fence(core, subscription)
 
@@ -147,8 +148,8 @@ def reset_to_position(
         return
 
     def fetched(entry: bytes | None) -> None:
-        if entry is None:  # nobody knows which of its messages are done: all of it is next
-            place(0, 1)
+        if entry is None:  # nobody knows which of its messages are done: all of it is next, unless it is lost
+            place(1 if excluded and damage.at(subscription.topic, wanted) else 0, 1)
             return
         size = single_entries.batch_size(entry)
         place(min(batch_index, size) + excluded, size)

@@ -8,11 +8,13 @@ what comes too fast, are not limited.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 
-from .buckets import Bucket
+from .rate_limits import UNLIMITED, RateLimit
 from .subscribe_rates import SubscribeLimit
 
 if TYPE_CHECKING:
@@ -20,112 +22,135 @@ if TYPE_CHECKING:
     from .subscriptions import Subscription
     from .topics import Topic
 
-UNLIMITED: Final = 1 << 62
-_LEAST_WAIT_MS: Final = 10
-"""So that a high rate is not used up token by token."""
 
+class Rates(NamedTuple):
+    """What the policies say of one topic."""
 
-class RateLimit:
-    """One rate and what is left of it."""
-
-    def __init__(self, core: Core, rate: DispatchRate, level: str) -> None:
-        self._core = core
-        self.rate = rate
-        self.level = level
-        """Subscription, Topic or Broker: as the members of statistics are called."""
-        self.messages = Bucket(max(0, rate.messages), rate.period_s)
-        self.bytes = Bucket(max(0, rate.bytes), rate.period_s)
-        self._filled_ms = core.now_ms
-
-    def refill(self) -> None:
-        """Fill both buckets up to now."""
-        elapsed_ms = self._core.now_ms - self._filled_ms
-        self._filled_ms = self._core.now_ms
-        self.messages.refill(elapsed_ms)
-        self.bytes.refill(elapsed_ms)
-
-    def take(self, messages: int, size_bytes: int) -> None:
-        """So much was sent."""
-        self.messages.take(messages)
-        self.bytes.take(size_bytes)
+    topic: DispatchRate = DispatchRate()
+    """Of all its subscriptions together."""
+    subscription: DispatchRate = DispatchRate()
+    """Of each of them, but ..."""
+    by_name: Mapping[str, DispatchRate] = MappingProxyType({})
+    """... those that have one of their own."""
+    consumers: SubscribeRate = SubscribeRate()
 
 
 class DispatchLimits:
-    """What limits the subscriptions of one topic and those who subscribe."""
+    """What limits the subscriptions of one topic and those who subscribe. What is limited as `before` goes on."""
 
-    def __init__(
-        self,
-        core: Core,
-        of_all: RateLimit | None,
-        of_topic: DispatchRate,
-        of_subscription: DispatchRate,
-        of_consumers: SubscribeRate,
-    ) -> None:
+    def __init__(self, core: Core, topic: Topic, rates: Rates, before: DispatchLimits | None = None) -> None:
+        self.rates = rates
         self._core = core
-        self.rates = of_topic, of_subscription, of_consumers
-        self.subscribers = SubscribeLimit(core, of_consumers) if of_consumers.is_limited else None
-        """How often each consumer may subscribe, when that is limited (SUB-6)."""
-        shared = [RateLimit(core, of_topic, "Topic")] if of_topic.is_limited else []
-        self._shared = shared if of_all is None else [*shared, of_all]
-        """Of all subscriptions of the topic."""
+        self._topic = topic
+        self._of_topic: RateLimit | None = None
         self._own: dict[Subscription, RateLimit] = {}
-        self._waiting: set[Subscription] = set()
-        """Those that are woken when they may go on."""
+        self._in_line: dict[Subscription, list[RateLimit]] = {}
+        """Who waits, and the rates in whose lines it stands; it waits for the last of them."""
+        self.subscribers: SubscribeLimit | None = None
+        """How often each consumer may subscribe, when that is limited (SUB-6)."""
+        if before is not None:
+            self._own = {each: limit for each, limit in before._own.items() if limit.rate == self._rate_of(each)}
+            self._of_topic = before._of_topic if before.rates.topic == rates.topic else None
+            self.subscribers = before.subscribers if before.rates.consumers == rates.consumers else None
+        if self._of_topic is None and rates.topic.is_limited:
+            self._of_topic = RateLimit(core, rates.topic, "Topic", topic)
+        if self.subscribers is None:
+            self.forget_subscribers()
+        of_all = None if topic.live is not None else core.dispatch_limit
+        self._shared = [limit for limit in (self._of_topic, of_all) if limit is not None]
+        """Of all subscriptions of the topic."""
+
+    @property
+    def limits_anything(self) -> bool:
+        """Whether there is a limit at all."""
+        rates = self.rates
+        of_each = (rates.subscription, *rates.by_name.values())
+        return bool(self._shared) or any(rate.is_limited for rate in of_each) or self.subscribers is not None
 
     def dispatch(self, subscription: Subscription) -> bool:
         """Let a subscription send what the rates allow; the answer of its dispatcher."""
-        limits = self._of(subscription)
-        for limit in limits:
-            limit.refill()
-        if self._has_to_wait(subscription, limits, 0):
+        dispatcher, lines = subscription.dispatcher, self._in_line.get(subscription)
+        if lines is not None and lines[-1].keeps_waiting(subscription):
+            dispatcher.begin()
             return False
-        dispatcher = subscription.dispatcher
-        messages = min((each.messages.tokens for each in limits if each.messages.rate), default=UNLIMITED)
-        size_bytes = min((each.bytes.tokens for each in limits if each.bytes.rate), default=UNLIMITED)
+        limits = self._of(subscription)
+        if not self._is_its_turn(subscription, limits):
+            return False
+        shares = [limit.share() for limit in limits]
+        messages = min((each[0] for each in shares), default=UNLIMITED)
+        size_bytes = min((each[1] for each in shares), default=UNLIMITED)
         dispatcher.turn_messages, dispatcher.turn_bytes = messages, size_bytes
-        more = dispatcher.dispatch()
+        more = dispatcher.dispatch() or dispatcher.turn_messages <= 0 or dispatcher.turn_bytes <= 0
         messages, size_bytes = messages - dispatcher.turn_messages, size_bytes - dispatcher.turn_bytes
         dispatcher.turn_messages = dispatcher.turn_bytes = UNLIMITED
         for limit in limits:
             limit.take(messages, size_bytes)
-        # Who was served comes after those who were not.
-        return not self._has_to_wait(subscription, limits, 1) and more
+        self.leave(subscription)
+        if not messages:
+            return more  # it has nothing after all, or must read it first: it does not stand in line for that
+        return self._is_its_turn(subscription, limits) and more
 
-    def end(self, topic: Topic) -> None:
-        """There are no such limits any more."""
-        for subscription in topic.subscriptions.values():
-            self._core.wake(subscription)
+    def leave(self, subscription: Subscription) -> None:
+        """A subscription waits for nothing any more."""
+        for limit in self._in_line.pop(subscription, ()):
+            limit.leave(subscription)
+
+    def forget(self, subscription: Subscription) -> None:
+        """A subscription is gone."""
+        self.leave(subscription)
+        self._own.pop(subscription, None)
+
+    def forget_subscribers(self) -> None:
+        """Everybody may subscribe as often as the rate says from now on."""
+        rate = self.rates.consumers
+        self.subscribers = SubscribeLimit(self._core, rate) if rate.is_limited else None
+
+    def end(self) -> None:
+        """These limits are none any more: nobody waits for them."""
+        for subscription in list(self._in_line):
+            self.leave(subscription)
+
+    def check(self) -> None:
+        """Assert what must hold between turns; see `invariants`."""
+        present = set(self._topic.subscriptions.values())
+        assert self._in_line.keys() <= present, "who is gone waits for nothing"
+        assert self._own.keys() <= present, "who is gone has no rate"
+        for subscription, lines in self._in_line.items():
+            limits = self._of(subscription)
+            assert limits[: len(lines)] == lines, "who waits does so for what limits it"
+            for index, limit in enumerate(lines):
+                assert subscription in limit.line, "who waits stands in line"
+                limit.check(limits[index + 1 :])
+
+    def _rate_of(self, subscription: Subscription) -> DispatchRate:
+        return self.rates.by_name.get(subscription.name, self.rates.subscription)
 
     def _of(self, subscription: Subscription) -> list[RateLimit]:
-        rate = self.rates[1]
+        """What limits a subscription, the narrowest first."""
+        rate = self._rate_of(subscription)
         if not rate.is_limited:
             return self._shared
         own = self._own.get(subscription)
         if own is None:
-            present = subscription.topic.subscriptions.values()
-            self._own = {each: limit for each, limit in self._own.items() if each in present}
-            own = self._own[subscription] = RateLimit(self._core, rate, "Subscription")
+            own = RateLimit(self._core, rate, "Subscription", self._topic)
+            if self._topic.subscriptions.get(subscription.name) is subscription:
+                self._own[subscription] = own
         return [own, *self._shared]
 
-    def _has_to_wait(self, subscription: Subscription, limits: list[RateLimit], longer_ms: int) -> bool:
-        """Whether a bucket is empty; if so the subscription is woken when none is."""
-        wait_ms = 0
-        for limit in limits:
-            for bucket, what in ((limit.messages, "Msg"), (limit.bytes, "Bytes")):
-                if bucket.wait_ms:
-                    wait_ms = max(wait_ms, bucket.wait_ms)
-                    subscription.note_throttled(f"dispatchThrottled{what}EventsBy{limit.level}Limit")
-        if not wait_ms:
+    def _is_its_turn(self, subscription: Subscription, limits: list[RateLimit]) -> bool:
+        """Whether no rate makes it wait. If one does it stands in line, unless it has nothing to send."""
+        blocking = next((index for index, limit in enumerate(limits) if limit.blocks(subscription)), None)
+        if blocking is None:
+            return True
+        if not subscription.dispatcher.has_work():
+            self.leave(subscription)
             return False
-        if subscription not in self._waiting:
-            self._waiting.add(subscription)
-
-            def go_on() -> None:
-                self._waiting.discard(subscription)
-                self._core.wake(subscription)
-
-            self._core.at(self._core.now_ms + max(wait_ms, _LEAST_WAIT_MS) + longer_ms, go_on)
-        return True
+        for limit in self._in_line.get(subscription, ())[blocking + 1 :]:
+            limit.leave(subscription)
+        lines = self._in_line[subscription] = limits[: blocking + 1]
+        for limit in lines:
+            limit.stand_in_line(subscription)
+        return False
 
 
 def of_all(core: Core) -> RateLimit | None:
@@ -138,15 +163,32 @@ def of_all(core: Core) -> RateLimit | None:
 def adopt(core: Core, topic: Topic) -> None:
     """A topic came into use, or its policies are others: limit it as they say."""
     policies = core.policies_of(topic.name)
-    of_topic, of_subscription = policies.dispatch_rate, policies.subscription_dispatch_rate
-    of_all = core.dispatch_limit
-    if topic.live is not None:
-        of_all = of_topic = of_subscription = None
-    rates = of_topic or DispatchRate(), of_subscription or DispatchRate(), policies.subscribe_rate or SubscribeRate()
-    limits = topic.dispatch_limits
-    if limits is not None and limits.rates == rates:
+    rates = Rates(consumers=policies.subscribe_rate or SubscribeRate())
+    if topic.live is None:
+        rates = rates._replace(
+            topic=policies.dispatch_rate or DispatchRate(),
+            subscription=policies.subscription_dispatch_rate or DispatchRate(),
+            by_name=policies.dispatch_rates_by_name,
+        )
+    before = topic.dispatch_limits
+    if before is not None and before.rates == rates:
         return
-    is_limited = any(rate.is_limited for rate in rates) or of_all is not None
-    topic.dispatch_limits = DispatchLimits(core, of_all, *rates) if is_limited else None
-    if limits is not None:
-        limits.end(topic)
+    limits = DispatchLimits(core, topic, rates, before)
+    topic.dispatch_limits = limits if limits.limits_anything else None
+    if before is not None:
+        before.end()
+        for subscription in topic.subscriptions.values():
+            core.wake(subscription)
+
+
+def let_go(topic: Topic) -> None:
+    """A topic is gone."""
+    if topic.dispatch_limits is not None:
+        topic.dispatch_limits.end()
+        topic.dispatch_limits = None
+
+
+def unloaded(topic: Topic) -> None:
+    """A topic closed its consumers, which come back: that they have to is not held against them."""
+    if topic.dispatch_limits is not None:
+        topic.dispatch_limits.forget_subscribers()

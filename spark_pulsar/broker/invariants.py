@@ -47,6 +47,8 @@ def _check_topic(core: Core, topic: Topic) -> None:
     _check_access(topic)
     if topic.delays is not None:
         topic.delays.check()
+    if topic.dispatch_limits is not None:
+        topic.dispatch_limits.check()
     assert topic.confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
     ledger_ids = topic.ledger.ledger_ids()
     assert topic.held_ledger == NOTHING_HELD or topic.held_ledger in ledger_ids, "retention holds what exists (RET-1)"

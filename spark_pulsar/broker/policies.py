@@ -2,17 +2,14 @@
 
 A namespace's policies are one JSON object with Apache Pulsar's member names (`retention_policies`,
 `message_ttl_in_seconds`, ...); a topic's are another with the same names, kept under the topic's name without
-partition. `PolicyBook.of` merges them once per distinct pair and remembers the result until something changes.
-
-Who acts on a policy asks `core.policies_of(topic.name)` when it needs the value, and registers with
-`core.policies.watch` when a change must have an effect by itself (a timer to set, producers to close).
+partition. `policy_book` merges and remembers them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.document_records import (
@@ -25,11 +22,12 @@ from spark_pulsar.ledger.document_records import (
 )
 from spark_pulsar.ledger.records import NamespaceSet
 from spark_pulsar.model.auto_creation import AutoTopicCreation
-from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate, rates_by_name
+from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
-    NO_LIMIT,
+    QUOTA_TYPES,
     BacklogQuota,
     DelayedDeliveryPolicy,
     EffectivePolicies,
@@ -37,13 +35,17 @@ from spark_pulsar.model.policies import (
     PersistencePolicy,
     PublishRate,
     RetentionPolicy,
+    members,
+    number,
+    subscription_types,
+    truth,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
+from spark_pulsar.model.stored_policies import Readable, Readers, readable
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state import DurableState
-    from spark_pulsar.ledger.topics import TopicState
     from spark_pulsar.model.names import TopicName
 
     from .config import BrokerConfig
@@ -56,6 +58,7 @@ PERSISTENCE: Final = "persistence"
 PUBLISH_RATE: Final = "publish_rate"
 DISPATCH_RATE: Final = "dispatch_rate"
 SUBSCRIPTION_DISPATCH_RATE: Final = "subscription_dispatch_rate"
+SUBSCRIPTION_POLICIES: Final = "subscriptionPolicies"
 SUBSCRIBE_RATE: Final = "subscribe_rate"
 DEDUPLICATION: Final = "deduplicationEnabled"
 DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
@@ -77,88 +80,76 @@ SCHEMA_AUTO_UPDATE: Final = "schema_auto_update_compatibility_strategy"
 ALLOW_SCHEMA_UPDATES: Final = "is_allow_auto_update_schema"
 ENFORCE_SCHEMAS: Final = "schema_validation_enforced"
 AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
-
-MAX_REMEMBERED: Final = 1 << 18
-"""Topics whose effective policies are remembered."""
-
-Watcher = Callable[[str, "str | None"], None]
-"""Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
-
-
-class PolicyBook:
-    """The effective policies of every topic, computed when asked for."""
-
-    def __init__(self, state: DurableState, config: BrokerConfig) -> None:
-        self._state = state
-        self._config = config
-        self._by_topic: dict[str, EffectivePolicies] = {}
-        self._by_texts: dict[tuple[str | None, ...], EffectivePolicies] = {}
-        self._watchers: list[Watcher] = []
-
-    def of(self, name: TopicName) -> EffectivePolicies:
-        """What holds for a topic or partition, which need not exist."""
-        full = name.full
-        known = self._by_topic.get(full)
-        if known is None:
-            if len(self._by_topic) >= MAX_REMEMBERED:  # clients may ask for any name
-                self._by_topic.clear()
-            known = self._by_topic[full] = self._computed(name)
-        return known
-
-    def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` after every change, within the turn of the change."""
-        self._watchers.append(watcher)
-
-    def changed(self, namespace: str, topic: str | None = None) -> None:
-        """Policies of a namespace, or of one topic of it, are others from now on."""
-        self._by_topic.clear()
-        self._by_texts.clear()
-        for watcher in self._watchers:
-            watcher(namespace, topic)
-
-    def _computed(self, name: TopicName) -> EffectivePolicies:
-        documents, full = self._state.documents, name.base.full
-        texts = (
-            self._state.namespaces.get(name.namespace_name),
-            documents[GLOBAL_TOPIC_POLICIES].get(full),
-            documents[TOPIC_POLICIES].get(full),
-        )
-        known = self._by_texts.get(texts)
-        if known is None:
-            known = self._by_texts[texts] = effective(
-                merged([json.loads(text) for text in texts if text]), self._config
-            )
-        topic = self._state.topics_by_name.get(name.full)
-        return known if topic is None or topic.damage is None else _letting_nothing_go(known, topic)
-
-
-def _letting_nothing_go(policies: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
-    """Of a damaged topic nothing goes by itself: what policies say of it may be lost too, and what nobody can read
-    must not be skipped in silence."""
-    return replace(
-        policies,
-        retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),
-        message_ttl_s=0,
-        size_quota=BacklogQuota(),
-        age_quota=BacklogQuota(),
-        deduplication=policies.deduplication or bool(topic.sequences),
-        compaction_threshold_bytes=0,
-        subscription_expiration_minutes=0,
-        inactive_topic=replace(policies.inactive_topic, delete_while_inactive=False),
-    )
+ENCRYPTION_REQUIRED: Final = "encryption_required"
 
 
 def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:
-    """One set of policies out of several, the later ones win; backlog quotas are merged by their type."""
+    """One set of policies out of several, the later ones win; backlog quotas are merged by their type, policies of
+    subscriptions by their names."""
     total: dict[str, Any] = {}
     for level in levels:
-        quotas = {**total.get(BACKLOG_QUOTAS, {}), **level.get(BACKLOG_QUOTAS, {})}
-        total = {**total, **level, BACKLOG_QUOTAS: quotas}
+        parts = {
+            member: {**total.get(member, {}), **level.get(member, {})}
+            for member in (BACKLOG_QUOTAS, SUBSCRIPTION_POLICIES)
+        }
+        total = {**total, **level, **parts}
     return total
 
 
+_READERS: Final[Readers] = {
+    RETENTION: RetentionPolicy.from_json,
+    MESSAGE_TTL: partial(number, what=MESSAGE_TTL),
+    BACKLOG_QUOTAS: dict.fromkeys(QUOTA_TYPES, partial(BacklogQuota.from_json, namespace="")),
+    PERSISTENCE: PersistencePolicy.from_json,
+    PUBLISH_RATE: PublishRate.from_json,
+    DISPATCH_RATE: DispatchRate.from_json,
+    SUBSCRIPTION_DISPATCH_RATE: DispatchRate.from_json,
+    SUBSCRIPTION_POLICIES: rates_by_name,
+    SUBSCRIBE_RATE: SubscribeRate.from_json,
+    DEDUPLICATION: partial(truth, what=DEDUPLICATION),
+    DEDUPLICATION_SNAPSHOT_INTERVAL: partial(number, what=DEDUPLICATION_SNAPSHOT_INTERVAL),
+    COMPACTION_THRESHOLD: partial(number, what=COMPACTION_THRESHOLD, most=LONG),
+    SUBSCRIPTION_EXPIRATION: partial(number, what=SUBSCRIPTION_EXPIRATION),
+    INACTIVE_TOPIC: InactiveTopicPolicy.from_json,
+    DELAYED_DELIVERY: DelayedDeliveryPolicy.from_json,
+    **{
+        member: partial(number, what=member)
+        for member in (
+            *(MAX_PRODUCERS, MAX_CONSUMERS, MAX_CONSUMERS_PER_SUBSCRIPTION, MAX_SUBSCRIPTIONS),
+            *(MAX_UNACKED_PER_CONSUMER, MAX_UNACKED_PER_SUBSCRIPTION, MAX_TOPICS),
+        )
+    },
+    "properties": partial(members, what="properties"),
+    "auth_policies": partial(members, what="auth_policies"),
+    SUBSCRIPTION_TYPES: subscription_types,
+    AUTO_TOPIC_CREATION: AutoTopicCreation.from_json,
+    SCHEMA_COMPATIBILITY: Compatibility,
+    SCHEMA_AUTO_UPDATE: AUTO_UPDATE_STRATEGIES.__getitem__,
+    ALLOW_SCHEMA_UPDATES: partial(truth, what=ALLOW_SCHEMA_UPDATES),
+    ENFORCE_SCHEMAS: partial(truth, what=ENFORCE_SCHEMAS),
+    ENCRYPTION_REQUIRED: partial(truth, what=ENCRYPTION_REQUIRED),
+    AUTO_SUBSCRIPTION_CREATION: lambda override: truth(
+        members(override, AUTO_SUBSCRIPTION_CREATION)["allowAutoSubscriptionCreation"], AUTO_SUBSCRIPTION_CREATION
+    ),
+}
+"""How each policy is read."""
+
+
+def stored(text: str) -> Readable:
+    """What was set for a namespace or a topic, as far as it can be read."""
+    return readable(json.loads(text), _READERS)
+
+
+def notes(state: DurableState) -> Iterator[str]:
+    """What an older version stored and this one reads otherwise, a line each."""
+    read = cache(stored)  # thousands of topics have the same policies
+    for documents in (state.namespaces, state.documents[GLOBAL_TOPIC_POLICIES], state.documents[TOPIC_POLICIES]):
+        for name, text in documents.items():
+            yield from (f"{name}: {note}" for note in read(text).notes)
+
+
 def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePolicies:
-    """The values of merged policies, with the configuration's where there is none."""
+    """The values of merged policies that can be read, with the configuration's where there is none."""
     quotas = policies.get(BACKLOG_QUOTAS, {})
     default_quota = BacklogQuota(config.default_quota_bytes, config.default_quota_time_s, config.default_quota_policy)
 
@@ -166,9 +157,9 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         value = quotas.get(kind)
         return default_quota if value is None else BacklogQuota.from_json(value, "")
 
-    def value(member: str, read: Callable[[Any], Any], default: Any) -> Any:
+    def value(member: str, default: Any) -> Any:
         found = policies.get(member)
-        return default if found is None else read(found)
+        return default if found is None else _READERS[member](found)  # type: ignore[operator]
 
     default_retention = RetentionPolicy(config.default_retention_size_mb, config.default_retention_time_minutes)
     default_rate = PublishRate(config.max_publish_rate_messages, config.max_publish_rate_bytes)
@@ -178,73 +169,50 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         config.inactive_mode,
     )
     default_delayed = DelayedDeliveryPolicy(config.delayed_delivery, config.delayed_tick_ms, config.max_delay_ms)
-    types = policies.get(SUBSCRIPTION_TYPES)
     default_partitions = config.default_num_partitions if config.auto_topic_creation_partitioned else 0
-    creation = value(
-        AUTO_TOPIC_CREATION,
-        AutoTopicCreation.from_json,
-        AutoTopicCreation(config.allow_auto_topic_creation, default_partitions),
-    )
+    creation = value(AUTO_TOPIC_CREATION, AutoTopicCreation(config.allow_auto_topic_creation, default_partitions))
     return EffectivePolicies(
-        retention=value(RETENTION, RetentionPolicy.from_json, default_retention),
-        message_ttl_s=value(MESSAGE_TTL, int, config.default_message_ttl_s),
+        retention=value(RETENTION, default_retention),
+        message_ttl_s=value(MESSAGE_TTL, config.default_message_ttl_s),
         size_quota=quota(DESTINATION_STORAGE),
         age_quota=quota(MESSAGE_AGE),
-        persistence=value(PERSISTENCE, PersistencePolicy.from_json, PersistencePolicy()),
-        publish_rate=value(PUBLISH_RATE, PublishRate.from_json, default_rate),
-        **_rates_of_consuming(policies, config),
-        deduplication=value(DEDUPLICATION, bool, config.deduplication),
+        persistence=value(PERSISTENCE, PersistencePolicy()),
+        publish_rate=value(PUBLISH_RATE, default_rate),
+        dispatch_rate=value(
+            DISPATCH_RATE, DispatchRate(config.topic_dispatch_rate_messages, config.topic_dispatch_rate_bytes)
+        ),
+        subscription_dispatch_rate=value(
+            SUBSCRIPTION_DISPATCH_RATE,
+            DispatchRate(config.subscription_dispatch_rate_messages, config.subscription_dispatch_rate_bytes),
+        ),
+        dispatch_rates_by_name=value(SUBSCRIPTION_POLICIES, {}),
+        subscribe_rate=value(SUBSCRIBE_RATE, SubscribeRate(config.subscribe_rate, config.subscribe_rate_period_s)),
+        deduplication=value(DEDUPLICATION, config.deduplication),
         deduplication_snapshot_interval_s=value(
-            DEDUPLICATION_SNAPSHOT_INTERVAL, int, config.deduplication_snapshot_interval_s
+            DEDUPLICATION_SNAPSHOT_INTERVAL, config.deduplication_snapshot_interval_s
         ),
-        compaction_threshold_bytes=value(COMPACTION_THRESHOLD, int, config.compaction_threshold_bytes),
-        subscription_expiration_minutes=value(SUBSCRIPTION_EXPIRATION, int, config.subscription_expiration_minutes),
-        inactive_topic=value(INACTIVE_TOPIC, InactiveTopicPolicy.from_json, default_inactive),
-        delayed_delivery=value(DELAYED_DELIVERY, DelayedDeliveryPolicy.from_json, default_delayed),
-        max_producers=value(MAX_PRODUCERS, int, config.max_producers_per_topic),
-        max_consumers=value(MAX_CONSUMERS, int, config.max_consumers_per_topic),
-        max_consumers_per_subscription=value(
-            MAX_CONSUMERS_PER_SUBSCRIPTION, int, config.max_consumers_per_subscription
-        ),
-        max_subscriptions=value(MAX_SUBSCRIPTIONS, int, config.max_subscriptions_per_topic),
-        max_unacked_per_consumer=value(MAX_UNACKED_PER_CONSUMER, int, config.max_unacked_per_consumer),
-        max_unacked_per_subscription=value(MAX_UNACKED_PER_SUBSCRIPTION, int, config.max_unacked_per_subscription),
-        subscription_types=frozenset(types) if types else config.subscription_types,
-        max_topics=value(MAX_TOPICS, int, config.max_topics_per_namespace),
+        compaction_threshold_bytes=value(COMPACTION_THRESHOLD, config.compaction_threshold_bytes),
+        subscription_expiration_minutes=value(SUBSCRIPTION_EXPIRATION, config.subscription_expiration_minutes),
+        inactive_topic=value(INACTIVE_TOPIC, default_inactive),
+        delayed_delivery=value(DELAYED_DELIVERY, default_delayed),
+        max_producers=value(MAX_PRODUCERS, config.max_producers_per_topic),
+        max_consumers=value(MAX_CONSUMERS, config.max_consumers_per_topic),
+        max_consumers_per_subscription=value(MAX_CONSUMERS_PER_SUBSCRIPTION, config.max_consumers_per_subscription),
+        max_subscriptions=value(MAX_SUBSCRIPTIONS, config.max_subscriptions_per_topic),
+        max_unacked_per_consumer=value(MAX_UNACKED_PER_CONSUMER, config.max_unacked_per_consumer),
+        max_unacked_per_subscription=value(MAX_UNACKED_PER_SUBSCRIPTION, config.max_unacked_per_subscription),
+        subscription_types=value(SUBSCRIPTION_TYPES, config.subscription_types) or config.subscription_types,
+        max_topics=value(MAX_TOPICS, config.max_topics_per_namespace),
         allow_auto_topic_creation=creation.allowed,
         auto_topic_partitions=creation.partitions,
         schema_compatibility=value(
-            SCHEMA_COMPATIBILITY,
-            Compatibility,
-            value(SCHEMA_AUTO_UPDATE, AUTO_UPDATE_STRATEGIES.__getitem__, Compatibility(config.schema_compatibility)),
+            SCHEMA_COMPATIBILITY, value(SCHEMA_AUTO_UPDATE, Compatibility(config.schema_compatibility))
         ),
-        allow_schema_updates=value(ALLOW_SCHEMA_UPDATES, bool, config.allow_schema_updates),
-        enforce_schemas=config.enforce_schemas or value(ENFORCE_SCHEMAS, bool, False),
-        allow_auto_subscription_creation=value(
-            AUTO_SUBSCRIPTION_CREATION,
-            lambda override: bool(override["allowAutoSubscriptionCreation"]),
-            config.allow_auto_subscription_creation,
-        ),
+        allow_schema_updates=value(ALLOW_SCHEMA_UPDATES, config.allow_schema_updates),
+        enforce_schemas=config.enforce_schemas or value(ENFORCE_SCHEMAS, False),
+        allow_auto_subscription_creation=value(AUTO_SUBSCRIPTION_CREATION, config.allow_auto_subscription_creation),
+        encryption_required=value(ENCRYPTION_REQUIRED, False),
     )
-
-
-def _rates_of_consuming(policies: Mapping[str, Any], config: BrokerConfig) -> dict[str, Any]:
-    """How fast consumers are served and how often they may subscribe, where that is limited (SUB-6, SUB-7)."""
-    of_topic = DispatchRate(config.topic_dispatch_rate_messages, config.topic_dispatch_rate_bytes)
-    of_each = DispatchRate(config.subscription_dispatch_rate_messages, config.subscription_dispatch_rate_bytes)
-    found: dict[str, DispatchRate | SubscribeRate] = {
-        "dispatch_rate": of_topic,
-        "subscription_dispatch_rate": of_each,
-        "subscribe_rate": SubscribeRate(config.subscribe_rate, config.subscribe_rate_period_s),
-    }
-    for name, member, read in (
-        ("dispatch_rate", DISPATCH_RATE, DispatchRate.from_json),
-        ("subscription_dispatch_rate", SUBSCRIPTION_DISPATCH_RATE, DispatchRate.from_json),
-        ("subscribe_rate", SUBSCRIBE_RATE, SubscribeRate.from_json),
-    ):
-        if policies.get(member) is not None:
-            found[name] = read(policies[member])
-    return {name: rate for name, rate in found.items() if rate.is_limited}
 
 
 # ---- what is set ------------------------------------------------------------------------------------------------
@@ -252,20 +220,18 @@ def _rates_of_consuming(policies: Mapping[str, Any], config: BrokerConfig) -> di
 
 def of_namespace(core: Core, namespace: str) -> dict[str, Any]:
     """What was set for a namespace that exists, by member name."""
-    found: dict[str, Any] = json.loads(core.state.namespaces[namespace])
-    return found
+    return stored(core.state.namespaces[namespace]).document
 
 
 def of_topic(core: Core, name: TopicName, *, for_all_clusters: bool = False) -> dict[str, Any]:
     """What was set for a topic itself (also when asked for one of its partitions), by member name."""
     text = core.state.documents[_kind(for_all_clusters)].get(name.base.full)
-    found: dict[str, Any] = {} if text is None else json.loads(text)
-    return found
+    return {} if text is None else stored(text).document
 
 
 def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> None:
     """Set one policy of a namespace that exists; None removes it."""
-    policies = _with(of_namespace(core, namespace), member, value)
+    policies = _with(json.loads(core.state.namespaces[namespace]), member, value)
     core.append(NamespaceSet(namespace, json.dumps(policies)))
     core.policies.changed(namespace)
     _let_go_on(core, namespace)
@@ -274,7 +240,7 @@ def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> 
 def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for_all_clusters: bool = False) -> None:
     """Set one policy of a topic with all its partitions; None removes it."""
     kind, full = _kind(for_all_clusters), name.base.full
-    policies = _with(of_topic(core, name, for_all_clusters=for_all_clusters), member, value)
+    policies = _with(json.loads(core.state.documents[kind].get(full, "{}")), member, value)
     core.append(DocumentSet(kind, full, json.dumps(policies)) if policies else DocumentDeleted(kind, full))
     core.policies.changed(name.namespace_name, full)
     _let_go_on(core, name.namespace_name)

@@ -28,6 +28,7 @@ class Producer:
         "connected_ms",
         "entries_pending",
         "epoch",
+        "is_encrypted",
         "messages_in",
         "meter",
         "name",
@@ -58,6 +59,8 @@ class Producer:
         self.connected_ms = connected_ms
         self.access_mode = access_mode
         """PR-3 ... PR-6."""
+        self.is_encrypted = False
+        """Whether it says that it encrypts (PR-12)."""
         self.schema_version = b""
         """The version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
         self.meter = Meter(connected_ms)

@@ -35,7 +35,7 @@ class PublishLimit:
         self.rate = rate
         self._onward = onward
         """The limit that comes after this one."""
-        self._buckets = (Bucket(rate.messages), Bucket(rate.bytes))
+        self._buckets = (Bucket(max(0, rate.messages)), Bucket(max(0, rate.bytes)))
         self._filled_ms = core.now_ms
         self._held: deque[tuple[Producer, SendRun]] = deque()
         self._runs_of: dict[Producer, int] = {}

@@ -21,6 +21,7 @@ from . import (
     damage,
     deduplication,
     delayed,
+    encryption,
     sessions,
     shortage,
     termination,
@@ -82,7 +83,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
-    _check_open(core, topic)
+    _check_open(core, topic, command)
     mode, epoch = command.producer_access_mode, access.epoch_of(command)
     fences = mode == ProducerAccessMode.ExclusiveWithFencing
     name = command.producer_name or _fresh_name(core, topic)
@@ -98,10 +99,11 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     _join(core, session, command, topic, name)
 
 
-def _check_open(core: Core, topic: Topic) -> None:
-    """Raises why nobody may produce to the topic now."""
+def _check_open(core: Core, topic: Topic, command: CommandProducer) -> None:
+    """Raises why the producer may not be opened now."""
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
         raise ServiceNotReady(f"{topic.name} is being deleted")
+    core.encryption.admit_producer(topic, command)
     damage.admit_producer(topic)
     termination.admit_producer(topic)
 
@@ -112,7 +114,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     limit = core.policies_of(topic.name).max_producers
     if limit and len(topic.producers) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
-    limit = core.config.max_same_address_producers
+    limit = 0 if topic.name.is_system else core.config.max_same_address_producers
     if limit and sum(each.session.host == session.host for each in topic.producers.values()) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max same address producers limit")
     schema_version = registry.admit_producer(core, topic, command)
@@ -124,6 +126,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     properties = {pair.key: pair.value for pair in command.metadata}
     producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms, mode)
     producer.schema_version = schema_version
+    producer.is_encrypted = command.encrypted
     producer.join()
     if mode != ProducerAccessMode.Shared:
         access.take(core, topic, producer, access.epoch_of(command))
@@ -137,7 +140,7 @@ def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, 
 
     def grant() -> None:
         shortage.admit_producer(core)
-        _check_open(core, topic)
+        _check_open(core, topic, command)
         access.check_epoch(topic, access.epoch_of(command))
         _join(core, session, command, topic, name)
 
@@ -285,8 +288,12 @@ def take(core: Core, producer: Producer, sends: SendRun) -> None:
         limit.take(producer, sends)
 
 
-def take_now(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store a good run of SENDs but for what is delayed for too long (DEL-9). A non-persistent topic passes it on."""
+def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bool = False) -> None:
+    """Store a good run of SENDs but for what had to be encrypted and is not (PR-12), and what is delayed for too long
+    (DEL-9). A non-persistent topic passes it on."""
+    if core.encryption.topics and not is_encrypted and producer.topic in core.encryption.topics:
+        _take_encrypted(core, producer, sends)
+        return
     if producer.topic.live is not None:
         publish(core, producer, sends)
         return
@@ -299,6 +306,14 @@ def take_now(core: Core, producer: Producer, sends: SendRun) -> None:
             _take(core, producer, part)
         else:
             _refuse_sends(core, producer, part, refusal)
+
+
+def _take_encrypted(core: Core, producer: Producer, sends: SendRun) -> None:
+    for part, is_encrypted in encryption.in_parts(sends):
+        if is_encrypted:
+            take_now(core, producer, part, is_encrypted=True)
+        else:
+            _refuse_sends(core, producer, part, encryption.NOT_ENCRYPTED)
 
 
 def _take(core: Core, producer: Producer, sends: SendRun) -> None:

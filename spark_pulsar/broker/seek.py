@@ -12,6 +12,7 @@ from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSeek
 
 from . import compaction, retention, sessions, shortage, subscriptions, time_search
+from .acks import MAX_BITS
 
 if TYPE_CHECKING:
     from .core import Core
@@ -55,7 +56,8 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
     if command.HasField("message_id"):
         target = command.message_id
         wanted = Position(signed(target.ledgerId), signed(target.entryId))
-        bits = ack_sets.mask(target.ack_set) if target.ack_set and core.config.batch_index_acks else None
+        takes_bits = core.config.batch_index_acks and len(target.ack_set) <= MAX_BITS // 64  # else all of the batch
+        bits = ack_sets.mask(target.ack_set) if takes_bits else None
         move(core, subscription, wanted, bits)
         answer()
         return

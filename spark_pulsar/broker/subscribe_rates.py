@@ -48,7 +48,7 @@ class SubscribeLimit:
 
     def _filled(self, identity: Identity) -> Bucket:
         now_ms = self._core.now_ms
-        bucket, filled_ms = self._buckets.get(identity) or (Bucket(self.rate.times, self.rate.period_s), now_ms)
+        bucket, filled_ms = self._buckets.get(identity) or (Bucket(self.rate.times, self.rate.seconds), now_ms)
         bucket.refill(now_ms - filled_ms)
         self._buckets[identity] = bucket, now_ms
         return bucket

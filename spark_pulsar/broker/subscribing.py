@@ -193,8 +193,9 @@ def _join(
 
 
 def _check_host(core: Core, session: Session, topic: Topic) -> None:
-    """ConsumerBusy when clients of that host have as many consumers of the topic as they may (SUB-5)."""
-    limit = core.config.max_same_address_consumers
+    """ConsumerBusy when clients of that host have as many consumers of the topic as they may (SUB-5); of a system
+    topic they may have any number."""
+    limit = 0 if topic.name.is_system else core.config.max_same_address_consumers
     if limit:
         consumers = (consumer for each in topic.subscriptions.values() for consumer in each.consumers)
         if sum(consumer.session.host == session.host for consumer in consumers) >= limit:

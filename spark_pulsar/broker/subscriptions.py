@@ -178,6 +178,8 @@ class Subscription:
             del topic.subscriptions[self.name]
             topic.messages_out_before += self.messages_out
             topic.bytes_out_before += self.bytes_out
+            if topic.dispatch_limits is not None:
+                topic.dispatch_limits.forget(self)
 
     def keep_for_seek(self) -> None:
         """Survive without consumers for a while, so that the client finds the position it sought."""

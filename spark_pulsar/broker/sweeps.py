@@ -45,7 +45,14 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         is_limited = core.publish_limits.topics and any(
             producer.topic.publish_limit is not None for producer in producers
         )
-        if passes_on or is_limited or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3])):
+        encrypted = core.encryption.topics
+        is_looked_at = encrypted and any(producer.topic in encrypted for producer in producers)
+        if (
+            passes_on
+            or is_limited
+            or is_looked_at
+            or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3]))
+        ):
             _take_each(core, producers, sweep.buffer, *columns)
         elif core.silent_producers.is_watching:
             _take(core, session, producers, sweep.buffer, *columns)

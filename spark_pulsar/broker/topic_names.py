@@ -19,6 +19,13 @@ def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     return [TopicName.parse(full) for full in sorted(found)]
 
 
+def count_in(core: Core, tenant: str, namespace: str) -> int:
+    """How many topics and partitions a namespace has."""
+    prefix = f"persistent://{tenant}/{namespace}/"
+    stored = sum(full.startswith(prefix) for full in core.state.topics_by_name)
+    return stored + sum(full.startswith(f"non-{prefix}") for full in core.live.by_name)
+
+
 def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """All partitioned topics of a namespace, sorted by name."""
     prefixes = tuple(f"{domain}://{tenant}/{namespace}/" for domain in (PERSISTENT, NON_PERSISTENT))

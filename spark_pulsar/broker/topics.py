@@ -15,7 +15,18 @@ from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 
-from . import access, compaction, deduplication, delayed, non_persistent, policies, producers, retention, topic_names
+from . import (
+    access,
+    bounds,
+    compaction,
+    deduplication,
+    delayed,
+    non_persistent,
+    partitions,
+    policies,
+    producers,
+    retention,
+)
 from .persistence import check_copies
 from .rates import Meter
 from .retention import NOTHING_HELD
@@ -223,12 +234,15 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
 
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
-    PersistenceError when its policy wants more copies than there can be."""
+    PersistenceError when its policy wants more copies than there can be, InvalidTopicName when the name is too long."""
     non_persistent.check_enabled(core, name)
     check_copies(core, name)
-    limit = core.policies_of(name).max_topics
-    if limit and len(topic_names.names_in(core, name.tenant, name.namespace)) >= limit:
-        raise NotAllowed("Exceed maximum number of topics in namespace.")
+    bounds.check_topic(name)
+    partitions.check_room(core, name, 1)
+    return _create(core, name, properties)
+
+
+def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     if not name.is_persistent:
         live = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
         core.live.add(live)
@@ -241,22 +255,16 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
     return topic
 
 
-def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-    """Make a partitioned topic with all its partitions, or more partitions of one; every subscription of the
-    old ones is created on new partitions at their beginning (PT-7). PersistenceError as for `create`."""
+def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapping[str, str]) -> None:
+    """Make a partitioned topic with all its partitions, or what it lacks of them; every subscription of the old ones is
+    created on new partitions at their beginning (PT-7). Refused as by `partitions.lacking` and `create`."""
     check_copies(core, name)
-    core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
-    if not name.is_persistent:
-        return  # its partitions come into being when they are used (NP-7)
-    states = [core.state.topics_by_name.get(name.at_partition(index).full) for index in range(partitions)]
-    properties_of = {
-        cursor.name: cursor.properties for state in states if state is not None for cursor in state.cursors.values()
-    }
-    for index, state in enumerate(states):
-        if state is None:
-            topic = create(core, name.at_partition(index))
-            for subscription, its_properties in properties_of.items():
-                create_subscription(core, topic, subscription, before_first(topic), its_properties)
+    lacking = partitions.lacking(core, name, count)
+    core.append(PartitionedTopicSet(name.full, count, dict(properties)))
+    for partition in lacking.names:
+        topic = _create(core, partition)
+        for subscription, its_properties in lacking.subscriptions.items():
+            _create_durable(core, topic, subscription, before_first(topic), its_properties)
 
 
 def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
@@ -274,6 +282,7 @@ def unload(core: Core, topic: Topic) -> None:
     """Close all producers and consumers of a topic, which come back. What comes next goes into a ledger of its own, as
     after every loading of a topic (ML-1); one that took nothing yet still serves."""
     disconnect_all(core, topic)
+    core.upkeep.unloaded(topic)
     info = topic.ledger.open_ledger
     if info is not None and info.entries and topic.state.damage is None and not topic.state.is_terminated:
         open_ledger(core, topic)
@@ -344,6 +353,12 @@ def create_subscription(
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
     if topic.live is not None:
         return non_persistent.create_subscription(core, topic, name, properties)
+    return _create_durable(core, topic, name, mark_delete, properties)
+
+
+def _create_durable(
+    core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
+) -> Subscription:
     place = (core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete)
     core.append(CursorCreated(*place, core.now_ms, dict(properties)))
     subscription = Subscription(core, topic, topic.state.cursors[name])

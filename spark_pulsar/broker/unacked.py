@@ -38,7 +38,7 @@ class UnackedLimit:
             if self.total >= self.messages:
                 self.is_reached = True
                 self.waiting.update((each, None) for each, held in self.held.items() if held > self.most_each)
-        elif self.total < self.messages // 2:
+        elif self.total < max(1, self.messages // 2):
             self.is_reached = False
             waiting, self.waiting = self.waiting, {}
             for each in waiting:
@@ -46,7 +46,7 @@ class UnackedLimit:
         elif subscription not in self.waiting:
             if unacked > self.most_each:
                 self.waiting[subscription] = None
-        elif unacked < self.most_each // 2:
+        elif unacked < max(1, self.most_each // 2):
             del self.waiting[subscription]
             self._wake(subscription)
 

@@ -60,11 +60,13 @@ class Upkeep:
         backlog_quota.adopt(self._core, topic)
         publish_rates.adopt(self._core, topic)
         dispatch_rates.adopt(self._core, topic)
+        self._core.encryption.adopt(topic)
 
     def adopt_live(self, topic: Topic) -> None:
         """The same for a non-persistent topic, of which nothing is kept."""
         publish_rates.adopt(self._core, topic)
         dispatch_rates.adopt(self._core, topic)
+        self._core.encryption.adopt(topic)
 
     def appended(self, topic: Topic, run: EntryRun) -> None:
         """A run of entries was appended to a topic whose `bytes_in` has reached its `look_at_bytes`. Called after its
@@ -81,9 +83,15 @@ class Upkeep:
         if topic.quota is not None:
             backlog_quota.look(self._core, topic)
 
+    def unloaded(self, topic: Topic) -> None:
+        """A topic closed all its clients, which come back."""
+        dispatch_rates.unloaded(topic)
+
     def let_go(self, topic: Topic) -> None:
         """A topic is gone."""
+        self._core.encryption.let_go(topic)
         publish_rates.let_go(self._core, topic)
+        dispatch_rates.let_go(topic)
         if topic.expiry is not None:
             topic.expiry.end()
         if topic.quota is not None:

@@ -1,11 +1,17 @@
 """The set-, get- and remove-commands of limits, of subscription types and of what comes into being by itself."""
 
 from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote
 
 import typer
 
-from spark_pulsar.cli.admin_policies import Disable, Enable, Global, Target, add_get_and_remove
-from spark_pulsar.cli.admin_values import switched
+from spark_pulsar.cli.admin_policies import Applied, Disable, Enable, Global, Target, add_get_and_remove
+from spark_pulsar.cli.admin_values import show, switched
+
+Subscription = Annotated[
+    str | None,
+    typer.Option("--subscription", "-s", help="That of one subscription of a topic only."),
+]
 
 
 class Limit(NamedTuple):
@@ -102,17 +108,45 @@ def _add_dispatch_rate(app: typer.Typer, target: Target, word: str, policy: str,
             int, typer.Option("--byte-dispatch-rate", "-bd", help="Bytes in a period; -1 is no limit.")
         ] = -1,
         period: Annotated[int, typer.Option("--dispatch-rate-period", "-dt", help="The period in seconds.")] = 1,
+        relative: Annotated[
+            bool, typer.Option("--relative-to-publish-rate", "-rp", help="Beside what is published in a period.")
+        ] = False,
         name: str = argument,
+        subscription: Subscription = None,
         for_all: Global = False,
     ) -> None:
         rate = {
             "dispatchThrottlingRateInMsg": messages,
             "dispatchThrottlingRateInByte": size,
+            "relativeToPublishRate": relative,
             "ratePeriodInSecond": period,
         }
-        ctx.obj.post(target.of(name, policy), rate, **target.query(for_all))
+        ctx.obj.post(_rate_path(target, name, policy, subscription), rate, **target.query(for_all))
 
-    add_get_and_remove(app, target, word, policy)
+    @app.command(f"get-{word}", help=f"Show {policy}; null when it is not set.")
+    def get(
+        ctx: typer.Context,
+        name: str = argument,
+        subscription: Subscription = None,
+        for_all: Global = False,
+        applied: Applied = False,
+    ) -> None:
+        show(ctx.obj.get(_rate_path(target, name, policy, subscription), **target.query(for_all, applied)))
+
+    @app.command(f"remove-{word}", help=f"Remove {policy}, so that what is below it holds.")
+    def remove(
+        ctx: typer.Context, name: str = argument, subscription: Subscription = None, for_all: Global = False
+    ) -> None:
+        ctx.obj.delete(_rate_path(target, name, policy, subscription), **target.query(for_all))
+
+
+def _rate_path(target: Target, name: str, policy: str, subscription: str | None) -> str:
+    """Of a rate of all subscriptions, or of one of a topic."""
+    if subscription is None:
+        return target.of(name, policy)
+    if policy != "subscriptionDispatchRate" or not target.is_topic:
+        raise typer.BadParameter("--subscription is for the dispatch rate of subscriptions of a topic")
+    return target.of(name, f"{quote(subscription, safe='')}/dispatchRate")
 
 
 def _add_subscribe_rate(app: typer.Typer, target: Target) -> None:

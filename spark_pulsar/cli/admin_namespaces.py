@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from spark_pulsar.cli.admin_limits import add_limit_commands
-from spark_pulsar.cli.admin_policies import Target, add_get_and_remove, add_policy_commands
+from spark_pulsar.cli.admin_policies import Disable, Enable, Target, add_get_and_remove, add_policy_commands
 from spark_pulsar.cli.admin_rest import NO_BODY
 from spark_pulsar.cli.admin_schemas import add_schema_policy_commands
-from spark_pulsar.cli.admin_values import namespace_path, show
+from spark_pulsar.cli.admin_values import namespace_path, show, switched
 
 app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
 NAMESPACE = Target("NAMESPACE", namespace_path, is_topic=False)
@@ -104,6 +104,20 @@ def set_subscription_expiration(
 ) -> None:
     """Set after how long a subscription that nobody uses is deleted."""
     ctx.obj.post(f"{namespace_path(namespace)}/subscriptionExpirationTime", minutes)
+
+
+@app.command("set-encryption-required")
+def set_encryption_required(
+    ctx: typer.Context, namespace: Namespace, enable: Enable = False, disable: Disable = False
+) -> None:
+    """Set whether topics take encrypted messages only."""
+    ctx.obj.post(f"{namespace_path(namespace)}/encryptionRequired", switched(enable, disable))
+
+
+@app.command("get-encryption-required")
+def get_encryption_required(ctx: typer.Context, namespace: Namespace) -> None:
+    """Show whether topics take encrypted messages only."""
+    show(ctx.obj.get(f"{namespace_path(namespace)}/encryptionRequired"))
 
 
 @app.command("get-properties")

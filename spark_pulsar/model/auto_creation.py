@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from .policies import InvalidPolicy, members, number, truth
+from spark_pulsar.model.limits import LONG, MAX_PARTITIONS
+
+from .policies import InvalidPolicy, OutOfRange, members, number, truth
+
+
+class TooManyPartitions(OutOfRange):
+    """Topics would get more partitions than a topic may have."""
+
+    http_status = 406
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"Number of partitions should be less than or equal to {most}", "defaultNumPartitions", most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +38,12 @@ class AutoTopicCreation:
         if kind == "partitioned":
             if partitions is None:
                 raise _no_auto_creation("[defaultNumPartitions] cannot be null when the type is partitioned.")
-            if number(partitions, "defaultNumPartitions") < 1:
+            count = number(partitions, "defaultNumPartitions", LONG)
+            if count < 1:
                 raise _no_auto_creation("[defaultNumPartitions] cannot be less than 1 for partition type.")
-            return cls(allowed, number(partitions, "defaultNumPartitions"))
+            if count > MAX_PARTITIONS:
+                raise TooManyPartitions(MAX_PARTITIONS)
+            return cls(allowed, count)
         if kind != "non-partitioned":
             raise _no_auto_creation(f"Unknown topic type [{'null' if kind is None else kind}]")
         if partitions is not None:

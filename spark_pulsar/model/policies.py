@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_pulsar.model.errors import PulsarError
@@ -46,6 +46,15 @@ class MalformedPolicy(PulsarError):
     http_status = 400
 
 
+class OutOfRange(MalformedPolicy):
+    """A number is larger, or further below zero, than its type holds: what it is called, and the nearest one."""
+
+    def __init__(self, message: str, what: str, nearest: int) -> None:
+        super().__init__(message)
+        self.what = what
+        self.nearest = nearest
+
+
 class InvalidPolicy(PulsarError):
     """The value of a policy is out of its range, or contradicts another policy."""
 
@@ -62,7 +71,8 @@ def number(value: object, what: str, most: int = INT) -> int:
         else:
             if -most - 1 <= found <= most:
                 return found
-            raise MalformedPolicy(f"{what}: the number is out of range, {-most - 1} to {most}")
+            nearest = most if found > 0 else -most - 1
+            raise OutOfRange(f"{what}: the number is out of range, {-most - 1} to {most}", what, nearest)
     raise MalformedPolicy(f"{what}: want a whole number, got {value!r}")
 
 
@@ -88,6 +98,16 @@ def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
     if found < 0:
         raise InvalidPolicy(refusal)
     return found
+
+
+def subscription_types(value: object) -> frozenset[str]:
+    """Some of `SUBSCRIPTION_TYPES`."""
+    if not isinstance(value, list):
+        raise MalformedPolicy(f"subscriptionTypesEnabled: want a list, got {value!r}")
+    wrong = [each for each in value if each not in SUBSCRIPTION_TYPES]
+    if wrong:
+        raise InvalidPolicy(f"Unknown subscription type {wrong[0]!r}: want some of {', '.join(SUBSCRIPTION_TYPES)}")
+    return frozenset(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +136,7 @@ class RetentionPolicy:
     def from_json(cls, value: object) -> Self:
         """`{"retentionTimeInMinutes": 180, "retentionSizeInMB": 10240}`; an absent member is 0."""
         body = members(value, "retention")
-        size_mb = number(body.get("retentionSizeInMB", 0), "retentionSizeInMB")
+        size_mb = number(body.get("retentionSizeInMB", 0), "retentionSizeInMB", LONG)
         time_minutes = number(body.get("retentionTimeInMinutes", 0), "retentionTimeInMinutes")
         for limit, name in ((time_minutes, "time"), (size_mb, "size")):
             if limit < NO_LIMIT:
@@ -224,20 +244,20 @@ class PersistencePolicy:
 
 @dataclass(frozen=True, slots=True)
 class PublishRate:
-    """How fast a topic may be published to, a second (PR-14); 0 is no limit."""
+    """How fast a topic may be published to, a second (PR-14); 0 and below is no limit."""
 
     messages: int = 0
     bytes: int = 0
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The two members; absent, negative and zero are no limit."""
+        """The two members; what is absent is -1."""
         body = {} if value is None else members(value, "publishRate")
         messages, size = (
             number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}", most)
             for what, most in (("Msg", INT), ("Byte", LONG))
         )
-        return cls(max(0, messages), max(0, size))
+        return cls(messages, size)
 
     @property
     def is_limited(self) -> bool:
@@ -246,7 +266,7 @@ class PublishRate:
 
     def to_json(self) -> dict[str, Any]:
         """As answered."""
-        return {"publishThrottlingRateInMsg": self.messages or -1, "publishThrottlingRateInByte": self.bytes or -1}
+        return {"publishThrottlingRateInMsg": self.messages, "publishThrottlingRateInByte": self.bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +350,8 @@ class EffectivePolicies:
     """PR-14."""
     dispatch_rate: DispatchRate | None = None
     subscription_dispatch_rate: DispatchRate | None = None
+    dispatch_rates_by_name: Mapping[str, DispatchRate] = field(default_factory=dict)
+    """Of single subscriptions, which go before that of all (SUB-7)."""
     subscribe_rate: SubscribeRate | None = None
     deduplication: bool = False
     """DED-1."""
@@ -362,3 +384,5 @@ class EffectivePolicies:
     """SC-7."""
     allow_auto_subscription_creation: bool = True
     """TN-9."""
+    encryption_required: bool = False
+    """PR-12."""

@@ -161,6 +161,11 @@ KEYS: Final[Mapping[str, Key]] = {
         natural_long,
         help="Bytes a second that all topics together take; 0: no limit.",
     ),
+    "encryptionRequireOnProducer": Key(
+        "encryption_required_of_producers",
+        switch,
+        help="Refuse producers that do not encrypt, whatever the policies say.",
+    ),
     "maxProducersPerTopic": Key(
         "max_producers_per_topic",
         natural,

@@ -63,7 +63,7 @@ PULSAR_KEYS: Final = frozenset(
         dispatchThrottlingRatePerReplicatorInMsg dispatchThrottlingRateRelativeToPublishRate enableBusyWait
         enableNamespaceIsolationUpdateOnTime enablePackagesManagement enablePersistentTopics
         enableReplicatedSubscriptions enableRunBookieAutoRecoveryTogether enableRunBookieTogether
-        encryptionRequireOnProducer entryFilterNames entryFiltersDirectory exposeBundlesMetricsInPrometheus
+        entryFilterNames entryFiltersDirectory exposeBundlesMetricsInPrometheus
         exposeConsumerLevelMetricsInPrometheus exposeManagedCursorMetricsInPrometheus
         exposeManagedLedgerMetricsInPrometheus exposePreciseBacklogInPrometheus
         exposeProducerLevelMetricsInPrometheus exposePublisherStats exposeSubscriptionBacklogSizeInPrometheus

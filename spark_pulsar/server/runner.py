@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker import policies
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
@@ -153,6 +154,8 @@ class _Runner:
         for topic in state.topics.values():
             if topic.damage is not None:
                 _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)
+        for note in policies.notes(state):
+            _LOG.warning("policies of %s", note)
         if report.torn_bytes:
             _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)
         return storage, state

@@ -128,7 +128,7 @@ def write_last_group_again(
     segment says that it begins with this group, which cuts it off where it stood.
     """
     last = replay.segments[-1] if replay.segments else None
-    if last is None or not last.header.synced or not files.synced or replay.last_group <= mark.last_group:
+    if last is None or not last.header.synced or replay.last_group <= mark.last_group:
         return None
     old = files.live[last.header.number]
     if not old.group_offsets:

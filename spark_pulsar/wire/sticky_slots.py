@@ -110,7 +110,7 @@ class _Known(dict[bytes, int]):
 
     def __missing__(self, tail: bytes) -> int:
         size = tail[0] if tail else 128
-        if size > 127 or len(tail) > _LONGEST_BYTES or not is_plain(tail[1 + size :]):
+        if size > 127 or not size < len(tail) <= _LONGEST_BYTES or not is_plain(tail[1 + size :]):
             return _UNKNOWN
         if len(self) >= _MOST_LEARNT:
             self.clear()

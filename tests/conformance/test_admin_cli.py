@@ -164,7 +164,7 @@ def test_policies_of_a_topic(admin: Admin, namespace: str, group: str) -> None:
         ("deduplication-snapshot-interval", "-i 5", 5),
         ("compaction-threshold", "-t 1M", 1 << 20),
         ("dispatch-rate", "-md 10 -bd 100 -dt 2", DISPATCH_RATE),
-        ("subscription-dispatch-rate", "-md 10 -bd 100 -dt 2", DISPATCH_RATE),
+        ("subscription-dispatch-rate", "-md 10 -bd 100 -dt 2 -rp", {**DISPATCH_RATE, "relativeToPublishRate": True}),
         ("subscribe-rate", "-sr 3", {"subscribeThrottlingRatePerConsumer": 3, "ratePeriodInSecond": 30}),
     ]
     for name, words, value in shown:
@@ -173,6 +173,12 @@ def test_policies_of_a_topic(admin: Admin, namespace: str, group: str) -> None:
         assert json.loads(admin(f"{group} get-{name} {topic}")) == value
         admin(f"{group} remove-{name} {topic}")
         assert admin(f"{group} get-{name} {topic}") == "null\n"
+    if group == "topicPolicies":
+        admin(f"{group} set-subscription-dispatch-rate {topic} -s one -md 10 -bd 100 -dt 2")
+        assert json.loads(admin(f"{group} get-subscription-dispatch-rate {topic} -s one")) == DISPATCH_RATE
+        assert admin(f"{group} get-subscription-dispatch-rate {topic} -s two") == "null\n"
+        admin(f"{group} remove-subscription-dispatch-rate {topic} -s one")
+        assert admin(f"{group} get-subscription-dispatch-rate {topic} -s one") == "null\n"
     admin(f"{group} set-backlog-quota {topic} -l 1M -p consumer_backlog_eviction")
     applied = json.loads(admin(f"{group} get-backlog-quotas {topic} --applied"))
     assert applied["destination_storage"]["limitSize"] == 1 << 20
@@ -221,6 +227,9 @@ def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
         assert json.loads(admin(f"namespaces get-{name} {namespace}")) == value
         admin(f"namespaces remove-{name} {namespace}")
         assert admin(f"namespaces get-{name} {namespace}") == "null\n"
+    for word, value in (("-e", "true"), ("--disable", "false")):
+        admin(f"namespaces set-encryption-required {namespace} {word}")
+        assert admin(f"namespaces get-encryption-required {namespace}") == f"{value}\n"
     admin(f"namespaces set-properties {namespace} -p a=1 -p b=2")
     assert json.loads(admin(f"namespaces get-properties {namespace}")) == {"a": "1", "b": "2"}
     admin(f"namespaces clear-properties {namespace}")

@@ -62,7 +62,7 @@ def drain(consumers: list[pulsar.Consumer], count: int) -> list[list[str]]:
             consumer.acknowledge(message)
         return sum(map(len, got)) >= count
 
-    eventually(all_there, timeout_s=20)
+    eventually(all_there, timeout_s=60)
     return got
 
 
@@ -128,10 +128,10 @@ def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> No
     for number in range(3):
         feeder.chunk("a", number)
     for _ in range(2):
-        message = consumer.receive(timeout_millis=10_000)
+        message = consumer.receive(timeout_millis=30_000)
         assert message.data() == b"a" * 30
         consumer.negative_acknowledge(message)
-    message = consumer.receive(timeout_millis=10_000)
+    message = consumer.receive(timeout_millis=30_000)
     assert message.data() == b"a" * 30
     consumer.acknowledge(message)
     eventually(lambda: backlog(broker, topic) == 0)
@@ -163,7 +163,7 @@ def test_the_oldest_of_too_many_unfinished_messages_is_given_up(broker: Broker) 
     feeder.chunk("a", 0)
     for number in range(3):
         feeder.chunk("b", number, producer_id=1)
-    message = consumer.receive(timeout_millis=10_000)
+    message = consumer.receive(timeout_millis=30_000)
     assert message.data() == b"b" * 30
     consumer.acknowledge(message)
     feeder.chunk("a", 1)

@@ -40,16 +40,19 @@ def _delayed(broker: Broker, topic: str, subscription: str = "s") -> dict[str, i
 @pytest.mark.parametrize("kind", [SHARED, pulsar.ConsumerType.KeyShared])
 def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
     # covers DEL-1, DEL-2, DEL-3, DEL-4, DEL-13, X2
-    topic = broker.topic()
     client = broker.client()
-    consumer = client.subscribe(topic, "s", kind)
-    producer = client.create_producer(topic)
-    deliver_at_ms = _now_ms() + 2_500
-    producer.send(b"later", deliver_at=deliver_at_ms)
-    producer.send(b"much later", deliver_after=timedelta(milliseconds=3_500))
-    send_all(producer, ["now"])
-    assert receive_texts(consumer, 1) == ["now"]
-    assert _now_ms() < deliver_at_ms
+    for delay_ms in (2_500, 10_000, 40_000):
+        topic = broker.topic()
+        consumer = client.subscribe(topic, "s", kind)
+        producer = client.create_producer(topic)
+        deliver_at_ms = _now_ms() + delay_ms
+        producer.send(b"later", deliver_at=deliver_at_ms)
+        producer.send(b"much later", deliver_after=timedelta(milliseconds=delay_ms + 1_000))
+        send_all(producer, ["now"])
+        (first,) = receive_texts(consumer, 1)
+        if _now_ms() < deliver_at_ms:
+            break  # else the machine was busy with something else for so long that this shows nothing
+    assert first == "now"
     assert receive_texts(consumer, 1) == ["later"]
     assert _now_ms() >= _earliest(broker, deliver_at_ms)
     assert receive_texts(consumer, 1) == ["much later"]
@@ -144,12 +147,13 @@ def test_times_survive_a_crash(own_broker: Broker) -> None:
     deliver_at_ms = _now_ms() + 4_000
     for number in range(10):
         producer.send(str(number).encode(), deliver_at=deliver_at_ms)
-    expect_nothing(consumer)
+    if _now_ms() < deliver_at_ms - 2_000:
+        expect_nothing(consumer)
     client.close()
     own_broker.kill()
     own_broker.restart()
     again = own_broker.client().subscribe(topic, "s", SHARED)
-    (first,) = receive(again, 1, timeout_ms=20_000)
+    (first,) = receive(again, 1, timeout_ms=60_000)
     assert _now_ms() >= _earliest(own_broker, deliver_at_ms)
     assert [first.data().decode(), *receive_texts(again, 9)] == [str(number) for number in range(10)]
     expect_nothing(again)

@@ -216,6 +216,6 @@ def test_a_reader_of_the_compacted_view_may_be_active(broker: Broker) -> None:
         producer.send(value.encode(), partition_key=key)
     consumer.close()
     assert broker.rest("PUT", f"{topic_path(topic)}/compaction")[0] == 204
-    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/compaction")[1]["status"] == "SUCCESS", timeout_s=20)
+    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/compaction")[1]["status"] == "SUCCESS", timeout_s=60)
     again = broker.client().subscribe(topic, "s", FAILOVER, is_read_compacted=True)
     assert receive_texts(again, 2) == ["1", "2"]

@@ -127,7 +127,7 @@ def test_schemas_outlive_a_kill(own_broker: Broker) -> None:
     own_broker.restart()
     again = Schemas(own_broker.raw())
     assert again.get(topic)["schema"]["schema_data"] == record(A, B_WITH_DEFAULT).hex()
-    assert eventually(lambda: again.produce(topic, record(A)) == 0 or None, timeout_s=20)
+    assert eventually(lambda: again.produce(topic, record(A)) == 0 or None, timeout_s=60)
 
 
 # ---- versions -------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_nothing_is_lost_when_a_topic_is_unloaded_again_and_again(broker: Broker
     assert results == [pulsar.Result.Ok] * 300
     seen: set[str] = set()
     while len(seen) < 300:
-        message = consumer.receive(timeout_millis=20_000)
+        message = consumer.receive(timeout_millis=60_000)
         seen.add(message.data().decode())
         consumer.acknowledge(message)
     assert seen == {str(number) for number in range(300)}

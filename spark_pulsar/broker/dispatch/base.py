@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_pulsar.broker import damage
-from spark_pulsar.broker.dispatch_rates import UNLIMITED
 from spark_pulsar.broker.effects import SendMessages
+from spark_pulsar.broker.rate_limits import UNLIMITED
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.chunk_counts import chunks_among
 
@@ -72,6 +72,13 @@ class Dispatcher(ABC):
     @abstractmethod
     def dispatch(self) -> bool:
         """Send what may be sent now. True when more could be sent at once in the next turn."""
+
+    @abstractmethod
+    def has_work(self) -> bool:
+        """Asked when a rate forbids to send (SUB-7): whether `dispatch` might send something otherwise."""
+
+    def begin(self) -> None:  # noqa: B027 - most have nothing to do then
+        """Called instead of `dispatch` while a rate forbids to send: what does not depend on rates begins (FO-5)."""
 
     @abstractmethod
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:

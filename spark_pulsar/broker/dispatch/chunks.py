@@ -86,6 +86,11 @@ class ChunkBook:
         self._messages[uuid].awaited.add(ledger_id, entry_id, entry_id + 1)
         self.waiting.setdefault(consumer, RangeSet()).add(ledger_id, entry_id, entry_id + 1)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether `ready` has something."""
+        return bool(self.free) or any(consumer.can_receive for consumer in self.waiting)
+
     def ready(self) -> Iterator[EntryRange]:
         """What waits no more, because its consumer is ready or another one may get it."""
         if self.free:

@@ -69,6 +69,11 @@ class CompactedDispatcher(ExclusiveDispatcher):
         self.position = Position(compaction.horizon.ledger_id, compaction.horizon.entry_id + 1)
         return super().dispatch()
 
+    def has_work(self) -> bool:
+        compaction = self.subscription.topic.state.compaction
+        is_compacted = compaction is not None and self.position <= compaction.horizon  # of the topic all may be gone
+        return super().has_work() or (is_compacted and self.receiver() is not None)
+
     def _dispatch_compacted(self, consumer: Consumer, compaction: Compaction) -> bool:
         """Send from the compacted ledger. False when something must come first: a read, or permits."""
         info = compaction.ledger

@@ -75,6 +75,9 @@ class ExclusiveDispatcher(Dispatcher):
                     return True
         return self.is_more_after(ranges, wanted, through)
 
+    def has_work(self) -> bool:
+        return self.receiver() is not None and self.position <= self.visible_through()
+
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
         """Single entries cannot be redelivered: everything unacked comes again (NACK-2)."""
         consumer.raise_epoch(epoch)

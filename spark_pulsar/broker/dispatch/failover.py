@@ -62,6 +62,9 @@ class FailoverDispatcher(CompactedDispatcher):
                 self._tell(consumer)
         return super().receiver()
 
+    def begin(self) -> None:
+        self.receiver()
+
     def attach(self, consumer: Consumer) -> None:
         consumers = self.subscription.consumers
         assert consumers.pop() is consumer, "who comes is the last one"

@@ -100,6 +100,12 @@ class KeySharedDispatcher(SharedDispatcher):
         self._send_waiting()
         return self._budget <= 0 or self._send_new_entries()
 
+    def _has_waiting(self) -> bool:
+        return bool(self.replay) or any(room and self._can_send_to(each) for each, room in self.rooms.of.items())
+
+    def _has_new_entries(self) -> bool:
+        return self._look_ahead() > 0 and super()._has_new_entries()
+
     def _sort(self) -> None:
         """Give what is to be sent again to the rooms; what must be read for that stays, and is being read."""
         for ledger_id, first, end in list(self.replay):
@@ -198,8 +204,7 @@ class KeySharedDispatcher(SharedDispatcher):
         if ahead <= 0 or not able:
             return False
         held = delayed.held_back(self.subscription)
-        begin = self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
-        ranges = self.subscription.cursor.unacked(begin, through, min(_MAX_ENTRIES_A_TURN, ahead))
+        ranges = self.subscription.cursor.unacked(self._first_new(), through, min(_MAX_ENTRIES_A_TURN, ahead))
         for ledger_id, first, end in ranges:
             parts = ((first, end),) if held is None else held.pieces_not_in(ledger_id, first, end)
             for low, high in parts:

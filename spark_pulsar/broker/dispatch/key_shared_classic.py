@@ -72,6 +72,10 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
         self._let_in()
         return super().dispatch()
 
+    def has_work(self) -> bool:
+        self._let_in()
+        return super().has_work()
+
     def _allowance(self, consumer: Consumer) -> int:
         allowance = super()._allowance(consumer)
         if consumer not in self.newcomers:

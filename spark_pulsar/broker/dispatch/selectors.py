@@ -134,6 +134,8 @@ class FixedRanges(Ranges):
         ranges = consumer.hash_ranges
         if not ranges:
             raise ConsumerAssignFailed("Ranges for KeyShared policy must not be empty.")
+        if len(self._parts) + len(ranges) > SLOTS:  # some are beyond the slots: nobody needs them, and all are kept
+            raise ConsumerAssignFailed(f"Consumers of the subscription name more hash ranges than the {SLOTS} slots")
         for start, end in ranges:
             if start > end:
                 raise ConsumerAssignFailed(f"Fixed hash range start > end for range: [{start},{end}]")

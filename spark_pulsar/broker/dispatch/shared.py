@@ -81,6 +81,24 @@ class SharedDispatcher(Dispatcher):
                 return self._budget <= 0
         return self._deal_new_entries()
 
+    def has_work(self) -> bool:
+        if self.subscription.fenced or not any(consumer.can_receive for consumer in self.subscription.consumers):
+            return False
+        return self._has_waiting() or self._has_new_entries()
+
+    def _has_waiting(self) -> bool:
+        """Whether there are entries that were passed over, or are to be sent again."""
+        return bool(self.replay) or self.chunks.is_ready
+
+    def _has_new_entries(self) -> bool:
+        """Whether there may be one from the read position on that is not held back, and that may be sent."""
+        return self._first_new() <= self.visible_through() and self._room() > 0
+
+    def _first_new(self) -> Position:
+        """Where the next entries may begin that are not held back until their time."""
+        held = delayed.held_back(self.subscription)
+        return self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
+
     def _deal_new_entries(self) -> bool:
         through = self.visible_through()
         if self.position > through or not self._room():
@@ -90,8 +108,7 @@ class SharedDispatcher(Dispatcher):
         if wanted <= 0:
             return False
         held = delayed.held_back(self.subscription)
-        begin = self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
-        ranges = self.subscription.cursor.unacked(begin, through, wanted)
+        ranges = self.subscription.cursor.unacked(self._first_new(), through, wanted)
         for ledger_id, first, end in ranges:
             parts = ((first, end),) if held is None else held.pieces_not_in(ledger_id, first, end)
             for low, high in parts:
@@ -201,7 +218,7 @@ class SharedDispatcher(Dispatcher):
         if not limit:
             return room
         unacked = self._unacked()
-        self._is_blocked = unacked >= (limit // 2 if self._is_blocked else limit)
+        self._is_blocked = unacked >= (max(1, limit // 2) if self._is_blocked else limit)  # all acked: they go on
         return 0 if self._is_blocked else min(room, limit - unacked)
 
     def _unacked(self) -> int:

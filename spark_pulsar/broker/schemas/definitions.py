@@ -31,7 +31,8 @@ class SchemaTooLarge(IncompatibleSchema):
 
 def check_size(schema: Schema, limit_bytes: int) -> None:
     """SchemaTooLarge when definition and properties together have more bytes than that."""
-    size_bytes = len(schema.data) + sum(len(key) + len(value) for key, value in schema.properties.items())
+    properties = schema.properties.items()
+    size_bytes = len(schema.data) + sum(len(key.encode()) + len(value.encode()) for key, value in properties)
     if size_bytes > limit_bytes:
         raise SchemaTooLarge(
             f"Schema has {size_bytes} bytes, more than {limit_bytes}: make it smaller, or raise schemaMaxSizeBytes"

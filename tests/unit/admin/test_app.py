@@ -12,6 +12,7 @@ from spark_pulsar.admin.app import build_app, find_route
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.events import Requested
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import TOPIC, World, entry
 
 BASE = "/admin/v2/persistent/public/default"
@@ -187,6 +188,24 @@ def test_partitioned_stats_sum_up() -> None:
     assert len(consumers) == len(stats["publishers"]) == 1, "a client is connected to each partition"
     each = [one["subscriptions"]["s"]["consumers"][0]["availablePermits"] for one in stats["partitions"].values()]
     assert consumers[0]["availablePermits"] == sum(each) == 10
+
+
+def test_partitioned_stats_tell_clients_apart_by_their_names() -> None:
+    # covers ST-5
+    world = World()
+    call(world, "PUT", f"{BASE}/p/partitions", b"3")
+    client = world.connect()
+    joined = [(0, "a", 1), (0, "a", 2), (0, "b", 10), (1, "b", 20), (1, "generated", 300), (1, "a", 4), (2, "b", 40)]
+    for number, (partition, name, permits) in enumerate(joined):
+        topic = f"persistent://public/default/p-partition-{partition}"
+        client.open_consumer(
+            "s", number, topic=topic, permits=permits, consumer_name=name, subscription_type=CommandSubscribe.Shared
+        )
+        client.open_producer(name=f"{name}{number}" if name == "a" else name, topic=topic, producer_id=number)
+    stats = call(world, "GET", f"{BASE}/p/partitioned-stats")[2]
+    consumers = stats["subscriptions"]["s"]["consumers"]
+    assert [(each["consumerName"], each["availablePermits"]) for each in consumers] == [("a", 5), ("a", 302), ("b", 70)]
+    assert [each["producerName"] for each in stats["publishers"]] == ["a0", "a1", "b"]
 
 
 def test_health_metrics_and_paths_that_are_not_there() -> None:

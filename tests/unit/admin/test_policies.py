@@ -36,16 +36,18 @@ def body(value: object) -> bytes:
         ("POST", f"{OWN}/retention", None, 400, "want a JSON object"),
         ("POST", f"{OWN}/messageTTL", None, 400, "want a whole number"),
         ("POST", f"{OWN}/deduplication", "maybe", 400, "want true or false"),
+        ("POST", f"{OWN}/encryptionRequired", None, 400, "want true or false"),
         # What has no effect here is refused, not kept.
-        ("PUT", f"{NAMESPACES}/public/n", {"encryption_required": True}, 501, "encryption_required is not built"),
+        ("PUT", f"{NAMESPACES}/public/n", {"subscription_auth_mode": "Prefix"}, 501, "subscription_auth_mode is not"),
         ("PUT", f"{NAMESPACES}/public/n", {"offload_policies": {}}, 501, "offload_policies is not"),
         ("PUT", f"{NAMESPACES}/public/n", {"bundles": {"numBundles": 99_999_999}}, 412, "Too many bundles"),
         ("PUT", f"{NAMESPACES}/public/n", {"message_ttl_in_seconds": -1}, 412, "message TTL must >= 0"),
         ("PUT", f"{NAMESPACES}/public/n", {"backlog_quota_map": {"nonsense": {}}}, 400, "is no type of quota"),
         ("POST", f"{OWN}/replicatorDispatchRate", {}, 501, "is not built"),
-        ("POST", f"{TOPIC}/s/dispatchRate", {}, 501, "is not built"),
-        ("PUT", f"{NAMESPACES}/public/n", {"clusterDispatchRate": {"standalone": {}}}, 501, "clusterDispatchRate is"),
-        ("POST", f"{OWN}/dispatchRate", {"relativeToPublishRate": True}, 501, "is not built"),
+        ("POST", f"{TOPIC}/s/dispatchRate", {"dispatchThrottlingRateInMsg": "x"}, 400, "want a whole number"),
+        ("POST", f"{TOPIC}-none/s/dispatchRate", {}, 404, "not found"),
+        ("PUT", f"{NAMESPACES}/public/n", {"replicatorDispatchRate": {"standalone": {}}}, 501, "is not built"),
+        ("POST", f"{OWN}/dispatchRate", {"relativeToPublishRate": "x"}, 400, "want true or false"),
         ("POST", f"{TOPIC}/subscribeRate", {"ratePeriodInSecond": "x"}, 400, "want a whole number"),
         ("PUT", f"{NAMESPACES}/public/n", {"topicDispatchRate": {"standalone": 5}}, 400, "want a JSON object"),
         ("POST", f"{TOPIC}/publishRate", {"publishThrottlingRateInMsg": "x"}, 400, "want a whole number"),
@@ -92,7 +94,7 @@ def test_a_namespace_may_be_made_with_any_policy_that_has_an_effect() -> None:
         "backlog_quota_map": {"message_age": {"limitTime": 5, "policy": "producer_exception"}},
         "max_producers_per_topic": 3,
         "deduplicationEnabled": True,
-        "encryption_required": False,
+        "encryption_required": True,
         "unknown": 1,
     }
     path = f"{NAMESPACES}/public/made"
@@ -100,6 +102,7 @@ def test_a_namespace_may_be_made_with_any_policy_that_has_an_effect() -> None:
     shown = call(world.restart(), "GET", path)[2]
     assert shown["max_producers_per_topic"] == 3
     assert shown["deduplicationEnabled"] is True
+    assert shown["encryption_required"] is True
     assert shown["backlog_quota_map"]["message_age"]["limitTime"] == 5
     assert shown["auth_policies"] == made["auth_policies"]
     assert "unknown" not in shown

@@ -6,10 +6,12 @@ import pytest
 
 from spark_pulsar.broker import cursor_moves, expire_now
 from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker.acks import MAX_BITS
 from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.events import EntriesLost
 from spark_pulsar.broker.subscriptions import Subscription
 from spark_pulsar.model.errors import UnknownError
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.test_dispatch import filled, numbers
@@ -239,6 +241,39 @@ def test_a_reset_into_a_batch(
         for offset in range(len(each.starts))
     ]
     assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("lost", "excluded", "first"), [(True, True, 1), (True, False, 0), (False, True, 0), (False, False, 0)]
+)
+def test_a_reset_into_a_batch_that_cannot_be_read(*, lost: bool, excluded: bool, first: int) -> None:
+    # covers CUR-11: behind what is lost when that is asked for; never past what may be read tomorrow
+    world, client = filled(2, batch=4, batch_index_acks=True, cache_bytes=0)
+    client.open_consumer()
+    world.disk_is_slow = True
+    sub = subscription(world)
+    answers: list[str] = []
+    world.ask(
+        lambda core: cursor_moves.reset_to_position(
+            core, sub, Position(1, 0), lambda: answers.append("done"), batch_index=1, excluded=excluded
+        )
+    )
+    if lost:
+        world.happen([EntriesLost([(1, 0, 1)], "ledgers/1.ledger:0", "a checksum")])
+    world.serve_reads(fail=True)
+    assert answers == ["done"]
+    assert sub.cursor.next_to_read == Position(1, first)
+
+
+def test_a_seek_into_a_batch_keeps_no_more_than_an_ack_does() -> None:
+    # covers CUR-3: hostile input
+    for words, kept in ((MAX_BITS // 64, 1), (MAX_BITS // 64 + 1, 0)):
+        world, client = filled(2, batch=4, batch_index_acks=True)
+        client.open_consumer()
+        seek = requests.seek_to_id(9, 1, MessageId(1, 0), 4)
+        seek.seek.message_id.ack_set[:] = [-1] * words
+        client.send(seek)
+        assert len(world.state.cursors[1].batch_sets) == kept
 
 
 def test_without_batch_indexes_a_reset_takes_the_whole_batch() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker import policies
+from spark_pulsar.broker import policies, topics
 from spark_pulsar.broker.buckets import Bucket
 from spark_pulsar.broker.subscribe_rates import SubscribeLimit
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
@@ -147,6 +147,81 @@ def test_a_policy_works_at_once_and_so_does_its_end() -> None:
     assert received(client) >= 19
 
 
+@pytest.mark.parametrize("member", [policies.DISPATCH_RATE, policies.SUBSCRIPTION_DISPATCH_RATE])
+@pytest.mark.parametrize("what", ["messages", "bytes"])
+def test_a_rate_may_be_relative_to_that_of_publishing(member: str, what: str) -> None:
+    # covers SUB-7
+    world = World(**QUIET, stats_interval_ms=10_000)
+    publish(world, *[entry("x" * 1_000)] * 500)
+    size_bytes = world.core.topics[TOPIC].bytes_in // 500
+    rate = DispatchRate(10, period_s=2) if what == "messages" else DispatchRate(0, 10 * size_bytes, 2)
+    set_policy(world, member, {**rate.to_json(), "relativeToPublishRate": True})
+    world.advance(100)
+    client = join(world)
+    assert received(client) in (10, 11), "nothing is known of what is published"
+    world.advance(9_800)
+    assert 48 <= received(client) <= 51
+    world.advance(400)
+    received(client)
+    world.advance(2_000)
+    assert 105 <= received(client) <= 115, "ten, and fifty a second: what was published in ten seconds"
+    world.advance(20_000)
+    received(client)
+    client.send(requests.redeliver(1))
+    assert received(client) in (10, 11)
+    world.advance(2_000)
+    assert 9 <= received(client) <= 11, "nothing was published any more"
+
+
+def test_a_relative_rate_grows_also_for_those_that_wait_already() -> None:
+    # covers SUB-7
+    world = World(**QUIET, stats_interval_ms=1_000)
+    set_policy(world, policies.DISPATCH_RATE, {**DispatchRate(1, 0, 3_600).to_json(), "relativeToPublishRate": True})
+    publish(world, *[entry("x")] * 2)
+    client = join(world)
+    assert received(client) == 1
+    world.advance(2_500)
+    assert received(client) == 1, "two a second now, not one in an hour"
+
+
+def test_what_is_relative_and_no_limit_is_none() -> None:
+    # covers SUB-7
+    world = World(**QUIET, stats_interval_ms=1_000)
+    set_policy(world, policies.DISPATCH_RATE, {**DispatchRate(-1, -1).to_json(), "relativeToPublishRate": True})
+    publish(world, *[entry("x")] * 100)
+    assert received(join(world)) == 100
+
+
+def test_one_subscription_has_a_rate_of_its_own() -> None:
+    # covers SUB-7 (levels)
+    world = world_of(subscription_dispatch_rate_messages=20)
+    publish(world, *[entry("x")] * 100)
+    rates = {"slow": DispatchRate(3), "free": DispatchRate(-1, -1)}
+    by_name = {name: {"dispatchRate": rate.to_json()} for name, rate in rates.items()}
+    set_policy(world, policies.SUBSCRIPTION_POLICIES, by_name)
+    world.advance(10)
+    clients = {name: join(world, subscription=name) for name in ("slow", "free", "other")}
+    assert {name: received(client) for name, client in clients.items()} == {"slow": 3, "free": 100, "other": 20}
+    world = world.restart(**QUIET)
+    assert received(join(world, subscription="slow")) == 3, "after a restart, too"
+    set_policy(world, policies.SUBSCRIPTION_POLICIES, {"free": by_name["free"]})
+    world.advance(10)
+    assert received(join(world, subscription="slow", consumer_id=2)) == 0, "the first one has them"
+    assert world.core.topics[TOPIC].dispatch_limits is None, "no limit is left"
+
+
+def test_rates_of_subscriptions_are_merged_by_name() -> None:
+    # covers SUB-7 (levels), admin-rest 1.6
+    world, name = World(**QUIET), TopicName.parse(TOPIC)
+    rates = [{"dispatchRate": DispatchRate(number).to_json()} for number in (1, 2, 3)]
+    member = policies.SUBSCRIPTION_POLICIES
+    everywhere, here = {"a": rates[0], "b": rates[1]}, {"b": rates[2]}
+    world.ask(lambda core: policies.set_of_topic(core, name, member, everywhere, for_all_clusters=True))
+    world.ask(lambda core: policies.set_of_topic(core, name, member, here))
+    found = world.core.policies_of(TopicName.parse(f"{TOPIC}-partition-1")).dispatch_rates_by_name
+    assert found == {"a": DispatchRate(1), "b": DispatchRate(3)}
+
+
 def test_a_non_persistent_topic_is_not_limited() -> None:
     world = world_of(dispatch_rate_messages=1, topic_dispatch_rate_messages=1)
     topic = "non-persistent://public/default/t"
@@ -204,6 +279,24 @@ def test_a_rate_of_subscribing_is_a_policy_too() -> None:
     assert subscribe(client) is None
 
 
+def test_a_topic_that_comes_into_being_refuses_nobody() -> None:
+    # covers SUB-6, TN-7: a rate of one in ten minutes
+    world = world_of(subscribe_rate=1, subscribe_rate_period_s=600)
+    client = world.connect()
+    assert [subscribe(client), subscribe(client)] == [None, REFUSED]
+    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    assert [subscribe(client), subscribe(client)] == [None, REFUSED]
+
+
+def test_consumers_that_an_unload_closed_may_come_back() -> None:
+    # covers SUB-6
+    world = world_of(subscribe_rate=1, subscribe_rate_period_s=600)
+    client = world.connect()
+    assert [subscribe(client), subscribe(client)] == [None, REFUSED]
+    world.ask(lambda core: topics.unload(core, core.topics[TOPIC]))
+    assert [subscribe(client), subscribe(client)] == [None, REFUSED]
+
+
 def test_consumers_that_came_are_forgotten_in_time() -> None:
     # covers SUB-6: hostile input, a name for each request
     world = world_of()
@@ -216,17 +309,21 @@ def test_consumers_that_came_are_forgotten_in_time() -> None:
 @pytest.mark.parametrize(
     ("body", "rate"),
     [
-        ({}, DispatchRate()),
-        (None, DispatchRate()),
-        ({"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": "7"}, DispatchRate(-1, 7)),
+        ({}, DispatchRate(0, 0, 0)),
+        (None, DispatchRate(0, 0, 0)),
+        ({"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": "7"}, DispatchRate(-1, 7, 0)),
         ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": 9}, DispatchRate(3, 0, 9)),
-        ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": -9}, DispatchRate(3, 0, 1)),
+        ({"dispatchThrottlingRateInMsg": 3, "ratePeriodInSecond": -9}, DispatchRate(3, 0, -9)),
+        ({"dispatchThrottlingRateInByte": 1 << 40}, DispatchRate(0, 1 << 40, 0)),
+        ({"dispatchThrottlingRateInMsg": 3, "relativeToPublishRate": True}, DispatchRate(3, 0, 0, is_relative=True)),
+        ({"dispatchThrottlingRateInMsg": 3, "relativeToPublishRate": None}, DispatchRate(3, 0, 0)),
     ],
 )
 def test_rates_as_they_are_written(body: Any, rate: DispatchRate) -> None:
     # covers SUB-7
     assert DispatchRate.from_json(body) == rate
     assert DispatchRate.from_json(rate.to_json()) == rate
+    assert rate.seconds == max(1, rate.period_s)
 
 
 def test_what_is_no_rate() -> None:
@@ -234,4 +331,6 @@ def test_what_is_no_rate() -> None:
         DispatchRate.from_json({"dispatchThrottlingRateInMsg": "x"})
     with pytest.raises(MalformedPolicy):
         SubscribeRate.from_json([1])
-    assert SubscribeRate.from_json({}) == SubscribeRate()
+    assert SubscribeRate.from_json({}) == SubscribeRate(-1, 30)
+    assert SubscribeRate.from_json({"ratePeriodInSecond": 0}) == SubscribeRate(-1, 0)
+    assert SubscribeRate(5, 0).seconds == 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.broker import policies, topics
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import BacklogQuota, EffectivePolicies, RetentionPolicy
 from tests.unit.broker.world import TOPIC, World, entry
@@ -15,7 +16,11 @@ QUOTA = {"limit": 5, "limitSize": 5, "limitTime": -1, "policy": "producer_except
 
 def test_defaults_come_from_the_configuration() -> None:
     assert World().core.policies_of(NAME) == EffectivePolicies(
-        max_unacked_per_consumer=50_000, max_unacked_per_subscription=200_000
+        max_unacked_per_consumer=50_000,
+        max_unacked_per_subscription=200_000,
+        dispatch_rate=DispatchRate(),
+        subscription_dispatch_rate=DispatchRate(),
+        subscribe_rate=SubscribeRate(0),
     )
     world = World(default_message_ttl_s=7, default_retention_size_mb=-1, default_retention_time_minutes=3)
     assert world.core.policies_of(NAME).message_ttl_s == 7

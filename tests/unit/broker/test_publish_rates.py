@@ -314,9 +314,9 @@ def test_a_connection_that_waits_for_the_disk_too_is_read_when_both_allow_it() -
 
 def test_rates_as_they_are_written() -> None:
     # covers PR-14
-    assert PublishRate.from_json({"publishThrottlingRateInMsg": 5}) == PublishRate(5, 0)
-    assert PublishRate.from_json(None) == PublishRate.from_json({}) == PublishRate()
+    assert PublishRate.from_json({"publishThrottlingRateInMsg": 5}) == PublishRate(5, -1)
+    assert PublishRate.from_json(None) == PublishRate.from_json({}) == PublishRate(-1, -1)
     assert not PublishRate.from_json({"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 0}).is_limited
-    assert PublishRate(5).to_json() == {"publishThrottlingRateInMsg": 5, "publishThrottlingRateInByte": -1}
+    assert PublishRate(5, 0).to_json() == {"publishThrottlingRateInMsg": 5, "publishThrottlingRateInByte": 0}
     with pytest.raises(MalformedPolicy):
         PublishRate.from_json({"publishThrottlingRateInMsg": "many"})

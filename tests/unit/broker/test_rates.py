@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.admin.topic_stats import partitioned_stats, publisher_stats, subscription_stats, topic_stats
+from spark_pulsar.admin.partitioned_stats import partitioned_stats
+from spark_pulsar.admin.topic_stats import publisher_stats, subscription_stats, topic_stats
 from spark_pulsar.broker.rates import Delivered, Published, consumed, delivered, published
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests

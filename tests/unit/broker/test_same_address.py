@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from spark_pulsar.broker import topics
 from spark_pulsar.broker.events import SessionOpened
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import QUIET, TOPIC, Client, World
@@ -54,3 +56,30 @@ def test_producers_of_one_host() -> None:
     assert open_one(other, 1) is None
     one.close()
     assert open_one(again, 3) is None
+
+
+def test_a_system_topic_has_no_limit_of_who_uses_it() -> None:
+    # covers PR-13, SUB-5, CUR-18, TN-10
+    world = World(
+        **QUIET,
+        max_same_address_producers=1,
+        max_same_address_consumers=1,
+        max_producers_per_topic=1,
+        max_consumers_per_topic=1,
+        max_consumers_per_subscription=1,
+        max_subscriptions_per_topic=1,
+        max_topics_per_namespace=1,
+    )
+    system = TopicName.parse("__change_events")
+    world.ask(lambda core: topics.create(core, TopicName.parse(TOPIC)))
+    world.ask(lambda core: topics.create(core, system))
+    client = connect(world, "/10.0.0.1:1")
+    for number, subscription in enumerate(("s", "s", "another"), 1):
+        client.send(requests.producer(1, system.full, number, None))
+        assert refused(client) is None
+        client.send(requests.subscribe(1, system.full, subscription, number, CommandSubscribe.Shared))
+        assert refused(client) is None
+    client.send(requests.producer(1, TOPIC, 4, None))
+    assert refused(client) is None
+    client.send(requests.producer(1, TOPIC, 5, None))
+    assert refused(client) is not None

@@ -180,6 +180,19 @@ def test_fixed_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], text: 
     assert table(selector) == before
 
 
+def test_fixed_ranges_of_all_consumers_are_no_more_than_there_are_slots() -> None:
+    # covers KS-7: hostile input
+    selector = FixedRanges()
+    first = join(selector, Named("C1", tuple((slot, slot) for slot in range(40_000))))
+    beyond = Named("C2", tuple((slot, slot) for slot in range(70_000, 95_537)))
+    with pytest.raises(ConsumerAssignFailed, match="more hash ranges than the 65536 slots"):
+        selector.join(beyond)  # type: ignore[arg-type]
+    assert selector.owner(39_999) is first
+    join(selector, Named("C3", beyond.hash_ranges[:-1]))
+    selector.leave(first)
+    join(selector, Named("C4", tuple((slot, slot) for slot in range(40_000))))
+
+
 @pytest.mark.parametrize("make", [HalvedRanges, lambda: HashRing(20), FixedRanges], ids=["halves", "ring", "fixed"])
 @pytest.mark.parametrize("most", [6, 300])
 def test_the_table_of_slots_says_the_same(make: Any, most: int) -> None:

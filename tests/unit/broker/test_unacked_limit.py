@@ -91,3 +91,25 @@ def test_nobody_waits_for_ever(steps: list[tuple[int, int]]) -> None:
     assert not limit.waiting
     assert not limit.is_reached
     assert not limit.total
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+@pytest.mark.parametrize("limits", [{"max_unacked_of_all": 1}, {"max_unacked_per_subscription": 1}])
+def test_a_limit_of_one_lets_one_after_the_other_pass(kind: int, limits: dict[str, int]) -> None:
+    # covers SH-7, SH-8: better on purpose, Apache Pulsar would wait for less than none
+    _, client = filled(5, **limits)
+    client.open_consumer(subscription_type=kind, permits=100)
+    for number in range(5):
+        assert client.messages() == [str(number)]
+        client.ack([Position(1, number)])
+
+
+def test_a_share_of_less_than_one_message_lets_one_pass() -> None:
+    # covers SH-8
+    _, client = filled(8, max_unacked_of_all=4, max_unacked_share=0.1)
+    client.open_consumer("one", 1, subscription_type=SHARED, permits=100)
+    assert client.messages() == numbers(0, 4)
+    client.open_consumer("two", 2, subscription_type=SHARED, permits=100)
+    assert client.messages() == ["0"]
+    client.ack([Position(1, 0)], 2)
+    assert client.messages() == ["1"]

@@ -43,7 +43,7 @@ class WatchedDisk(Disk):
     def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
         if self.error is not None:
             raise self.error
-        assert self.let_through.wait(10)
+        assert self.let_through.wait(60)
         self.writers.append(threading.current_thread().name)
         return super().write_durably(fd, buffers, offset)
 

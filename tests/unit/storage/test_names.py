@@ -63,6 +63,26 @@ def test_the_last_group_of_a_failed_sync_is_on_disk_before_it_is_served_by_a_ful
         store.dispose()
 
 
+def test_the_last_group_of_a_failed_sync_is_no_hole_under_a_life_that_syncs_nothing() -> None:
+    # covers DUR-3, DUR-5
+    store = FileStore(Random(1), "lose", 8_192, lambda: 0.0)
+    try:
+        assert _promise(store, 1)
+        store.fail_next_write()
+        store.storage.submit([CounterSet("promised", 2)])
+        store.write(Random(0))
+        store.crash(Random(0), only_process=True)
+        seen = store.open(lambda _failed: None, sync_data=False).counters["promised"]
+        store.storage.submit([CounterSet("not synced", 3)])
+        for _ in range(5):
+            store.write(Random(0))
+        store._abandon()
+        store.disk.lose_power()
+        assert store.open(lambda _failed: None, sync_data=True).counters["promised"] == seen
+    finally:
+        store.dispose()
+
+
 def test_a_segment_that_could_not_be_begun_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers DUR-1, DUR-10: at opening, its name was given and could not be made durable; the old segment goes on
     store = FileStore(Random(1), "lose", 8_192, lambda: 0.0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.hashes import murmur3_32, range_slot, ring_slot
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from spark_pulsar.wire.sticky_keys import _parsed_key, sticky_key
+from spark_pulsar.wire.sticky_keys import NONE_KEY, _parsed_key, sticky_key
 from spark_pulsar.wire.sticky_slots import StickySlots
 
 NOW_MS = 1_795_000_000_000
@@ -167,7 +167,7 @@ Odd = st.builds(
     of_fields,
     Numbers,
     st.lists(Fields, max_size=2),
-    st.sampled_from([b"\x32\x01k", b"\x32\x04a2V5", b""]),
+    st.sampled_from([b"\x32\x01k", b"\x32\x04a2V5", b"\x32\x02k", b"\x32\x7fkey", b"\x32\x00", b"\x32", b""]),
     st.lists(Fields, max_size=3),
 )
 
@@ -181,6 +181,16 @@ def test_metadata_that_no_client_writes_have_the_slots_that_protobuf_says(entrie
     ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
     expected = [range_slot(murmur3_32(key)) for key in keys]
     assert StickySlots(range_slot).of(b"".join(entries), [0, *ends[:-1]], ends) == expected
+
+
+@pytest.mark.parametrize("key", [b"\x32\x04key", b"\x32\x7fkey", b"\x32\x01"])
+def test_a_key_that_ends_behind_the_metadata_is_none(key: bytes) -> None:
+    # covers KS-2: the metadata cannot be read
+    entries = [of_fields(b"\x05", [], each, []) for each in (b"\x32\x03key", key, b"\x32\x03key", key, key)]
+    ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
+    good, none = range_slot(murmur3_32(b"key")), range_slot(murmur3_32(NONE_KEY))
+    found = StickySlots(range_slot).of(b"".join(entries), [0, *ends[:-1]], ends)
+    assert found == [good, none, good, none, none]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.broker.bounds import MAX_PROPERTIES_LENGTH
 from spark_pulsar.broker.schemas import definitions
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, Schema
@@ -69,6 +70,28 @@ def test_properties_count() -> None:
     assert answer.error_code == ServerError.IncompatibleSchema
     text = f"Schema has {LIMIT + 1} bytes, more than {LIMIT}: make it smaller, or raise schemaMaxSizeBytes"
     assert answer.error_message == text
+
+
+@pytest.mark.parametrize("path", ["/schema", "/compatibility"])
+def test_properties_count_over_rest_as_over_the_binary_protocol(path: str) -> None:
+    # covers SC-2, admin-rest 1.11: one bound, whoever brings the schema
+    world = World()
+    limit = world.core.config.max_schema_bytes
+    text = definition(100).decode()
+    for size, taken in ((MAX_PROPERTIES_LENGTH + 1, True), (limit - 100, True), (limit - 99, False)):
+        body = json.dumps({"type": "AVRO", "schema": text, "properties": {"k": "v" * (size - 1)}}).encode()
+        status, _, answer = call(world, "POST", REST + path, body)
+        assert (status in (200, 202)) is taken
+        if not taken:
+            assert (status, answer["reason"][:43]) == (413, f"Schema has {limit + 1} bytes, more than {limit}"[:43])
+
+
+def test_properties_are_measured_in_bytes() -> None:
+    # covers SC-2
+    schema = definitions.Schema(definitions.SchemaType.STRING, b"", {"k": "\N{GRINNING FACE}" * 10})
+    definitions.check_size(schema, 41)
+    with pytest.raises(definitions.SchemaTooLarge, match="Schema has 41 bytes, more than 40"):
+        definitions.check_size(schema, 40)
 
 
 @pytest.mark.parametrize("path", ["/schema", "/compatibility"])

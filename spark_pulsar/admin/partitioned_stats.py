@@ -1,0 +1,157 @@
+"""Statistics of partitioned topics over REST: those of all partitions together (admin-rest.md 1.5.2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from .topic_stats import EVERYTHING, NOT_HERE, THROTTLED, Wanted, topic_stats
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+
+_SUMMED: Final = (
+    "msgRateIn",
+    "msgThroughputIn",
+    "msgRateOut",
+    "msgThroughputOut",
+    "bytesInCounter",
+    "msgInCounter",
+    "bytesOutCounter",
+    "msgOutCounter",
+    "storageSize",
+    "backlogSize",
+    "publishRateLimitedTimes",
+    "delayedMessageIndexSizeInBytes",
+    "nonContiguousDeletedMessagesRanges",
+    "nonContiguousDeletedMessagesRangesSerializedSize",
+)
+_SUBSCRIPTION_SUMMED: Final = (
+    "msgRateOut",
+    "msgThroughputOut",
+    "msgRateRedeliver",
+    "messageAckRate",
+    "chunkedMessageRate",
+    "msgRateExpired",
+    "msgInReplay",
+    "bytesOutCounter",
+    "msgOutCounter",
+    "msgBacklog",
+    "backlogSize",
+    "msgBacklogNoDelayed",
+    "msgDelayed",
+    "unackedMessages",
+    "totalMsgExpired",
+    "nonContiguousDeletedMessagesRanges",
+    *THROTTLED,
+)
+_SUBSCRIPTION_LATEST: Final = (
+    "lastExpireTimestamp",
+    "lastConsumedFlowTimestamp",
+    "lastConsumedTimestamp",
+    "lastAckedTimestamp",
+    "lastMarkDeleteAdvancedTimestamp",
+    "blockedSubscriptionOnUnackedMsgs",
+)
+_CONSUMER_SUMMED: Final = (
+    "msgRateOut",
+    "msgThroughputOut",
+    "bytesOutCounter",
+    "msgOutCounter",
+    "msgRateRedeliver",
+    "messageAckRate",
+    "chunkedMessageRate",
+    "availablePermits",
+    "unackedMessages",
+)
+_CONSUMER_LATEST: Final = (
+    "blockedConsumerOnUnackedMsgs",
+    "lastAckedTimestamp",
+    "lastConsumedTimestamp",
+    "lastConsumedFlowTimestamp",
+)
+_PUBLISHER_SUMMED: Final = ("msgRateIn", "msgThroughputIn", "chunkedMessageRate")
+
+
+def partitioned_stats(
+    core: Core, partitions: int, topics: Iterable[Topic], wanted: Wanted = EVERYTHING, *, each: bool = True
+) -> dict[str, Any]:
+    """All partitions of a topic: sums, and with `each` every partition by itself."""
+    found = {topic.full_name: topic_stats(core, topic, wanted) for topic in topics}
+    stats = list(found.values())
+    total: dict[str, Any] = {key: sum(one[key] for one in stats) for key in _SUMMED}
+    ages = [one["oldestBacklogMessageAgeSeconds"] for one in stats]
+    limits = stats[0] if stats else {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
+    return {
+        **total,
+        "averageMsgSize": total["msgThroughputIn"] / total["msgRateIn"] if total["msgRateIn"] else 0.0,
+        "msgChunkPublished": any(one["msgChunkPublished"] for one in stats),
+        "backlogQuotaLimitSize": limits["backlogQuotaLimitSize"],
+        "backlogQuotaLimitTime": limits["backlogQuotaLimitTime"],
+        "oldestBacklogMessageAgeSeconds": max(ages, default=-1),
+        "earliestMsgPublishTimeInBacklogs": _oldest_of([one["earliestMsgPublishTimeInBacklogs"] for one in stats]),
+        **NOT_HERE,
+        "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
+        "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
+        "publishers": _merged_publishers([one["publishers"] for one in stats]),
+        "waitingPublishers": sum(one["waitingPublishers"] for one in stats),
+        "subscriptions": _sum_subscriptions(stats),
+        "metadata": {"partitions": partitions, "deleted": False},
+        "partitions": found if each else {},
+    }
+
+
+def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for stats in partitions:
+        for name, subscription in stats["subscriptions"].items():
+            known = merged.get(name)
+            if known is None:
+                merged[name] = {**subscription, "consumers": [dict(each) for each in subscription["consumers"]]}
+                continue
+            for key in _SUBSCRIPTION_SUMMED:
+                known[key] += subscription[key]
+            for key in _SUBSCRIPTION_LATEST:
+                known[key] = max(known[key], subscription[key])
+            _merge(known["consumers"], subscription["consumers"], "consumerName", _CONSUMER_SUMMED, _CONSUMER_LATEST)
+            times = [each["earliestMsgPublishTimeInBacklog"] for each in (known, subscription)]
+            known["earliestMsgPublishTimeInBacklog"] = _oldest_of(times)
+    return merged
+
+
+def _merged_publishers(partitions: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    merged: list[dict[str, Any]] = []
+    for publishers in partitions:
+        _merge(merged, publishers, "producerName", _PUBLISHER_SUMMED, ())
+    for each in merged:
+        each["averageMsgSize"] = each["msgThroughputIn"] / each["msgRateIn"] if each["msgRateIn"] else 0.0
+    return merged
+
+
+def _merge(
+    known: list[dict[str, Any]], more: list[dict[str, Any]], name: str, summed: Iterable[str], latest: Iterable[str]
+) -> None:
+    """Take the clients of one more partition for those of the others: a client of a partitioned topic is connected to
+    each partition, by the same name or, where names are generated, in the same place among them. Names and addresses
+    are those of the first partition."""
+    alike: dict[str, deque[int]] = {}
+    for index, one in enumerate(known):
+        alike.setdefault(one[name], deque()).append(index)
+    places = [found.popleft() if (found := alike.get(other[name])) else -1 for other in more]
+    taken = set(places)
+    free = iter([index for index in range(len(known)) if index not in taken])
+    for other, place in zip(more, places, strict=True):
+        index = place if place >= 0 else next(free, -1)
+        if index < 0:
+            known.append(dict(other))
+            continue
+        one = known[index]
+        one.update({member: one[member] + other[member] for member in summed})
+        one.update({member: max(one[member], other[member]) for member in latest})
+
+
+def _oldest_of(times: list[int]) -> int:
+    """The oldest of some times; of those that are none (0 or -1) when there is nothing else."""
+    return min((each for each in times if each > 0), default=min(times, default=0))

@@ -1,0 +1,96 @@
+"""What is made of a partitioned topic at once, and what that must keep to: how many partitions there are, how long
+their names get, and what is written for all of them. Nothing is made when it is too much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_pulsar.ledger.record_codec import text_bytes, text_map_bytes
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.limits import MAX_PARTITIONS
+
+from . import bounds, topic_names
+
+if TYPE_CHECKING:
+    from spark_pulsar.model.names import TopicName
+
+    from .config import BrokerConfig
+    from .core import Core
+
+MOST_WRITTEN_BYTES: Final = 16 * 1024 * 1024
+"""What is written at once for all partitions of a topic: of one turn, which does more than that."""
+
+_RECORD_BYTES: Final = 128
+"""More than the records of a topic or subscription have beside names and properties."""
+
+
+class TooMuchAtOnce(NotAllowed):
+    """More would be written than one turn may write."""
+
+    http_status = 413
+
+
+class Lacking(NamedTuple):
+    """The partitions that a topic lacks, and the subscriptions that its others have, with their properties."""
+
+    names: list[TopicName]
+    subscriptions: dict[str, dict[str, str]]
+
+
+def most(config: BrokerConfig) -> int:
+    """How many partitions a topic may have. All of them are made in one turn, and no client believes in more."""
+    return config.max_partitions_per_topic or MAX_PARTITIONS
+
+
+def lacking(core: Core, name: TopicName, partitions: int) -> Lacking:
+    """What a topic lacks to have so many partitions. NotAllowed when it may not have them, InvalidTopicName when their
+    names are too long, TooMuchAtOnce when they cannot be made in one turn."""
+    known = core.state.partitioned.get(name.full)
+    if partitions > (0 if known is None else known.partitions) and partitions > most(core.config):
+        raise NotAllowed(f"Number of partitions should be less than or equal to {most(core.config)}")
+    bounds.check_topic(name.at_partition(partitions - 1))
+    if not name.is_persistent:
+        return Lacking([], {})  # its partitions come into being when they are used (NP-7)
+    names: list[TopicName] = []
+    subscriptions: dict[str, dict[str, str]] = {}
+    for index in range(partitions):
+        partition = name.at_partition(index)
+        state = core.state.topics_by_name.get(partition.full)
+        if state is None:
+            names.append(partition)
+        else:
+            for cursor in state.cursors.values():
+                subscriptions.setdefault(cursor.name, {}).update(cursor.properties)
+    check_room(core, name, len(names))
+    _check_volume(
+        len(names),
+        _RECORD_BYTES
+        + len(text_bytes(names[-1].full) if names else b"")
+        + sum(_size_bytes(subscription, properties) for subscription, properties in subscriptions.items()),
+    )
+    return Lacking(names, subscriptions)
+
+
+def check_room(core: Core, name: TopicName, more: int) -> None:
+    """NotAllowed when so many more topics are too many for the namespace (TN-10)."""
+    limit = core.policies_of(name).max_topics
+    if limit and more and topic_names.count_in(core, name.tenant, name.namespace) + more > limit:
+        raise NotAllowed("Exceed maximum number of topics in namespace.")
+
+
+def check_subscription(partitions: int, subscription: str, properties: Mapping[str, str]) -> None:
+    """TooMuchAtOnce when a subscription and its properties cannot be written for so many partitions in one turn."""
+    _check_volume(partitions, _size_bytes(subscription, properties))
+
+
+def _size_bytes(subscription: str, properties: Mapping[str, str]) -> int:
+    return _RECORD_BYTES + len(text_bytes(subscription)) + len(text_map_bytes(properties))
+
+
+def _check_volume(partitions: int, each_bytes: int) -> None:
+    if partitions * each_bytes > MOST_WRITTEN_BYTES:
+        raise TooMuchAtOnce(
+            f"{partitions} partitions with {each_bytes} bytes each of names, subscriptions and properties are too "
+            f"much at once, more than {MOST_WRITTEN_BYTES} bytes: choose fewer, or shorter ones"
+        )

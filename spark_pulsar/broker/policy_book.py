@@ -1,0 +1,108 @@
+"""What holds for each topic, computed when asked for.
+
+`PolicyBook.of` merges the policies of a topic and its namespace once per distinct pair and remembers the result until
+something changes. Who acts on a policy asks `core.policies_of(topic.name)` when it needs the value, and registers with
+`core.policies.watch` when a change must have an effect by itself (a timer to set, producers to close).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.ledger.document_records import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
+from spark_pulsar.model.policies import NO_LIMIT, BacklogQuota, EffectivePolicies, RetentionPolicy
+
+from .policies import effective, merged, stored
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.ledger.topics import TopicState
+    from spark_pulsar.model.names import TopicName
+
+    from .config import BrokerConfig
+
+MAX_REMEMBERED: Final = 1 << 25
+"""Characters of the names of topics whose effective policies are remembered: clients may ask for any name."""
+
+Watcher = Callable[[str, "str | None"], None]
+"""Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
+
+
+class PolicyBook:
+    """The effective policies of every topic."""
+
+    def __init__(self, state: DurableState, config: BrokerConfig) -> None:
+        self._state = state
+        self._config = config
+        self._by_topic: dict[str, EffectivePolicies] = {}
+        self._room = MAX_REMEMBERED
+        """Characters that names in `_by_topic` may still have."""
+        self._by_texts: dict[tuple[str | None, ...], EffectivePolicies] = {}
+        self._watchers: list[Watcher] = []
+
+    def of(self, name: TopicName) -> EffectivePolicies:
+        """What holds for a topic or partition, which need not exist."""
+        full = name.full
+        known = self._by_topic.get(full)
+        if known is None:
+            if len(full) > self._room:
+                self._forget()
+            self._room -= len(full)
+            known = self._by_topic[full] = self._computed(name)
+        return known
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` after every change, within the turn of the change."""
+        self._watchers.append(watcher)
+
+    def changed(self, namespace: str, topic: str | None = None) -> None:
+        """Policies of a namespace, or of one topic of it, are others from now on."""
+        self._forget()
+        self._by_texts.clear()
+        for watcher in self._watchers:
+            watcher(namespace, topic)
+
+    def _forget(self) -> None:
+        self._by_topic.clear()
+        self._room = MAX_REMEMBERED
+
+    def _computed(self, name: TopicName) -> EffectivePolicies:
+        documents, full = self._state.documents, name.base.full
+        texts = (
+            self._state.namespaces.get(name.namespace_name),
+            documents[GLOBAL_TOPIC_POLICIES].get(full),
+            documents[TOPIC_POLICIES].get(full),
+        )
+        known = self._by_texts.get(texts)
+        if known is None:
+            levels = [stored(text).document for text in texts if text]
+            known = self._by_texts[texts] = effective(merged(levels), self._config)
+        if name.is_system:
+            known = _without_limits(known)
+        topic = self._state.topics_by_name.get(name.full)
+        return known if topic is None or topic.damage is None else _letting_nothing_go(known, topic)
+
+
+def _without_limits(policies: EffectivePolicies) -> EffectivePolicies:
+    """Of a system topic: as many may use it as want to (PR-13, SUB-5, CUR-18, TN-10)."""
+    return replace(
+        policies, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
+    )
+
+
+def _letting_nothing_go(policies: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
+    """Of a damaged topic nothing goes by itself: what policies say of it may be lost too, and what nobody can read
+    must not be skipped in silence."""
+    return replace(
+        policies,
+        retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),
+        message_ttl_s=0,
+        size_quota=BacklogQuota(),
+        age_quota=BacklogQuota(),
+        deduplication=policies.deduplication or bool(topic.sequences),
+        compaction_threshold_bytes=0,
+        subscription_expiration_minutes=0,
+        inactive_topic=replace(policies.inactive_topic, delete_while_inactive=False),
+    )

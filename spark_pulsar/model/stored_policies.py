@@ -1,0 +1,70 @@
+"""Documents of policies as they were stored, by an older version perhaps, which refused less than this one.
+
+What is stored was accepted once. So it is never refused when it is read: a broker that did would not start on its own
+data any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from spark_pulsar.model.errors import PulsarError
+
+from .policies import MalformedPolicy, OutOfRange
+
+Reader = Callable[[Any], Any]
+"""From the JSON of a policy to its value; raises what is refused."""
+Readers = Mapping[str, "Reader | Readers"]
+"""Of the members of a document, and of documents in it."""
+
+_MOST_NUMBERS: Final = 16
+"""Of one policy."""
+_REFUSALS: Final = (PulsarError, ValueError, KeyError, TypeError)
+
+
+class Readable(NamedTuple):
+    """What is left of a document, and what is not as it was stored, in words."""
+
+    document: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def readable(stored: Mapping[str, Any], readers: Readers) -> Readable:
+    """A document of which every reader takes its member: numbers that are too large for their type are the nearest
+    that it holds; what cannot be read even so is left out. Members without reader stay as they are."""
+    document: dict[str, Any] = {}
+    notes: list[str] = []
+    for member, value in stored.items():
+        reader = readers.get(member)
+        if reader is None or value is None:
+            document[member] = value
+            continue
+        try:
+            if callable(reader):
+                found = _within_range(reader, value)
+            else:
+                found, inner = readable(dict(value), reader)
+                notes += (f"{member}: {note}" for note in inner)
+        except _REFUSALS as error:
+            notes.append(f"{member} is left out, it cannot be read: {error}")
+            continue
+        document[member] = found
+        if callable(reader) and found is not value:
+            notes.append(f"{member} is {found}: a number in it was out of range")
+    return Readable(document, tuple(notes))
+
+
+def _within_range(read: Reader, value: Any) -> Any:
+    """The same value if the reader takes it, else one with the nearest numbers that it takes."""
+    mended = value
+    for _ in range(_MOST_NUMBERS):
+        try:
+            found = read(mended)
+        except OutOfRange as error:
+            mended = {**mended, error.what: error.nearest} if isinstance(mended, Mapping) else error.nearest
+        else:
+            if mended is value:
+                return value
+            return found.to_json() if hasattr(found, "to_json") else mended
+    raise MalformedPolicy("too many numbers are out of range")

@@ -1,0 +1,94 @@
+"""Bodies of any shape are refused: an exception that is not a refusal would restart the core for everybody."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+from spark_pulsar.admin import namespaces
+from spark_pulsar.admin.app import ROUTES
+from spark_pulsar.admin.policy_table import _NOT_BUILT, POLICIES
+from spark_pulsar.broker import policies
+from spark_pulsar.broker.bounds import MAX_NAME_LENGTH
+from spark_pulsar.ledger.records import NamespaceSet
+from spark_pulsar.model.errors import PulsarError
+from tests.unit.admin.test_app import BASE, call
+from tests.unit.broker.world import World
+
+ODD: tuple[Any, ...] = (
+    *(0, 5, -1, 1.5, 1e300, True, "", "text", [], [1], [[]], [{}], {}),
+    *({"a": []}, {"standalone": []}, {"standalone": 5}, {"numBundles": []}, {"destination_storage": []}),
+)
+MEMBERS = sorted(
+    {*namespaces._FRESH, *namespaces._BY_CLUSTER, *_NOT_BUILT, *(policy.member for policy in POLICIES)}
+    | {policies.BACKLOG_QUOTAS, "unknown"}
+)
+LEVELS = [level for policy in POLICIES for level in (policy.namespace, policy.topic) if level is not None]
+NAMED = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t"}
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=[level.name for level in LEVELS])
+def test_a_policy_of_any_shape_is_taken_or_refused(level: Any) -> None:
+    # covers T-1, T-16: hostile input
+    shown = json.dumps(level.unset)
+    for body in (*ODD, *({key: odd} for key in ("policy", "defaultNumPartitions", shown) for odd in ODD)):
+        with contextlib.suppress(PulsarError):
+            json.dumps(level.read(body))
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_namespace_is_made_with_members_of_any_shape_or_refused(member: str) -> None:
+    # covers T-1, T-16: hostile input
+    core = World().core
+    for odd in ODD:
+        try:
+            wanted = namespaces._wanted(core, "public/new", {member: odd})
+        except PulsarError:
+            continue
+        assert policies.stored(json.dumps(wanted)).notes == (), (member, odd)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["namespaces/public/new", "tenants/new", "clusters/new", "persistent/public/default/new/subscription/s"],
+)
+def test_what_makes_something_answers_every_body(path: str) -> None:
+    # covers T-1
+    for body in ODD:
+        status, _, _ = call(World(), "PUT", f"/admin/v2/{path}", json.dumps(body).encode())
+        assert 200 <= status < 500, body
+
+
+@pytest.mark.parametrize("verb", ["POST", "PUT"])
+def test_no_body_restarts_the_core(verb: str) -> None:
+    # covers T-1: every path of a topic and a namespace
+    world = World()
+    assert call(world, "PUT", f"{BASE}/t")[0] == 204
+    paths = ["/" + path.format_map({**NAMED, **dict.fromkeys(_parts_of(path) - set(NAMED), "1")}) for path, _ in ROUTES]
+    for path, (_, methods) in zip(paths, ROUTES, strict=True):
+        if verb in methods:
+            for body in (5, [[]], {"a": []}):
+                assert call(world, verb, path, json.dumps(body).encode())[0] != 500, (path, body)
+
+
+def _parts_of(path: str) -> set[str]:
+    return {part[1:-1] for part in path.split("/") if part.startswith("{")}
+
+
+def test_properties_of_any_shape_that_an_older_version_stored() -> None:
+    world = World()
+    world.ask(lambda core: core.append(NamespaceSet("public/default", json.dumps({"properties": 5}))))
+    path = "/admin/v2/namespaces/public/default/properties"
+    assert call(world, "GET", path)[::2] == (200, {})
+    assert call(world, "PUT", path, b'{"k": "v"}')[0] == 204
+    assert call(world, "GET", path)[::2] == (200, {"k": "v"})
+
+
+def test_a_namespace_that_no_client_could_name_is_not_made() -> None:
+    # covers TN-4
+    longest = "n" * (MAX_NAME_LENGTH - len("public/"))
+    assert call(World(), "PUT", f"/admin/v2/namespaces/public/{longest}")[0] == 204
+    assert call(World(), "PUT", f"/admin/v2/namespaces/public/{longest}n")[0] == 412
