@@ -17,6 +17,7 @@ from spark_pulsar.model.errors import PulsarError
 
 from . import (
     backlogs,
+    brokers,
     clusters,
     compaction,
     lookups,
@@ -101,6 +102,7 @@ ROUTES: Final[Routes] = (
     *backlogs.ROUTES,
     *managed_info.ROUTES,
     *schemas.ROUTES,
+    *brokers.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""
 

@@ -45,9 +45,13 @@ async def _lookup(call: Call) -> Response:
 
 async def _bundle(call: Call) -> Response:
     check_namespace(call.core, call.topic)
-    edges = bundle_edges(call.core, call.namespace)
-    place = min(bisect_right(edges, f"0x{zlib.crc32(call.topic.full.encode()):08x}"), len(edges) - 1)
-    return PlainTextResponse(f"{edges[place - 1]}_{edges[place]}")
+    return PlainTextResponse(bundle_of(bundle_edges(call.core, call.namespace), call.topic.full))
+
+
+def bundle_of(edges: list[str], topic: str) -> str:
+    """The bundle that a topic of that full name belongs to, `0xLOW_0xHIGH`: by the CRC32 of its name."""
+    place = min(bisect_right(edges, f"0x{zlib.crc32(topic.encode()):08x}"), len(edges) - 1)
+    return f"{edges[place - 1]}_{edges[place]}"
 
 
 _TOPIC: Final = "lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"

@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -287,6 +288,19 @@ async def _delete_property(call: Call) -> Response:
 # ---- all topics of a namespace ----------------------------------------------------------------------------------
 
 
+def _check_bundle(core: Core, namespace: str, bundle: str) -> None:
+    """412 when a namespace is not divided at these edges."""
+    low, _, high = bundle.partition("_")
+    edges = dict(pairwise(bundle_edges(core, namespace)))
+    if low not in edges:
+        raise Refused(412, f"Cannot find bundle {namespace}/{bundle} in the bundles list")
+    if high != edges[low]:
+        expected = f"{namespace}/{low}_{edges[low]}"
+        raise Refused(
+            412, f"Invalid upper boundary for bundle {namespace}/{bundle}. Expected upper boundary of {expected}"
+        )
+
+
 def _topics_of(core: Core, call: Call) -> Iterator[Topic]:
     for name in topic_names.names_in(core, call.parts["tenant"], call.parts["namespace"]):
         topic = topic_rules.find(core, name)
@@ -307,6 +321,8 @@ def _named(core: Core, call: Call, subscription: str | None) -> list[Subscriptio
 async def _unload(call: Call) -> Response:
     def unload(core: Core) -> None:
         existing(core, call.namespace, "Namespace not found")
+        if "bundle" in call.parts:
+            _check_bundle(core, call.namespace, call.parts["bundle"])
         for topic in _topics_of(core, call):
             topic_rules.unload(core, topic)
 
@@ -364,6 +380,7 @@ ROUTES: Final[Routes] = (
     (f"{_NAMESPACE}/topics", {"GET": _topics}),
     (f"{_NAMESPACE}/bundles", {"GET": _get_bundles}),
     (f"{_NAMESPACE}/unload", {"PUT": _unload}),
+    (f"{_NAMESPACE}/{{bundle}}/unload", {"PUT": _unload}),
     (f"{_NAMESPACE}/clearBacklog", {"POST": _clear_backlog}),
     (f"{_NAMESPACE}/clearBacklog/{{subscription}}", {"POST": _clear_backlog}),
     (f"{_NAMESPACE}/{{bundle}}/clearBacklog", {"POST": _clear_backlog}),

@@ -117,6 +117,18 @@ def delete_tenant(
     ctx.obj.delete(f"{_TENANTS}/{tenant}", force=force)
 
 
+@brokers.command("list")
+def list_brokers(ctx: typer.Context, cluster: Cluster) -> None:
+    """List the brokers of a cluster: HOST:PORT of their admin API."""
+    show(ctx.obj.get(f"/admin/v2/brokers/{cluster}"))
+
+
+@brokers.command("leader-broker")
+def leader(ctx: typer.Context) -> None:
+    """Show the broker that leads the others."""
+    show(ctx.obj.get("/admin/v2/brokers/leaderBroker"))
+
+
 @brokers.command("healthcheck")
 def health(ctx: typer.Context) -> None:
     """Print ok when the broker serves."""

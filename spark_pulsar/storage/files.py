@@ -88,10 +88,10 @@ class FileStorage:
         self._mark = JournalMark(0, 1)
         self._report = RecoveryReport()
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
-        self._running = False
+        self._running = self._trimmed = False
         self._threads = threads
         self._closing = threads.ending()
-        self._trimmed = False
+        self._to_remove: set[int] = set()
         self._records_at_checkpoint = 0
         self._acked_ranges = 0
         """In the acks submitted since the last checkpoint."""
@@ -303,6 +303,7 @@ class FileStorage:
         except Exception as error:  # noqa: BLE001 - whatever it was, the journal still has everything
             self.settle_error = error
             self._not_before = self._threads.now_s() + _RETRY_S
+            self._trimmed = True  # a checkpoint is due then
             self._trouble(error)
         finally:
             self._running = False
@@ -345,11 +346,13 @@ class FileStorage:
                     del self._rows[row.table, row.key]
         if removed:
             self._no_trims_before = self._threads.now_s() + TRIM_CHECKPOINT_INTERVAL_S
+        self._to_remove |= removed.keys()
         for segment in free:
             self._recycle(segment)
-        for ledger_id in removed:
+        for ledger_id in sorted(self._to_remove):
             self._files.forget(ledger_id)
             self._disk.remove(self._layout.ledger(ledger_id))
+            self._to_remove.discard(ledger_id)
 
     def _recycle_later(self, segment: Segment) -> None:
         self._background.put(lambda: self._recycle(segment))

@@ -12,7 +12,8 @@ import os
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ from .checkpoint import Checkpoint
 from .checkpoint_copy import database_files
 from .disk import Disk
 from .files import FileStorage
-from .layout import Layout
+from .layout import Layout, lock_to_look
 from .ledger_files import Extent, footer_bytes, load_table, usable_table
 
 REPAIRS: Final = "storage.repairs"
@@ -45,17 +46,18 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
     """
     layout = Layout(Path(data_dir))
     disk = disk or Disk()
-    done = _write_version(layout, disk)
-    found = examine(data_dir)
-    if found.is_in_order:
-        return found.findings, done
-    if not found.is_readable:
-        worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
-        text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
-        raise StorageError(f"{text}. `check` tells what is whole")
-    done += _set_aside(layout, disk, found)
-    if found.needs_copy:
-        done += _take_copy(layout, disk)
+    with _no_broker(layout):
+        done = _write_version(layout, disk)
+        found = examine(data_dir)
+        if found.is_in_order:
+            return found.findings, done
+        if not found.is_readable:
+            worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
+            text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
+            raise StorageError(f"{text}. `check` tells what is whole")
+        done += _set_aside(layout, disk, found)
+        if found.needs_copy:
+            done += _take_copy(layout, disk)
     failed: list[Exception] = []
     storage, state = FileStorage.open(data_dir, on_failed=failed.append, disk=disk)
     try:
@@ -73,7 +75,19 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
             raise StorageError(f"the repair could not be written: {problem}") from problem
     finally:
         storage.close(state)
-    return found.findings, done + _write_footers(layout, disk)
+    with _no_broker(layout):
+        return found.findings, done + _write_footers(layout, disk)
+
+
+@contextmanager
+def _no_broker(layout: Layout) -> Iterator[None]:
+    """No broker opens the directory meanwhile. StorageLocked when one has it."""
+    lock_fd = lock_to_look(layout)
+    try:
+        yield
+    finally:
+        if lock_fd is not None:
+            os.close(lock_fd)
 
 
 def _write_version(layout: Layout, disk: Disk) -> list[str]:

@@ -206,26 +206,26 @@ class SegmentFiles:
 
     def recycle(self, segment: Segment) -> None:
         """Let go of a live segment whose content is no longer needed and that nobody reads: keep it as a spare, or
-        remove it when there are enough or it has another size."""
-        with self._lock:
-            del self.live[segment.number]
-            keep = len(self._spares) < self.wanted_spares and segment.size == self.segment_bytes
-        os.close(segment.fd)
+        remove it when there are enough or it has another size. OSError when the disk does not do that now: it is to be
+        asked again."""
+        spare: Path | None = None
         if segment.set_aside:
             self.disk.rename(segment.path, self.layout.aside(segment.path))
-            return
-        if not keep:
+        elif len(self._spares) >= self.wanted_spares or segment.size != self.segment_bytes:
             self.disk.remove(segment.path)
-            return
-        with segment.fill_lock:  # whoever still fills it ahead stops: it will be another segment soon
-            filled_to, segment.filled_to = segment.filled_to, segment.size
-        if filled_to < segment.size:
-            # A recycled segment counts as filled; the one case where it is not is a segment left early.
-            self._fill(segment.path, filled_to, segment.size)
-        spare = self.layout.spare(segment.number)
-        self.disk.rename(segment.path, spare)
+        else:
+            with segment.fill_lock:  # whoever still fills it ahead stops: it will be another segment soon
+                filled_to, segment.filled_to = segment.filled_to, segment.size
+            if filled_to < segment.size:
+                # A recycled segment counts as filled; the one case where it is not is a segment left early.
+                self._fill(segment.path, filled_to, segment.size)
+            spare = self.layout.spare(segment.number)
+            self.disk.rename(segment.path, spare)
+        os.close(segment.fd)
         with self._lock:
-            self._spares.append(spare)
+            del self.live[segment.number]
+            if spare is not None:
+                self._spares.append(spare)
 
     def settled_before(self, current: int, at_least: int) -> int:
         """The first segment that a checkpoint keeps when `current` is written to: not much is settled by one."""

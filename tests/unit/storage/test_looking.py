@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.records import CounterSet, TopicCreated
+from spark_pulsar.ledger.storage import StorageLocked
 from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.disk import Disk
+from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.layout import Layout
+from spark_pulsar.storage.repair import repair
 from tests.contract.storages import FileWorld
 
 
@@ -83,6 +87,31 @@ def test_nothing_is_changed(tmp_path: Path, make: object) -> None:
     finally:
         for path in (layout.root, layout.journal, layout.ledgers):
             path.chmod(0o700)
+
+
+def test_no_broker_opens_what_is_repaired(tmp_path: Path) -> None:
+    class Opening(Disk):
+        """Somebody starts a broker in the middle of the repair."""
+
+        refused: list[str]
+
+        def rename(self, old: Path, new: Path) -> None:
+            with pytest.raises(StorageLocked) as raised:
+                FileStorage.open(layout.root)
+            self.refused.append(str(raised.value))
+            super().rename(old, new)
+
+    layout = closed(tmp_path)
+    storage, state = FileStorage.open(layout.root)
+    with pytest.raises(StorageLocked):
+        repair(layout.root)
+    storage.close(state)
+    layout.checkpoint.write_bytes(b"no database" * 1000)
+    disk = Opening()
+    disk.refused = []
+    repair(layout.root, disk=disk)
+    assert disk.refused
+    assert [finding for finding in check(layout.root) if finding.severity is Severity.ERROR] == []
 
 
 def test_a_log_that_cannot_be_copied_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""What tools ask of a cluster's brokers and expect to be answered: this broker is all of them, and leads itself.
+
+Of features that it has not, a question is answered with what a broker says where nobody uses them; to use one is 501.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import JSONResponse, Response
+
+from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.ledger.document_records import CLUSTERS
+
+from .answers import Refused
+from .lookups import bundle_of
+from .namespaces import bundle_edges, existing
+from .topic_stats import topic_stats
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.topics import Topic
+
+    from .calls import Call, Handler, Routes
+
+_OF_A_TOPIC: Final = {
+    "producerCount": "producerCount",
+    "averageMsgSize": "averageMsgSize",
+    "msgRateIn": "msgRateIn",
+    "msgRateOut": "msgRateOut",
+    "msgInCount": "msgInCounter",
+    "bytesInCount": "bytesInCounter",
+    "msgOutCount": "msgOutCounter",
+    "bytesOutCount": "bytesOutCounter",
+    "msgThroughputIn": "msgThroughputIn",
+    "msgThroughputOut": "msgThroughputOut",
+    "storageSize": "storageSize",
+    "backlogSize": "backlogSize",
+}
+_OF_A_SUBSCRIPTION: Final = {
+    "consumers": "consumers",
+    "msgBacklog": "msgBacklog",
+    "msgRateExpired": "msgRateExpired",
+    "msgRateOut": "msgRateOut",
+    "messageAckRate": "messageAckRate",
+    "msgThroughputOut": "msgThroughputOut",
+    "msgRateRedeliver": "msgRateRedeliver",
+    "totalNonContiguousDeletedMessagesRange": "nonContiguousDeletedMessagesRanges",
+    "type": "type",
+    "unackedMessages": "unackedMessages",
+}
+"""Members of the statistics of a whole broker, and what they are called in those of a topic."""
+
+
+def _broker_id(call: Call) -> str:
+    return call.admin_url.removeprefix("http://")
+
+
+async def _brokers(call: Call) -> Response:
+    return JSONResponse([_broker_id(call)])
+
+
+async def _leader(call: Call) -> Response:
+    return JSONResponse({"serviceUrl": call.admin_url, "brokerId": _broker_id(call)})
+
+
+async def _internal_configuration(_call: Call) -> Response:
+    raise Refused(501, "This broker has no metadata store whose addresses it could tell")
+
+
+def _always(value: object) -> Handler:
+    async def answer(_call: Call) -> Response:
+        return JSONResponse(value)
+
+    return answer
+
+
+async def _isolation(call: Call) -> Response:
+    cluster = call.parts["cluster"]
+    if cluster not in call.core.state.documents[CLUSTERS]:
+        raise Refused(404, f"Cluster {cluster} does not exist.")
+    raise Refused(404, f"NamespaceIsolationPolicies for cluster {cluster} does not exist")
+
+
+async def _permissions(call: Call) -> Response:
+    existing(call.core, call.namespace)
+    return JSONResponse({})
+
+
+async def _topic_permissions(call: Call) -> Response:
+    core, name = call.core, call.topic
+    if not topic_rules.exists(core, name) and topic_rules.partition_count(core, name) is None:
+        raise Refused(404, f"Topic {name.full} not found")
+    return JSONResponse({})
+
+
+async def _topics(call: Call) -> Response:
+    """Statistics of all topics, by namespace, bundle and domain."""
+    core = call.core
+    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    edges: dict[str, list[str]] = {}
+    for topic in core.topics.values():
+        namespace = f"{topic.name.tenant}/{topic.name.namespace}"
+        if namespace not in edges:
+            edges[namespace] = bundle_edges(core, namespace)
+        bundle = found.setdefault(namespace, {}).setdefault(bundle_of(edges[namespace], topic.name.full), {})
+        bundle.setdefault(topic.name.domain, {})[topic.name.full] = _short_stats(core, topic)
+    return JSONResponse(found)
+
+
+def _short_stats(core: Core, topic: Topic) -> dict[str, Any]:
+    stats = topic_stats(core, topic)
+    stats["producerCount"] = len(stats["publishers"])
+    subscriptions = {
+        name: {here: each[there] for here, there in _OF_A_SUBSCRIPTION.items() if there in each}
+        for name, each in stats["subscriptions"].items()
+    }
+    return {
+        "publishers": stats["publishers"],
+        "replication": {},
+        "subscriptions": subscriptions,
+        **{here: stats[there] for here, there in _OF_A_TOPIC.items()},
+    }
+
+
+_CLUSTER: Final = "admin/v2/clusters/{cluster}"
+_NAMESPACE: Final = "admin/v2/namespaces/{tenant}/{namespace}"
+
+ROUTES: Final[Routes] = (
+    ("admin/v2/brokers", {"GET": _brokers}),
+    ("admin/v2/brokers/leaderBroker", {"GET": _leader}),
+    ("admin/v2/brokers/configuration", {"GET": _always([])}),
+    ("admin/v2/brokers/internal-configuration", {"GET": _internal_configuration}),
+    ("admin/v2/brokers/configuration/values", {"GET": _always({})}),
+    ("admin/v2/brokers/{cluster}", {"GET": _brokers}),
+    ("admin/v2/broker-stats/topics", {"GET": _topics}),
+    ("admin/v2/resourcegroups", {"GET": _always([])}),
+    (f"{_CLUSTER}/failureDomains", {"GET": _always({})}),
+    (f"{_CLUSTER}/namespaceIsolationPolicies", {"GET": _isolation}),
+    (f"{_NAMESPACE}/permissions", {"GET": _permissions}),
+    (f"{_NAMESPACE}/permissions/subscription", {"GET": _permissions}),
+    ("admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions", {"GET": _topic_permissions}),
+)
+"""Behind the other rooms: what one of those knows under `brokers/` is no cluster."""

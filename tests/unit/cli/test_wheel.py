@@ -1,0 +1,59 @@
+"""The wheel, as the build back end makes it: everything is in it that an installation needs, and it runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).resolve().parents[3]
+KINDS = {".py", ".pyi", ".proto", ".typed"}
+FOUND_BY_SPARK = {
+    "spark_pulsar/connector/discovery.py": "pyspark_pulsar.py",
+    "spark_pulsar/connector/discovery_alias.py": "pyspark_pulsar_py.py",
+}
+"""Sources that an installation has as modules of their own."""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the content of the wheel, as pip leaves it among the other packages."""
+    place = tmp_path_factory.mktemp("wheel")
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(place / "dist"), versions=["standard"])
+    with ZipFile(wheel) as content:
+        content.extractall(place / "installed")
+    return place / "installed"
+
+
+def test_every_file_of_the_package_is_in_it(installed: Path) -> None:
+    def files(root: Path) -> set[str]:
+        found = (each for each in (root / "spark_pulsar").rglob("*") if each.suffix in KINDS)
+        return {str(each.relative_to(root)) for each in found}
+
+    assert files(installed) == files(ROOT) - FOUND_BY_SPARK.keys()
+    assert files(installed) >= {"spark_pulsar/py.typed", "spark_pulsar/wire/pulsar_api.proto"}
+
+
+def test_beside_it_are_only_the_modules_that_spark_looks_for(installed: Path) -> None:
+    (info,) = installed.glob("spark_pulsar-*.dist-info")
+    besides = {each.name for each in installed.iterdir()} - {"spark_pulsar", info.name}
+    assert besides == set(FOUND_BY_SPARK.values())
+    for source, module in FOUND_BY_SPARK.items():
+        assert (installed / module).read_text() == (ROOT / source).read_text()
+    assert (info / "licenses" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert "spark-pulsar = spark_pulsar.cli.main:app" in (info / "entry_points.txt").read_text()
+
+
+def test_it_runs(installed: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    program = "import spark_pulsar.cli.main as it; print(it.__file__); it.app(['broker', '--help'])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(str(installed))
+    assert "--data-dir" in done.stdout
