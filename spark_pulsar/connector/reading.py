@@ -61,7 +61,8 @@ def read_range(
         _lost(options, f"{work.topic} cannot be read from {work.start} to {work.end}: {error}")
         return
     if not reached_last_ledger:
-        _lost(options, f"{work.topic}: what lay before {work.end} was removed from the broker before it was read")
+        text = f"{work.topic}: what lay before {work.end} was removed from the broker before it was read"
+        _lost(options, f"{text}; retention, or a stream's subscriptionName, would have kept it")
 
 
 def _place(work: TopicRange, fetch: Fetch) -> str:
