@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.document_records import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
 from spark_pulsar.model.policies import NO_LIMIT, BacklogQuota, EffectivePolicies, RetentionPolicy
 
-from .policies import effective, merged, stored
+from . import policies
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state import DurableState
@@ -77,32 +77,32 @@ class PolicyBook:
         )
         known = self._by_texts.get(texts)
         if known is None:
-            levels = [stored(text).document for text in texts if text]
-            known = self._by_texts[texts] = effective(merged(levels), self._config)
+            levels = [policies.stored(text).document for text in texts if text]
+            known = self._by_texts[texts] = policies.effective(policies.merged(levels), self._config)
         if name.is_system:
             known = _without_limits(known)
         topic = self._state.topics_by_name.get(name.full)
         return known if topic is None or topic.damage is None else _letting_nothing_go(known, topic)
 
 
-def _without_limits(policies: EffectivePolicies) -> EffectivePolicies:
+def _without_limits(found: EffectivePolicies) -> EffectivePolicies:
     """Of a system topic: as many may use it as want to (PR-13, SUB-5, CUR-18, TN-10)."""
     return replace(
-        policies, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
+        found, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
     )
 
 
-def _letting_nothing_go(policies: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
+def _letting_nothing_go(found: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
     """Of a damaged topic nothing goes by itself: what policies say of it may be lost too, and what nobody can read
     must not be skipped in silence."""
     return replace(
-        policies,
+        found,
         retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),
         message_ttl_s=0,
         size_quota=BacklogQuota(),
         age_quota=BacklogQuota(),
-        deduplication=policies.deduplication or bool(topic.sequences),
+        deduplication=found.deduplication or bool(topic.sequences),
         compaction_threshold_bytes=0,
         subscription_expiration_minutes=0,
-        inactive_topic=replace(policies.inactive_topic, delete_while_inactive=False),
+        inactive_topic=replace(found.inactive_topic, delete_while_inactive=False),
     )

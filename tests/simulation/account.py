@@ -46,11 +46,18 @@ class Sent:
     """Shared and Key_Shared subscriptions do not get it before; 0: it is not delayed (DEL-1)."""
     items: tuple[Item, ...] = ()
     """The messages of a batch that can be read."""
+    is_encrypted: bool = False
+    """Whether it names its keys (PR-12)."""
 
     @property
     def full(self) -> int:
         """The bit set of a batch of which nothing is acked."""
         return (1 << self.count) - 1
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """Topic and producer."""
+        return self.topic, self.producer
 
     def __repr__(self) -> str:
         return f"{self.producer}#{self.number}"

@@ -97,6 +97,8 @@ class Producer:
     """The last one in which it had its topic alone."""
     schemas: tuple[bytes, ...] = ()
     """Of these it brings one after the other."""
+    encrypted_share: float = 0.0
+    """How much of what it sends is encrypted; it says that it encrypts if anything is."""
 
     def send(self, sents: list[Sent]) -> None:
         """Put entries on the wire."""
@@ -147,6 +149,8 @@ class Client:
         self.connected = False
         self.producers: list[Producer] = []
         self.consumers: dict[int, Consumer] = {}
+        self.reuses_ids = False
+        """Whether its consumers are the same ones again after a reconnect, by their names and ids."""
         self._requests = 0
         self._last_consumer = 0
         self._opening: dict[int, Producer] = {}
@@ -169,6 +173,8 @@ class Client:
         """Begin with a new connection."""
         self.link = link
         self.connected = False
+        if self.reuses_ids:
+            self._last_consumer = 0
         self.tell(requests.connect("simulation"))
 
     def leave(self) -> None:
@@ -190,6 +196,7 @@ class Client:
         command = requests.producer(
             request_id, producer.topic, producer.producer_id, producer.name, access_mode=producer.access_mode
         )
+        command.producer.encrypted = producer.encrypted_share > 0
         if producer.epoch is not None:
             command.producer.topic_epoch = producer.epoch
         if producer.schemas:

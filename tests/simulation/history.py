@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from spark_pulsar.broker import policies
@@ -16,6 +16,7 @@ from .comparing import Violation
 from .profile import draw
 from .rules import NOTHING
 from .steps import Steps
+from .throttling import AMPLE
 
 _PATIENCE = 4_000
 """Rounds after which a healed world that is not quiet is stuck."""
@@ -61,6 +62,7 @@ class History(Steps):
         world, judge = self.world, self.world.judge
         if not world.store.heal():
             world.restart()
+        self._hurry()
         self._until_quiet()
         self._check_expiry()
         self._give_up_nothing()
@@ -70,7 +72,8 @@ class History(Steps):
         world.compare()
         if "types" in self.profile.features or "delays" in self.profile.features:
             self._serve_everybody()
-            self._until_quiet(rest_ms=_REST_MS if "delays" in self.profile.features else 0)
+            takes_time = not self.profile.features.isdisjoint(("delays", "rates"))
+            self._until_quiet(rest_ms=_REST_MS if takes_time else 0)
         if "delays" in self.profile.features and "policies" in self.profile.features:
             world.witness.deliveries.check_nothing_is_stuck()
         if "delays" in self.profile.features and self._wait_for_delays():
@@ -86,7 +89,7 @@ class History(Steps):
                     continue
                 ever, owner = judge.durable.ever, (producer.topic, producer.name)
                 lost = [number for number in range(producer.sent) if (*owner, number) not in ever]
-                if producer.topic.startswith("non-"):
+                if producer.topic.startswith("non-") or owner in judge.rules.refused:
                     lost = []
                 if lost or producer.waiting:
                     raise Violation(f"{producer.name}: {lost} were never stored, {len(producer.waiting)} wait (DUR-1)")
@@ -99,6 +102,12 @@ class History(Steps):
         self._drain(expect_nothing=True)
         world.end()
 
+    def _hurry(self) -> None:
+        """No rate makes anything wait for long."""
+        for topic_name, member in list(self.world.judge.live.policies):
+            if member in AMPLE:
+                self.world.set_policy(topic_name, member, AMPLE[member])
+
     def _give_up_nothing(self) -> None:
         """No policy lets the broker give up an entry."""
         if "inactivity" in self.profile.features:
@@ -109,6 +118,8 @@ class History(Steps):
             value = NOTHING[member]
             if member == policies.DELAYED_DELIVERY and self.profile.seed % 2:
                 value = {**value, "active": False}  # then nothing may wait
+            if member in AMPLE and self.profile.seed % 2:
+                value = AMPLE[member]  # what is limited comes all the same
             self.world.set_policy(topic_name, member, value)
 
     def _check_expiry(self) -> None:
@@ -252,11 +263,12 @@ def run(
     seed: int,
     *,
     storage: str | None = None,
+    without: Collection[str] = (),
     observe: Callable[[History], None] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Result:
     """Run the history of a seed. The error of a failure has the story's end in its notes; `tell` gets all of it."""
-    history = History(draw(seed, storage=storage))
+    history = History(draw(seed, storage=storage, without=without))
     if observe is not None:
         observe(history)
     world = history.world

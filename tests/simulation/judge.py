@@ -73,6 +73,7 @@ class Judge:
         self.uses = Uses(self)
         self.schemas = Schemas(self)
         self.leaders = Leaders(self)
+        self.checks_of_stored: list[Callable[[Sent], None]] = [self.leaders.check_stored]
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
@@ -210,9 +211,10 @@ class Judge:
             raise Violation(f"{place} does not come after {next(reversed(topic.log))} (ML-1)")
         if topic.is_terminated:
             raise Violation(f"{sent!r} is stored, and {sent.topic} has ended (TN-13)")
-        self.leaders.check_stored(sent)
+        for check in self.checks_of_stored:
+            check(sent)
         head = topic.heads.get(sent.producer, -1)
-        if sent.number > head + 1:
+        if sent.number > head + 1 and sent.owner not in self.rules.refused:
             raise Violation(f"{sent!r} is stored after {sent.producer}#{head}: order of the producer (PR-9)")
         deduplicates = self.rules.deduplicates(sent.topic)
         if deduplicates and (sent.producer, sent.number) in topic.stored:

@@ -6,6 +6,7 @@ common somewhere.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -98,10 +99,14 @@ LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
     "termination": {"terminate": 0.5},
     "policies": {"set_policy": 2, "cut": 2, "connect": 4},  # of delays, types of subscriptions, de-duplication too
     "schemas": {"ask_schema": 2, "register_schema": 2, "delete_schemas": 0.3},
+    "rates": {"set_policy": 2},  # what is published, sent and subscribed is limited
+    "encryption": {"set_policy": 1.5, "open_producer": 5},  # some producers encrypt, and now and then all have to
     "inactivity": {"abandon": 2, "leave_topics_alone": 3, "visit": 2},  # topics that nobody uses go
 }
 """As FEATURES."""
 
+NEWEST: Final = frozenset({"rates", "encryption"})
+"""What histories that were chosen before do not have."""
 _FEATURE_SHARE: Final = 0.3
 DAY_MS: Final = 86_400_000
 
@@ -136,8 +141,8 @@ class Profile:
     """Some of FEATURES and LATER_FEATURES."""
 
 
-def draw(seed: int, *, storage: str | None = None) -> Profile:
-    """The profile of a seed."""
+def draw(seed: int, *, storage: str | None = None, without: Collection[str] = ()) -> Profile:
+    """The profile of a seed; `without` some of LATER_FEATURES it is what it was before there were these."""
     random = Random(f"profile of {seed}")
     choice = random.choice
     weights = {}
@@ -186,11 +191,11 @@ def draw(seed: int, *, storage: str | None = None) -> Profile:
     )
     if profile.storage == "files":
         profile.sync = Random(f"syncing for {seed}").choice(("always",) * 6 + ("never", "changes"))
-    _draw_features(profile)
+    _draw_features(profile, without)
     return profile
 
 
-def _draw_features(profile: Profile) -> None:
+def _draw_features(profile: Profile, without: Collection[str]) -> None:
     """From a source of its own: a history without any is what it was before there were features."""
     random = Random(f"features for {profile.seed}")
     profile.features = frozenset(name for name in FEATURES if random.random() < _FEATURE_SHARE)
@@ -202,7 +207,9 @@ def _draw_features(profile: Profile) -> None:
             profile.weights.update({action: weight * factor for action, weight in FEATURES[name].items()})
     for name, actions in LATER_FEATURES.items():
         random = Random(f"{name} for {profile.seed}")
-        if random.random() < _FEATURE_SHARE and not (name == "idleness" and profile.clock_goes_back):
+        if name in without or (name == "idleness" and profile.clock_goes_back):
+            continue
+        if random.random() < _FEATURE_SHARE:
             profile.features |= {name}
             _configure(profile, name, random)
             factor = random.choice((0.3, 0.6, 2))

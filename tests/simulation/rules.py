@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from spark_pulsar.broker import policies
 from spark_pulsar.broker.core import Core
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import (
     BACKLOG_EVICTION,
@@ -21,6 +22,7 @@ from spark_pulsar.model.policies import (
     BacklogQuota,
     DelayedDeliveryPolicy,
     InactiveTopicPolicy,
+    PublishRate,
     RetentionPolicy,
 )
 
@@ -29,6 +31,7 @@ from .account import Account, Sent, Topic
 NAMESPACE: Final = "public/default"
 _MIB: Final = 1 << 20
 _EVICTION_SHARE: Final = 0.9
+ENCRYPTION: Final = frozenset({policies.ENCRYPTION_REQUIRED})
 _LAG_TURNS: Final = 300
 """What a policy began (reading entries to find the expired ones) may be done so much later."""
 _MOMENT_TURNS: Final = 4
@@ -44,6 +47,11 @@ NOTHING: Final[dict[str, Any]] = {
     policies.DELAYED_DELIVERY: DelayedDeliveryPolicy().to_json(),
     policies.SUBSCRIPTION_TYPES: list(SUBSCRIPTION_TYPES),
     policies.DEDUPLICATION: False,
+    policies.PUBLISH_RATE: PublishRate().to_json(),
+    policies.DISPATCH_RATE: DispatchRate().to_json(),
+    policies.SUBSCRIPTION_DISPATCH_RATE: DispatchRate().to_json(),
+    policies.SUBSCRIBE_RATE: SubscribeRate().to_json(),
+    policies.ENCRYPTION_REQUIRED: False,
 }
 """The policies of a namespace that gives up nothing and holds nobody."""
 
@@ -51,6 +59,13 @@ _ALWAYS: Final = (policies.MESSAGE_TTL, policies.RETENTION, policies.BACKLOG_QUO
 _OF_FEATURES: Final = {
     "inactivity": (policies.INACTIVE_TOPIC, policies.INACTIVE_TOPIC),
     "policies": (policies.DELAYED_DELIVERY, policies.SUBSCRIPTION_TYPES, policies.DEDUPLICATION) * 2,
+    "rates": (
+        policies.PUBLISH_RATE,
+        policies.DISPATCH_RATE,
+        policies.SUBSCRIPTION_DISPATCH_RATE,
+        policies.SUBSCRIBE_RATE,
+    ),
+    "encryption": (policies.ENCRYPTION_REQUIRED,) * 2,
 }
 """Policies that only some histories change."""
 
@@ -65,6 +80,15 @@ def draw_policy(random: Random, features: Collection[str] = ()) -> tuple[str, An
         return member, random.sample(SUBSCRIPTION_TYPES, random.choice((1, 2, 3, 4, 4)))
     if member == policies.DEDUPLICATION:
         return member, random.random() < 0.6
+    if member == policies.ENCRYPTION_REQUIRED:
+        return member, random.random() < 0.5
+    if member == policies.PUBLISH_RATE:
+        return member, PublishRate(random.choice((0, 1, 2, 10)), random.choice((0, 0, 100, 5_000))).to_json()
+    if member in (policies.DISPATCH_RATE, policies.SUBSCRIPTION_DISPATCH_RATE):
+        rate = random.choice((0, 0, 1, 3, 10)), random.choice((0, 100, 300, 5_000)), random.choice((1, 1, 3))
+        return member, DispatchRate(*rate).to_json()
+    if member == policies.SUBSCRIBE_RATE:
+        return member, SubscribeRate(random.choice((0, 1, 2)), random.choice((1, 5, 30))).to_json()
     if member == policies.INACTIVE_TOPIC:
         is_on, max_s = random.random() < 0.7, random.choice((1, 30, 90))
         return member, InactiveTopicPolicy(is_on, max_s, random.choice(INACTIVE_MODES)).to_json()
@@ -102,6 +126,11 @@ class Rules:
         """What the configuration says."""
         self.turns = 0
         """Turns of the core so far."""
+        self.changes = 0
+        """How often policies changed."""
+        self.refused: set[tuple[str, str]] = set()
+        """Topic and producer of what may be refused because it is not encrypted, of a producer that encrypts: what came
+        behind it may be stored, and then all of it comes again."""
         self._before: list[tuple[int, Policies]] = []
         """What held before each change, and until which turn: what was begun under it may still be done."""
 
@@ -109,6 +138,7 @@ class Rules:
         """A policy is about to change."""
         self._before = [each for each in self._before if each[0] > self.turns - _LAG_TURNS]
         self._before.append((self.turns, dict(self._account().policies)))
+        self.changes += 1
 
     def _held(self, turns: int) -> list[Policies]:
         """What holds now, and what held within the last turns."""
@@ -117,6 +147,32 @@ class Rules:
     def _value(self, known: Policies, topic: str, member: str) -> Any:
         value = known.get((topic, member))
         return known.get((None, member), self.defaults[member]) if value is None else value
+
+    def value(self, topic: str, member: str) -> Any:
+        """What a policy says of a topic now."""
+        return self._value(self._account().policies, topic, member)
+
+    def is_any_set(self, members: Collection[str]) -> bool:
+        """Whether somebody set one of these policies."""
+        known = self._account().policies
+        return bool(known) and any(member in members for _, member in known)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether a policy was another one a moment ago."""
+        return len(self._held(_MOMENT_TURNS)) > 1
+
+    def requires_encryption(self, topic_name: str, *, lag: bool = True) -> bool:
+        """Whether a topic takes encrypted entries only (PR-12): now, and for a while if there is a `lag`."""
+        if not self._account().policies:
+            return False
+        held = self._held(_MOMENT_TURNS if lag else 0)
+        return all(self._value(known, topic_name, policies.ENCRYPTION_REQUIRED) for known in held)
+
+    def may_require_encryption(self, topic_name: str) -> bool:
+        """Whether it does, or did a while ago: an answer may wait for the disk."""
+        held = self._held(_LAG_TURNS)
+        return any(self._value(known, topic_name, policies.ENCRYPTION_REQUIRED) for known in held)
 
     def _ttl_ms(self, known: Policies, topic: str) -> int:
         return 1_000 * int(self._value(known, topic, policies.MESSAGE_TTL))

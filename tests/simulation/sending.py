@@ -50,6 +50,12 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
     deliver_at_ms = 0
     if "delays" in profile.features and count == 1 and random.random() < 0.5:
         deliver_at_ms = metadata.deliver_at_time = now_ms + random.choice(_DELAYS_MS)
+    is_readable = count > 1 and "compaction" in profile.features
+    is_encrypted = bool(payload) and not is_readable and producer.encrypted_share > 0
+    if is_encrypted and producer.encrypted_share < 1:
+        is_encrypted = random.random() < producer.encrypted_share
+    if is_encrypted:
+        metadata.encryption_keys.add(key="k", value=b"v")
     sent = Sent(
         producer.topic,
         producer.name,
@@ -63,6 +69,7 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
         sticky_key.encode(),
         deliver_at_ms,
         items,
+        is_encrypted,
     )
     producer.sent += 1
     producer.next_sequence_id += count

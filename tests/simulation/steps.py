@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from random import Random
 
+from spark_pulsar.broker import policies
 from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.model.names import TopicName
@@ -61,6 +62,13 @@ class Steps(Consuming):
             for client in self.world.clients:
                 for producer in client.producers:
                     producer.schemas = DEFINITIONS
+        if "encryption" in profile.features:
+            keys = Random(f"keys for {profile.seed}")
+            for client in self.world.clients:
+                for producer in client.producers:
+                    producer.encrypted_share = keys.choice((0, 1, 1, 0.7))
+        for client in self.world.clients:
+            client.reuses_ids = "rates" in profile.features
         self._known = {}
         self.live_topics = ["non-persistent://public/default/n0"] if "live" in profile.features else []
         for number, topic in enumerate(self.live_topics * 2):
@@ -76,6 +84,8 @@ class Steps(Consuming):
     def _begin(self) -> None:
         """Everybody connects, and some open what they have: most histories begin in the middle of things."""
         world = self.world
+        for _ in range(3 if "rates" in self.profile.features else 0):
+            self._set_policy()
         for client in world.clients:
             world.connect(client)
         self._bustle()
@@ -150,6 +160,10 @@ class Steps(Consuming):
         member, value = draw_policy(self.random, self.profile.features)
         plain = [name for name in self.topics if "-partition-" not in name]
         topic = self.random.choice(plain) if self.random.random() < 0.4 else None
+        if member == policies.ENCRYPTION_REQUIRED:
+            topic = None  # topics have no such policy of their own
+        elif member == policies.PUBLISH_RATE and self.live_topics:
+            topic = plain[0]  # what is published to a non-persistent one is answered at once
         self.world.set_policy(topic, member, value)
 
     def _go_on_compacting(self) -> None:

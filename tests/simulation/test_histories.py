@@ -20,6 +20,7 @@ def test_no_promise_is_broken() -> None:
     # covers NACK-3, RC-1, CUR-1, CUR-3, CUR-6, CUR-9, CUR-11, CUR-12, CUR-16, CUR-17, 5.2
     # covers CMP-C3, CMP-C1, CMP-C4, FO-1, FO-2, FO-3, FO-4, FO-5, FO-6, KS-1, KS-7, KS-10, KS-13, KS-14, DEL-2, DEL-3
     # covers SC-1, SC-9, SC-10, SUB-3, DED-1, DED-2
+    # covers PR-12, PR-14, SUB-6, SUB-7
     # covers DEL-4, DEL-7, DEL-11, TN-11, RET-6, PR-4, PR-5, PR-6, PR-7, PR-8, NP-1, NP-2, NP-3, NP-6, TN-13, DUR-9
     summary = run_many(numbers_of(SEEDS))
     print(summary.text)

@@ -50,7 +50,7 @@ class Witness:
         self.deliveries = Deliveries(judge, core)
         self.live = LiveDeliveries(self.deliveries.takeovers)
         self.endings = Endings(judge, core)
-        self._admission = Admission(judge)
+        self._admission = Admission(judge, core)
         self._on_command = {
             BaseCommand.ACK: self._ack,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
@@ -114,13 +114,14 @@ class Witness:
                 sent = self.judge.sent[sends.buffer[start:end]]
                 self._awaiting.setdefault((session_id, producer_id), deque()).append(sent)
                 (self._plain.discard if self.judge.rules.deduplicates(sent.topic) else self._plain.add)(sent)
-                if producer.topic.live is not None:
+                if not self._admission.refuses(producer, sent) and producer.topic.live is not None:
                     published.setdefault(producer.topic, []).append(sent)
         for topic, sents in published.items():
             self.live.publish(topic, sents)
 
     def end_turn(self) -> None:
         """All orders of a turn were seen."""
+        self._admission.end_turn()
         if not self.core.live.by_name:
             return
         self.live.end_turn()
@@ -231,6 +232,7 @@ class Witness:
         if command.producer_id not in self.core.sessions[session_id].producers:
             self.judge.leaders.ask(session_id, command)
             self.judge.schemas.ask_producer(session_id, command)
+            self._admission.ask_producer(session_id, command)
 
     def _seek(self, session_id: int, command: Any) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
@@ -302,6 +304,7 @@ class Witness:
             self._told["deliveries"] += len(effect.starts)
             if consumer.subscription.topic.live is None:
                 self.deliveries.see(effect, consumer)
+                self._admission.sent(effect, consumer)
             else:
                 self.live.see(effect, consumer)
         elif isinstance(effect, fx.SendReceipts):
@@ -321,6 +324,7 @@ class Witness:
     def _producer_success(self, session_id: int, success: Any) -> None:
         self.judge.leaders.succeed(self.core, session_id, success)
         self.judge.schemas.producer_ready(session_id, success)
+        self._admission.producer_ready(session_id, success)
 
     def _error(self, session_id: int, error: Any) -> None:
         self.judge.leaders.refuse(session_id, error.request_id)
@@ -341,18 +345,19 @@ class Witness:
         for sent in waiting:
             if sent.sequence_id == error.sequence_id:
                 waiting.remove(sent)
+                self._admission.send_refused(sent, error)
                 return
 
     def _receipt(self, session_id: int, producer_id: int, sequence_id: int, place: Place) -> None:
         waiting = self._awaiting.get((session_id, producer_id))
-        sent = waiting.popleft() if waiting else None
+        sent = self._admission.next_answered(waiting, sequence_id)
         if sent is None or sent.sequence_id != sequence_id:
             raise Violation(f"receipt for sequence id {sequence_id}, the next one is for {sent!r} (PR-9)")
         self._told["receipts"] += 1
         if sent.topic.startswith("non-"):
             return
         durable = self.judge.durable.topics.get(sent.topic, Topic())
-        if (sent.topic, sent.producer, sent.number) not in self.judge.durable.ever:
+        if (*sent.owner, sent.number) not in self.judge.durable.ever and sent.owner not in self.judge.rules.refused:
             raise Violation(f"{sent!r} has a receipt and is not on disk (DUR-1)")
         if place[0] < 0:
             if sent in self._plain:

@@ -190,7 +190,7 @@ class World:
     def is_busy(self) -> bool:
         """Whether something is under way that needs no time."""
         deadline = self.core.next_deadline()
-        under_way = any(link.upstream or link.downstream for link in self.links.values())
+        under_way = any((link.upstream and link.is_read) or link.downstream for link in self.links.values())
         under_way |= deadline is not None and deadline <= self.core.now_ms
         return bool(under_way or self._durable or self.reads or self.store.is_busy or self.compactions.is_busy)
 

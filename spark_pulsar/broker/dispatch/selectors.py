@@ -134,8 +134,6 @@ class FixedRanges(Ranges):
         ranges = consumer.hash_ranges
         if not ranges:
             raise ConsumerAssignFailed("Ranges for KeyShared policy must not be empty.")
-        if len(self._parts) + len(ranges) > SLOTS:  # some are beyond the slots: nobody needs them, and all are kept
-            raise ConsumerAssignFailed(f"Consumers of the subscription name more hash ranges than the {SLOTS} slots")
         for start, end in ranges:
             if start > end:
                 raise ConsumerAssignFailed(f"Fixed hash range start > end for range: [{start},{end}]")
@@ -145,6 +143,8 @@ class FixedRanges(Ranges):
             if ranges[higher][0] <= ranges[lower][1]:
                 former, latter = ("[{},{}]".format(*ranges[each]) for each in sorted((lower, higher)))
                 raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {former} overlaps with {latter}")
+        if len(self._parts) + len(ranges) > SLOTS:  # some are beyond the slots: nobody needs them, and all are kept
+            raise ConsumerAssignFailed(f"Consumers of the subscription name more hash ranges than the {SLOTS} slots")
         self._consumers[consumer] = None
         self._arrange()
 

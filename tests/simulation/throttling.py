@@ -1,0 +1,199 @@
+"""Rates: never more is stored, sent or let in than a policy allows (PR-14, SUB-6, SUB-7).
+
+Each rate is a bucket of what may happen in a period, full at first, and full again whenever any policy changes: the
+broker is never held to more than the rule. Whatever happens must find a whole token; what it is goes below zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker import policies
+from spark_pulsar.model.dispatch_rates import DispatchRate
+from spark_pulsar.model.policies import PublishRate
+
+from .comparing import Violation
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.core import Core
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+
+    from .account import Sent
+    from .judge import Judge
+
+_SECOND_MS: Final = 1_000
+RATES: Final = frozenset(
+    {policies.PUBLISH_RATE, policies.DISPATCH_RATE, policies.SUBSCRIPTION_DISPATCH_RATE, policies.SUBSCRIBE_RATE}
+)
+AMPLE: Final[dict[str, Any]] = {
+    policies.PUBLISH_RATE: PublishRate(messages=150).to_json(),
+    policies.DISPATCH_RATE: DispatchRate(messages=200).to_json(),
+    policies.SUBSCRIPTION_DISPATCH_RATE: DispatchRate(messages=150, bytes=1 << 19).to_json(),
+}
+"""Rates under which everything that there is comes within seconds."""
+
+
+class Tokens:
+    """What is left of a rate; 0 is no limit."""
+
+    def __init__(self, rate: int, period_s: int, now_ms: int) -> None:
+        self._rate, self._unit = max(0, rate), _SECOND_MS * period_s
+        self._left, self._filled_ms = self._rate * self._unit, now_ms
+
+    def has_one(self, now_ms: int) -> bool:
+        """Whether something may happen now."""
+        self._left = min(self._rate * self._unit, self._left + self._rate * (now_ms - self._filled_ms))
+        self._filled_ms = now_ms
+        return not self._rate or self._left >= self._unit
+
+    def take(self, amount: int) -> None:
+        """It happened; a negative amount did not."""
+        self._left = min(self._rate * self._unit, self._left - amount * self._unit)
+
+
+class Throttling:
+    """What one core did, by the rates that hold."""
+
+    def __init__(self, judge: Judge, core: Core) -> None:
+        self._judge = judge
+        self._core = core
+        self._buckets: dict[tuple[Any, ...], Tokens] = {}
+        self._most: dict[tuple[Any, ...], Tokens] = {}
+        self._changes = judge.rules.changes
+        self._asked: dict[tuple[int, int], tuple[tuple[Any, ...], bool]] = {}
+        """Who asked to subscribe, and whether those who did before left it nothing, by session and request id."""
+        self._fresh: list[tuple[str, tuple[Any, ...]]] = []
+        """Who subscribed to a topic that was not there."""
+
+    @property
+    def _is_moment(self) -> bool:
+        """Whether a change may be under way: then nothing is said, and everything begins anew."""
+        rules = self._judge.rules
+        if rules.changes != self._changes:
+            self._changes = rules.changes
+            self._buckets.clear()
+        return rules.is_changing
+
+    def _tokens(self, topic: str, member: str, owner: Any, what: str) -> Tokens | None:
+        """The bucket of an owner; None when there is no limit."""
+        policy = self._judge.rules.value(topic, member)
+        rate = max(0, policy.get(what, -1))
+        if not rate:
+            return None
+        key = (owner, member, what)
+        if key not in self._buckets:
+            period_s = policy.get("ratePeriodInSecond", 1)
+            self._buckets[key] = Tokens(rate, period_s, self._judge.now_ms)
+        return self._buckets[key]
+
+    def _happens(self, where: str, limits: list[tuple[Tokens | None, int]], rule: str) -> None:
+        for tokens, amount in limits:
+            if tokens is not None:
+                if not tokens.has_one(self._judge.now_ms):
+                    raise Violation(f"{where}, and nothing is left of its rate ({rule})")
+                tokens.take(amount)
+
+    def stored(self, sent: Sent) -> None:
+        """An entry is stored. What a producer left behind that closes may be stored whatever the rate is."""
+        topic = self._core.topics.get(sent.topic)
+        if topic is None or self._is_moment:
+            return
+        messages, size_bytes = (
+            self._tokens(sent.topic, policies.PUBLISH_RATE, topic, f"publishThrottlingRateIn{what}")
+            for what in ("Msg", "Byte")
+        )
+        limits = [(messages, sent.count), (size_bytes, len(sent.entry))]
+        if sent.producer in topic.producers:
+            self._happens(f"{sent!r} of {sent.topic} is stored", limits, "PR-14")
+        else:
+            for tokens, amount in limits:
+                if tokens is not None:
+                    tokens.take(amount)
+
+    def sent(self, effect: fx.SendMessages, consumer: Consumer) -> None:
+        """Entries go to a consumer."""
+        if self._is_moment:
+            return
+        subscription = consumer.subscription
+        topic = subscription.topic.full_name
+        owners = (
+            (policies.DISPATCH_RATE, subscription.topic),
+            (policies.SUBSCRIPTION_DISPATCH_RATE, subscription),
+        )
+        of_messages, of_bytes = (
+            [self._tokens(topic, member, owner, f"dispatchThrottlingRateIn{what}") for member, owner in owners]
+            for what in ("Msg", "Byte")
+        )
+        for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
+            sent = self._judge.sent.get(effect.buffer[start:end])
+            bits = None if effect.ack_sets is None else effect.ack_sets[index]
+            count = 1 if sent is None else sent.count if bits is None else bits.bit_count()
+            limits = [(each, count) for each in of_messages] + [(each, end - start) for each in of_bytes]
+            self._happens(f"{subscription.name} of {topic} is sent {sent!r}", limits, "SUB-7")
+
+    # Who subscribes: what those took who were let in is the least that is gone, what all took that asked is the most
+
+    def _times(self, topic: str, who: tuple[Any, ...], which: str) -> Tokens | None:
+        owner = self._core.topics.get(topic)
+        member, what = policies.SUBSCRIBE_RATE, "subscribeThrottlingRatePerConsumer"
+        if which == "least":
+            return self._tokens(topic, member, (owner, who), what)
+        policy = self._judge.rules.value(topic, member)
+        rate, period_s = max(0, policy.get(what, -1)), policy.get("ratePeriodInSecond", 1)
+        if not rate:
+            return None
+        key = (owner, who, rate, period_s)  # this one is not full again because something else changes
+        if key not in self._most:
+            self._most[key] = Tokens(rate, period_s, self._judge.now_ms)
+        return self._most[key]
+
+    def ask(self, session_id: int, command: CommandSubscribe) -> None:
+        """SUBSCRIBE of a consumer that is not there."""
+        self.note_fresh()
+        if self._is_moment:
+            return
+        topic, now_ms = command.topic, self._judge.now_ms
+        who = (topic, command.consumer_name, command.consumer_id)
+        if topic not in self._core.topics:
+            self._fresh.append((topic, who))
+            return
+        least, most = self._times(topic, who, "least"), self._times(topic, who, "most")
+        if least is None or most is None:
+            return
+        is_left = least.has_one(now_ms)
+        may_be_refused = not most.has_one(now_ms)
+        if not may_be_refused:
+            most.take(1)
+        self._asked[session_id, command.request_id] = (who, is_left)
+        if may_be_refused:
+            self._asked[session_id, -command.request_id] = (who, True)
+
+    def note_fresh(self) -> None:
+        """Topics that were missing may be there."""
+        fresh, self._fresh = self._fresh, []
+        for topic, who in fresh:
+            most = self._times(topic, who, "most") if topic in self._core.topics else None
+            if most is not None:
+                most.take(1)
+
+    def succeed(self, session_id: int, request_id: int) -> None:
+        """SUCCESS."""
+        who, is_left = self._asked.pop((session_id, request_id), (None, True))
+        self._asked.pop((session_id, -request_id), None)
+        if who is None or self._is_moment:
+            return
+        if not is_left:
+            raise Violation(f"{who} may subscribe once more, and nothing is left of its rate (SUB-6)")
+        least = self._times(who[0], who, "least")
+        if least is not None:
+            least.take(1)
+
+    def refuse(self, session_id: int, request_id: int, message: str) -> None:
+        """ERROR."""
+        who, _ = self._asked.pop((session_id, request_id), (None, True))
+        may_be_refused = self._asked.pop((session_id, -request_id), None) is not None
+        is_limited = "subscribe rate limit" in message
+        if is_limited and who is not None and not may_be_refused and not self._is_moment:
+            raise Violation(f"{who} may not subscribe, and has not done so too often (SUB-6)")
