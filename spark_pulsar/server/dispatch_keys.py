@@ -113,5 +113,20 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
         positive,
         help="Messages a Shared consumer gets in one turn.",
     ),
+    "delayedDeliveryEnabled": Key(
+        "delayed_delivery",
+        switch,
+        help="Whether Shared and Key_Shared subscriptions get a message at the time its producer gave it.",
+    ),
+    "delayedDeliveryTickTimeMillis": Key(
+        "delayed_tick_ms",
+        natural_long,
+        help="Answered as the policy's default tick; messages are delivered at their time, whatever it is.",
+    ),
+    "delayedDeliveryMaxDelayInMillis": Key(
+        "max_delay_ms",
+        natural_long,
+        help="Longest delay of a message; a longer one is refused. 0: no limit.",
+    ),
 }
 """Limits of unacknowledged messages, Failover, Key_Shared, turns."""

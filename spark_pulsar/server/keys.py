@@ -236,21 +236,6 @@ KEYS: Final[Mapping[str, Key]] = {
         switch,
         help="Whether messages inside a batch can be acknowledged one by one. Apache Pulsar's default is `false`.",
     ),
-    "delayedDeliveryEnabled": Key(
-        "delayed_delivery",
-        switch,
-        help="Whether Shared and Key_Shared subscriptions get a message at the time its producer gave it.",
-    ),
-    "delayedDeliveryTickTimeMillis": Key(
-        "delayed_tick_ms",
-        natural_long,
-        help="Answered as the policy's default tick; messages are delivered at their time, whatever it is.",
-    ),
-    "delayedDeliveryMaxDelayInMillis": Key(
-        "max_delay_ms",
-        natural_long,
-        help="Longest delay of a message; a longer one is refused. 0: no limit.",
-    ),
     "dispatcherMaxReadSizeBytes": Key(
         "max_read_bytes",
         positive,

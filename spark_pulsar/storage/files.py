@@ -72,8 +72,8 @@ class FileStorage:
         self._disk = disk
         self._opened = ExitStack()
         self._opened.callback(os.close, lock_fd)
-        self._on_failed = on_failed
-        self._on_trouble = on_trouble
+        self._fail: Callable[[StorageFailed], None] = on_failed or _tell_nobody
+        self._trouble: Callable[[Exception], None] = on_trouble or _tell_nobody
         self._space = Space(on_short)
         self._lock = threading.Lock()
         self._index = RunIndex()
@@ -370,14 +370,6 @@ class FileStorage:
         self._journal.failure = failure
         self._fail(failure)
 
-    def _trouble(self, error: Exception) -> None:
-        if self._on_trouble is not None:
-            self._on_trouble(error)
-
-    def _fail(self, error: StorageFailed) -> None:
-        if self._on_failed is not None:
-            self._on_failed(error)
-
     def abandon(self) -> None:
         """Let go of the files and write nothing, as if the process had died; its threads must be at rest."""
         self._opened.close()
@@ -401,3 +393,7 @@ class FileStorage:
             raise StorageError(f"{self._layout.root}: the last checkpoint failed: {error}") from error
         finally:
             self._opened.close()
+
+
+def _tell_nobody(error: Exception) -> None:
+    """Nobody asked."""
