@@ -24,7 +24,7 @@ check: setup  ## style, types, import contracts
 	$(BIN)/lint-imports
 
 test: check  ## the whole suite on our broker
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
