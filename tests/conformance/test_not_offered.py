@@ -38,7 +38,7 @@ def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> 
     "path",
     [
         "/admin/v2/namespaces/public/default/replicatorDispatchRate",
-        "/admin/v2/namespaces/public/default/permissions",
+        "/admin/v2/namespaces/public/default/antiAffinity",
     ],
 )
 def test_a_rest_call_that_is_not_offered_says_so(broker: Broker, path: str) -> None:
