@@ -158,6 +158,7 @@ class Broker:
         """What to do about what happened; `now_ms` is wall-clock milliseconds that never go back."""
         core = self.core
         core.now_ms = max(now_ms, core.now_ms)
+        core.made_bytes = 0
         handlers = self._handlers
         for event in happened:
             handlers[type(event)](event)

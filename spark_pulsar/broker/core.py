@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.wire import commands
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from .topics import Topic
     from .upkeep import Upkeep
     from .watching import TopicWatchers
+
+_FEW_TIMERS: Final = 1_024
 
 Due = Callable[[], None]
 ReadDone = Callable[["list[EntryRun] | None"], None]
@@ -98,14 +100,15 @@ class Core:
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
         self.effects: list[Effect] = []
-        self.producer_names_given = 0
-        self.pending_publish_bytes = 0
+        self.producer_names_given = self.pending_publish_bytes = 0
         self.dispatch_limit: RateLimit | None = None
         """How fast all topics together may be consumed (SUB-7); `Broker` sets it."""
         self.unacked_limit = unacked_limit(config, self.wake)
         """What Shared subscriptions together may hold (SH-8), when that is limited."""
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
+        self.made_bytes = 0
+        """What this turn writes of partitioned topics that it makes."""
         self.readers_with_windows = 0
         """Subscriptions that hold entries read from storage; they share one bound of memory."""
         self.shortage = ""
@@ -117,11 +120,12 @@ class Core:
         self._records: list[Record] = []
         self._lazy_since_ms: int | None = None
         self._dues: list[Due] = []
-        self._group = self._durable_group = 0
+        self._group = self._durable_group = self._last_read = self._timers_made = 0
         self._in_flight: deque[tuple[int, list[Due]]] = deque()
         self._reads: dict[int, Callable[[Any], None]] = {}
-        self._last_read = self._timers_made = 0
         self._timers: list[tuple[int, int, Timer]] = []
+        self._clear_timers_at = _FEW_TIMERS
+        """With so many timers those that were cancelled are removed: their times may be far away."""
         self._awake: dict[Subscription, None] = {}
 
     # Telling
@@ -252,6 +256,10 @@ class Core:
         """Call at a time, in a turn of its own or the first one after it."""
         timer = Timer(when_ms, call)
         self._timers_made += 1
+        if len(self._timers) >= self._clear_timers_at:
+            self._timers[:] = [each for each in self._timers if each[2].call is not None]
+            heapq.heapify(self._timers)
+            self._clear_timers_at = max(_FEW_TIMERS, 2 * len(self._timers))
         heapq.heappush(self._timers, (when_ms, self._timers_made, timer))
         return timer
 

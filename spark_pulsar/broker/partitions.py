@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.ledger.record_codec import text_bytes, text_map_bytes
-from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.errors import NotAllowed, ServiceNotReady
 from spark_pulsar.model.limits import MAX_PARTITIONS
 
 from . import bounds, topic_names
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 MOST_WRITTEN_BYTES: Final = 16 * 1024 * 1024
 """What is written at once for all partitions of a topic: of one turn, which does more than that."""
+
+MOST_MADE_BYTES: Final = 4 * MOST_WRITTEN_BYTES
+"""What one turn writes of partitioned topics. Requests to the admin API are that few; of clients that have topics made
+by asking for them the rest has to ask again."""
 
 _RECORD_BYTES: Final = 128
 """More than the records of a topic or subscription have beside names and properties."""
@@ -45,7 +49,8 @@ def most(config: BrokerConfig) -> int:
 
 def lacking(core: Core, name: TopicName, partitions: int) -> Lacking:
     """What a topic lacks to have so many partitions. NotAllowed when it may not have them, InvalidTopicName when their
-    names are too long, TooMuchAtOnce when they cannot be made in one turn."""
+    names are too long, TooMuchAtOnce when they cannot be made in one turn, ServiceNotReady when others were made in
+    this one."""
     known = core.state.partitioned.get(name.full)
     if partitions > (0 if known is None else known.partitions) and partitions > most(core.config):
         raise NotAllowed(f"Number of partitions should be less than or equal to {most(core.config)}")
@@ -63,12 +68,15 @@ def lacking(core: Core, name: TopicName, partitions: int) -> Lacking:
             for cursor in state.cursors.values():
                 subscriptions.setdefault(cursor.name, {}).update(cursor.properties)
     check_room(core, name, len(names))
-    _check_volume(
+    made_bytes = _check_volume(
         len(names),
         _RECORD_BYTES
         + len(text_bytes(names[-1].full) if names else b"")
         + sum(_size_bytes(subscription, properties) for subscription, properties in subscriptions.items()),
     )
+    core.made_bytes += made_bytes
+    if core.made_bytes > MOST_MADE_BYTES:
+        raise ServiceNotReady("many partitioned topics are being made at this moment, try again")
     return Lacking(names, subscriptions)
 
 
@@ -88,9 +96,11 @@ def _size_bytes(subscription: str, properties: Mapping[str, str]) -> int:
     return _RECORD_BYTES + len(text_bytes(subscription)) + len(text_map_bytes(properties))
 
 
-def _check_volume(partitions: int, each_bytes: int) -> None:
-    if partitions * each_bytes > MOST_WRITTEN_BYTES:
+def _check_volume(partitions: int, each_bytes: int) -> int:
+    size_bytes = partitions * each_bytes
+    if size_bytes > MOST_WRITTEN_BYTES:
         raise TooMuchAtOnce(
             f"{partitions} partitions with {each_bytes} bytes each of names, subscriptions and properties are too "
             f"much at once, more than {MOST_WRITTEN_BYTES} bytes: choose fewer, or shorter ones"
         )
+    return size_bytes

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
     from .config import BrokerConfig
 
-MAX_REMEMBERED: Final = 1 << 25
-"""Characters of the names of topics whose effective policies are remembered: clients may ask for any name."""
+MAX_REMEMBERED_BYTES: Final = 1 << 25
+"""Of the names of topics whose effective policies are remembered: clients may ask for any name."""
+
+_NAME_OVERHEAD_BYTES: Final = 128
 
 Watcher = Callable[[str, "str | None"], None]
 """Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
@@ -37,9 +39,10 @@ class PolicyBook:
         self._state = state
         self._config = config
         self._by_topic: dict[str, EffectivePolicies] = {}
-        self._room = MAX_REMEMBERED
-        """Characters that names in `_by_topic` may still have."""
-        self._by_texts: dict[tuple[str | None, ...], EffectivePolicies] = {}
+        self._room = MAX_REMEMBERED_BYTES
+        """What names in `_by_topic` may still take."""
+        self._by_texts: dict[tuple[str | None, ...], tuple[EffectivePolicies, EffectivePolicies]] = {}
+        """Of all topics that have these documents, and of the system topics among them."""
         self._watchers: list[Watcher] = []
 
     def of(self, name: TopicName) -> EffectivePolicies:
@@ -47,9 +50,10 @@ class PolicyBook:
         full = name.full
         known = self._by_topic.get(full)
         if known is None:
-            if len(full) > self._room:
+            size_bytes = len(full) + _NAME_OVERHEAD_BYTES
+            if size_bytes > self._room:
                 self._forget()
-            self._room -= len(full)
+            self._room -= size_bytes
             known = self._by_topic[full] = self._computed(name)
         return known
 
@@ -66,7 +70,7 @@ class PolicyBook:
 
     def _forget(self) -> None:
         self._by_topic.clear()
-        self._room = MAX_REMEMBERED
+        self._room = MAX_REMEMBERED_BYTES
 
     def _computed(self, name: TopicName) -> EffectivePolicies:
         documents, full = self._state.documents, name.base.full
@@ -78,11 +82,11 @@ class PolicyBook:
         known = self._by_texts.get(texts)
         if known is None:
             levels = [policies.stored(text).document for text in texts if text]
-            known = self._by_texts[texts] = policies.effective(policies.merged(levels), self._config)
-        if name.is_system:
-            known = _without_limits(known)
+            found = policies.effective(policies.merged(levels), self._config)
+            known = self._by_texts[texts] = found, _without_limits(found)
+        holds = known[name.is_system]
         topic = self._state.topics_by_name.get(name.full)
-        return known if topic is None or topic.damage is None else _letting_nothing_go(known, topic)
+        return holds if topic is None or topic.damage is None else _letting_nothing_go(holds, topic)
 
 
 def _without_limits(found: EffectivePolicies) -> EffectivePolicies:

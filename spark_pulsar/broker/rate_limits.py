@@ -74,7 +74,9 @@ class RateLimit:
         """A subscription has sent, or wants nothing: the next one may."""
         was_first = next(iter(self.line), None) is subscription
         self.line.pop(subscription, None)
-        if was_first:
+        if not self.line:
+            self._forget_timer()
+        elif was_first:
             self._wake_first()
 
     def share(self) -> tuple[int, int]:
@@ -125,6 +127,12 @@ class RateLimit:
         if self._topic is not None:  # the rate may be another then
             wait_ms = min(wait_ms, self._core.config.stats_interval_ms)
         self._timer = self._core.at(self._core.now_ms + wait_ms, self._time_is_over)
+
+    def _forget_timer(self) -> None:
+        """Nobody waits: the call would be kept until its time, which may be hours away, with all that it holds."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _time_is_over(self) -> None:
         self._timer = None

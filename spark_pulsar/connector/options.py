@@ -83,9 +83,7 @@ class Options:
         self.check_topics_to_read()
         if use == BATCH_READ and self.starting_offsets == "latest":
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
-        start, end = self.starting_time, self.ending_time
-        if isinstance(start, int) and isinstance(end, int) and end < start:
-            raise OptionError(f"endingTime = {end} lies before startingTime = {start}")
+        self._check_times()
         return self
 
     def for_write(self, use: Use) -> Options:
@@ -101,6 +99,18 @@ class Options:
         for topic in named:
             if topic.startswith("non-persistent://"):
                 raise OptionError(f"{topic} cannot be read: a non-persistent topic keeps nothing")
+
+    def _check_times(self) -> None:
+        start, end = self.starting_time, self.ending_time
+        if start is None or end is None:
+            return
+        topics = [*(start if isinstance(start, Mapping) else ()), *(end if isinstance(end, Mapping) else ())]
+        for topic in topics or [""]:
+            begin_ms = start.get(topic, 0) if isinstance(start, Mapping) else start
+            end_ms = end.get(topic, begin_ms) if isinstance(end, Mapping) else end
+            if end_ms < begin_ms:
+                of_topic = f" for {topic}" if topic else ""
+                raise OptionError(f"endingTime = {end_ms} lies before startingTime = {begin_ms}{of_topic}")
 
     def _check_uses(self, use: Use) -> None:
         for name in sorted(self.given):

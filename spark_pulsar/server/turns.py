@@ -47,8 +47,5 @@ def _written_by(event: Event) -> int:
     if isinstance(event, AcksReceived):
         return _ACK_BYTES * len(event.ack.ranges)
     if isinstance(event, CommandReceived):
-        kind = event.command.type
-        if kind in _KEEPS_ITS_TEXT:
-            return event.command.ByteSize()
-        return MOST_WRITTEN_BYTES if kind == BaseCommand.PARTITIONED_METADATA else 0  # it may make a topic with many
+        return event.command.ByteSize() if event.command.type in _KEEPS_ITS_TEXT else 0
     return MOST_WRITTEN_BYTES if isinstance(event, Requested) else 0

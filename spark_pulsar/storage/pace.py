@@ -28,6 +28,10 @@ _MOST_REST_OF_READERS: Final = 15.0
 """The same while much is read: settling takes the interpreter and the disk's cache from whoever is catching up."""
 
 
+_LONGEST_REST_S: Final = 0.5
+"""After it the load is looked at again."""
+
+
 def work(size_bytes: int, entries: int) -> int:
     """What entries cost, in bytes: one that is small costs the processor what a kilobyte costs the disk."""
     return size_bytes + ENTRY_WORK * entries
@@ -85,4 +89,4 @@ class SettlingPace:
             return 0.0
         waiting = max(0, full_segments - MANY_SEGMENTS) / (TOO_MANY_SEGMENTS - MANY_SEGMENTS)
         most = _MOST_REST_OF_READERS if self._read.is_high else _MOST_REST
-        return worked_s * most * max(0.0, 1.0 - waiting)
+        return min(_LONGEST_REST_S, worked_s * most * max(0.0, 1.0 - waiting))

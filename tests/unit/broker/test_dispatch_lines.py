@@ -247,6 +247,17 @@ def test_who_leaves_keeps_nobody_waiting(leaving: str) -> None:
     assert not limit.line
 
 
+def test_nothing_is_kept_of_who_would_have_waited_for_hours() -> None:
+    # covers SUB-7: hostile input
+    world = world_of(subscription_dispatch_rate_bytes=1)
+    publish(world, entry("x" * 100_000), entry("y"))
+    for number in range(3_000):
+        client = world.connect()
+        client.open_consumer(subscription=f"r{number}", permits=10, durable=False)
+        client.close()
+    assert len(world.core._timers) < 3_000
+
+
 def test_a_policy_that_changes_while_some_wait() -> None:
     # covers SUB-7 (levels)
     world = world_of()

@@ -138,6 +138,19 @@ def test_names_that_are_too_much_together_do_not_come_into_being() -> None:
     assert (code, message[:17]) == (ServerError.NotAllowedError, "10000 partitions ")
 
 
+def test_topics_that_one_turn_makes_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers TN-7: hostile input; whoever only asks is held up by nobody
+    monkeypatch.setattr(partitions, "MOST_MADE_BYTES", 4_000)
+    world = auto_partitioned(10)
+    client = world.connect()
+    client.send(*(requests.partition_metadata(number, f"{START}p{number}") for number in range(5)))
+    answers = [client.expect(BaseCommand.PARTITIONED_METADATA_RESPONSE) for _ in range(5)]
+    answers.sort(key=lambda answer: answer.request_id)
+    assert [answer.partitions for answer in answers] == [10, 10, 0, 0, 0]
+    assert {answer.error for answer in answers[2:]} == {ServerError.ServiceNotReady}
+    assert ask_partitions(world, f"{START}p2").partitions == 10
+
+
 def test_nothing_is_made_when_the_namespace_has_no_room_for_all() -> None:
     # covers TN-10
     world = auto_partitioned(3, max_topics_per_namespace=5)

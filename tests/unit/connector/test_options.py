@@ -144,6 +144,10 @@ def test_times_and_offsets_exclude_each_other() -> None:
         parse(topic="t", endingTime="1").for_read(STREAM_READ)
     with pytest.raises(OptionError, match="endingTime = 1 lies before startingTime = 2"):
         parse(topic="t", startingTime="2", endingTime="1").for_read(BATCH_READ)
+    parse(topic="t", startingTime='{"t": 2}', endingTime='{"t": 2}').for_read(BATCH_READ)
+    for start, end in ("2", '{"t": 1}'), ('{"t": 2}', "1"), ('{"t": 2, "u": 0}', '{"t": 1, "u": 9}'):
+        with pytest.raises(OptionError, match="endingTime = 1 lies before startingTime = 2 for persistent:"):
+            parse(topic="t", startingTime=start, endingTime=end).for_read(BATCH_READ)
 
 
 def test_service_url_is_required_and_may_list_hosts() -> None:
