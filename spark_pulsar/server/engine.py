@@ -77,7 +77,9 @@ class Engine:
         config: BrokerConfig,
         clock: Callable[[], int],
         on_stopped: Callable[[BaseException], None],
+        has_room: Callable[[int], bool] = lambda _count: True,
     ) -> None:
+        """`has_room`: whether one more connection may be served beside so many."""
         self.loop = loop
         self.broker = Broker(state, config, clock())
         self.connections: dict[int, Connection] = {}
@@ -85,10 +87,13 @@ class Engine:
         self._state = state
         self._clock = clock
         self._on_stopped = on_stopped
+        self._has_room = has_room
         self._max_frame_bytes = config.max_message_size_bytes + FRAME_PADDING_BYTES
         self._last_session = 0
         self._happened: list[Event] = []
         self._turn_is_due = False
+        self.is_behind = False
+        """Whether the last turn left some of what had happened: who holds back more of it goes on doing so."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._looked_ms = 0
@@ -146,7 +151,7 @@ class Engine:
         """A client connected."""
         transport = connection.transport
         assert transport is not None, "set by connection_made"
-        if self._stopped:
+        if self._stopped or not self._has_room(len(self.connections)):
             transport.abort()
             return
         self.connections[connection.session_id] = connection
@@ -199,7 +204,8 @@ class Engine:
         the next turn."""
         happened, self._happened = self._happened, []
         taken = turns.taken(happened)
-        if taken < len(happened):
+        self.is_behind = taken < len(happened)
+        if self.is_behind:
             self._happened = happened[taken:]
             self.happen([])
             return happened[:taken]
@@ -371,7 +377,7 @@ class Engine:
         self._storage.close(self._state)
 
     def _end(self) -> None:
-        self._stopped = True
+        self._stopped, self.is_behind = True, False
         if self._timer is not None:
             self._timer.cancel()
         connections, self.connections = self.connections, {}

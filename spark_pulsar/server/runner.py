@@ -19,7 +19,7 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
 from .clock import steady_wall_clock
-from .descriptors import most_connections, raise_limit
+from .descriptors import Room, most_connections, raise_limit
 from .engine import Engine
 from .listener import listen, port_of, url_host
 
@@ -68,7 +68,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 class _NotReady(asyncio.Protocol):
-    """A connection that comes while the core restarts, or when there are too many: the client tries again."""
+    """A connection that comes while the core restarts: the client tries again."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -90,7 +90,7 @@ class _Runner:
         """What the storage said last of its space; it says so once."""
         self._restarting: asyncio.Task[None] | None = None
         self._most = most_connections(raise_limit())
-        self._is_full = False
+        self._room = Room(self._most.binary)
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
     @property
@@ -176,21 +176,14 @@ class _Runner:
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage
         self._engine_since_ms = self._clock()
-        self._engine = Engine(self._loop, storage, state, self._config.broker, self._clock, self._on_stopped)
+        config, has_room = self._config.broker, self._room.is_left
+        self._engine = Engine(self._loop, storage, state, config, self._clock, self._on_stopped, has_room)
         reason, is_stalled = self._shortage
         if reason:
             self._engine.on_short(reason, is_stalled)
 
     def _new_connection(self) -> asyncio.Protocol:
-        engine = self._engine
-        if engine is None:
-            return _NotReady()
-        was_full, self._is_full = self._is_full, len(engine.connections) >= self._most.binary
-        if not self._is_full:
-            return engine.new_connection()
-        if not was_full:
-            _LOG.warning("%d connections: no more are served. `ulimit -n` says how many can be", self._most.binary)
-        return _NotReady()
+        return _NotReady() if self._engine is None else self._engine.new_connection()
 
     def _storage_failed(self, error: StorageFailed) -> None:
         """Called by the journal's thread."""

@@ -46,6 +46,8 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """What a peer may leave unread before it is not read from either. Consumers get nothing from the high water on; this is
 about answers, which a peer may ask for as fast as it likes."""
+LOOK_S: Final = 2.0
+"""How often it is looked whether a peer that is not read from for this reason takes what it was sent."""
 TURN_WEIGHT: Final = 1_000
 """Commands of one connection that one turn takes. Publishing and acknowledging do not count: they are taken in runs."""
 _HEAVY: Final = 250
@@ -72,11 +74,14 @@ class Connection(asyncio.Protocol):
         "engine",
         "failure",
         "held",
+        "is_due",
         "is_read",
+        "look",
         "pieces",
         "session_id",
         "splitter",
         "transport",
+        "unread_at_look_bytes",
         "unread_bytes",
         "weight",
         "writing_paused",
@@ -92,12 +97,18 @@ class Connection(asyncio.Protocol):
         self.weight = 0
         """Of the commands that arrived last."""
         self.held: list[Event] = []
-        """What arrived and is for later turns; nothing more is read meanwhile."""
+        """What arrived and is for later turns; nothing more is read meanwhile, so that it came in one read."""
+        self.is_due = False
+        """Whether the loop will go on with it."""
         self.failure: MalformedFrame | None = None
         """What came after them and is no frame."""
         self.writing_paused = False
         self.unread_bytes = 0
         """What the peer had not taken when it was last written to, while writing is paused."""
+        self.look: asyncio.TimerHandle | None = None
+        """The next look at whether a peer that is overfull takes anything."""
+        self.unread_at_look_bytes = 0
+        """What it had not taken at the last look, and all that was written since."""
         self.core_pauses = False
         self.is_read = True
 
@@ -121,7 +132,7 @@ class Connection(asyncio.Protocol):
             happened, self.failure = [], MalformedFrame(error.message)  # which does not hold the stack
         else:
             self.failure = self.splitter.failure
-        if self.held or self.weight > TURN_WEIGHT:
+        if self.held or self.weight > TURN_WEIGHT or (happened and self.engine.is_behind):
             self.held += happened
             self._go_on()
             return
@@ -138,15 +149,12 @@ class Connection(asyncio.Protocol):
         self.writing_paused = False
         self.unread_bytes = 0
         self.engine.happen([WritingResumed(self.session_id)])
-        if self.held:
-            self._go_on()
-        else:
-            self._read_or_not()
+        self._go_on_or_read()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self.held = []
-        self.engine.on_lost(self)
+        self._look_or_not()
+        self._go_on()
 
     # Called by the engine
 
@@ -155,15 +163,15 @@ class Connection(asyncio.Protocol):
         pieces, self.pieces = self.pieces, []
         transport = self.transport
         if transport is not None and not transport.is_closing():
-            if self.writing_paused:
-                self._note_reading(transport)
+            before_bytes = transport.get_write_buffer_size() if self.writing_paused else 0
             if type(pieces[-1]) is memoryview:
                 transport.writelines(pieces)  # large entries: the system gathers them, which spares a copy
             else:
                 transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             if self.writing_paused:
                 self.unread_bytes = transport.get_write_buffer_size()
-                self._read_or_not()
+                self.unread_at_look_bytes += self.unread_bytes - before_bytes
+                self._go_on_or_read()
 
     def close(self) -> None:
         """End the connection after what was written."""
@@ -190,23 +198,42 @@ class Connection(asyncio.Protocol):
     # Who asks for more than it reads
 
     def _go_on(self) -> None:
-        """Hand on as much of what is held as one turn takes, unless the peer has yet to read what it was answered."""
+        """Hand on as much of what is held as one turn takes, unless the peer has yet to read what it was answered or
+        the engine has yet to take what it was handed. What came before the peer was gone is carried out like the rest.
+        """
         transport = self.transport
-        if transport is None or transport.is_closing():
-            self.held = []
-            return
-        if self._is_overfull():
+        if self.is_due or (transport is not None and transport.is_closing()):
+            return  # it goes on by itself, or once the connection is lost
+        if transport is not None and self.held and self._is_overfull():
             self._read_or_not()
             return
-        count = _within(self.held, TURN_WEIGHT)
-        happened, self.held = self.held[:count], self.held[count:]
-        if happened:
+        happened: list[Event] = []
+        if self.held and not self.engine.is_behind:
+            count = _within(self.held, TURN_WEIGHT)
+            happened, self.held = self.held[:count], self.held[count:]
             self.engine.happen(happened)
         self._read_or_not()
-        if self.held:
-            self.engine.loop.call_soon(self._go_on)  # after the turn that was just ordered
+        if transport is None and not self.held:
+            self.engine.on_lost(self)
+        elif self.held or (self.failure is not None and (happened or self.engine.is_behind)):
+            self._go_on_soon()  # after the turn that was just ordered
         elif self.failure is not None:
             self.engine.on_malformed(self, self.failure)
+
+    def _go_on_soon(self) -> None:
+        if not self.is_due:
+            self.is_due = True
+            self.engine.loop.call_soon(self._go_on_now)
+
+    def _go_on_now(self) -> None:
+        self.is_due = False
+        self._go_on()
+
+    def _go_on_or_read(self) -> None:
+        if self.held:
+            self._go_on_soon()
+        else:
+            self._read_or_not()
 
     def _is_overfull(self) -> bool:
         return self.writing_paused and self.unread_bytes > MAX_UNREAD_BYTES
@@ -215,15 +242,29 @@ class Connection(asyncio.Protocol):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
+        self._look_or_not()
         is_read = not (self.core_pauses or self.held or self._is_overfull())
         if is_read != self.is_read:
             self.is_read = is_read
             (transport.resume_reading if is_read else transport.pause_reading)()
 
-    def _note_reading(self, transport: asyncio.Transport) -> None:
+    def _look_or_not(self) -> None:
+        transport = self.transport
+        if transport is None or not self._is_overfull():
+            if self.look is not None:
+                self.look.cancel()
+                self.look = None
+        elif self.look is None:
+            self.unread_at_look_bytes = transport.get_write_buffer_size()
+            self.look = self.engine.loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
         """Who is not read from for this reason cannot answer a PING, but takes what it was sent if it is there."""
-        if not self.is_read and transport.get_write_buffer_size() < self.unread_bytes:
+        self.look = None
+        transport = self.transport
+        if transport is not None and transport.get_write_buffer_size() < self.unread_at_look_bytes:
             self.engine.happen([StillReading(self.session_id)])
+        self._look_or_not()
 
     # Frames to events
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import h11
 import uvicorn
@@ -23,13 +23,34 @@ PATIENCE_S: Final = 30.0
 long. What a broker itself takes to answer does not count."""
 
 
+class _Counted:
+    """A transport that counts what it is to write."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.written_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """As a transport does."""
+        self.written_bytes += len(data)
+        self._transport.write(data)
+
+    def left_bytes(self) -> int:
+        """How many bytes are no longer here."""
+        return self.written_bytes - self._transport.get_write_buffer_size()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class _Connection(H11Protocol):
     """An HTTP connection that waits for its client, but not for ever, and is closed at once when there are too many."""
 
     _most = 1 << 30
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self._counted = _Counted(transport)
+        super().connection_made(cast("asyncio.Transport", self._counted))
         if len(self.connections) > self._most:
             transport.close()
         self._seen: tuple[object, int] | None = None
@@ -40,9 +61,10 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        unread = self.transport.get_write_buffer_size()
-        seen = (self.cycle, unread) if unread or self.conn.their_state in (h11.IDLE, h11.SEND_BODY) else None
-        if seen is not None and self._seen is not None and self._seen[0] is self.cycle and unread >= self._seen[1]:
+        # What is unread says nothing, as a streamed answer is refilled while it is read; what has left does.
+        is_its_turn = self.transport.get_write_buffer_size() or self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        seen = (self.cycle, self._counted.left_bytes()) if is_its_turn else None
+        if seen is not None and seen == self._seen:
             self.transport.abort()
             return
         self._seen = seen

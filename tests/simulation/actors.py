@@ -39,6 +39,8 @@ MAX_FRAME_BYTES = 5_253_120
 class Link:
     """One connection: bytes on their way to the broker, orders of the broker on their way back."""
 
+    is_behind = False
+
     def __init__(self, session_id: int, client: Client) -> None:
         self.session_id = session_id
         self.client: Client | None = client

@@ -181,6 +181,8 @@ class World:
 class Client:
     """One connection: sends frames, keeps what comes back."""
 
+    is_behind = False
+
     def __init__(self, world: World, session_id: int) -> None:
         self.world = world
         self.session_id = session_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import resource
 import socket
 import subprocess
@@ -11,7 +12,9 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_pulsar.server.descriptors import MostConnections, most_connections, raise_limit
+import pytest
+
+from spark_pulsar.server.descriptors import MostConnections, Room, most_connections, raise_limit
 from tests.eventually import eventually
 from tests.raw import RawConnection
 
@@ -29,6 +32,19 @@ def test_as_many_files_as_this_process_may_have() -> None:
         assert raise_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_that_there_is_no_room_is_said_once_however_many_come_and_go(caplog: pytest.LogCaptureFixture) -> None:
+    room = Room(100)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(50):
+            assert room.is_left(99)
+            assert not room.is_left(100)
+            assert not room.is_left(100)
+        assert len(caplog.messages) == 1
+        assert room.is_left(90)
+        assert not room.is_left(100)
+    assert len(caplog.messages) == 2
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.addresses import local_text, peer_text
 from spark_pulsar.server.asking import CoreContradiction
 from spark_pulsar.server.engine import Engine
+from spark_pulsar.server.listener import listen
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry
@@ -28,6 +29,7 @@ from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10
 Kind = TypeVar("Kind")
+START_MS = 1_795_000_000_000
 ENTRY = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"hello")
 
 
@@ -80,7 +82,7 @@ def run(
         stopped: list[BaseException] = []
         loop = asyncio.get_running_loop()
         storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error), auto=auto)
-        engine = CountingEngine(loop, storage, state, BrokerConfig(), lambda: 1_795_000_000_000, stopped.append)
+        engine = CountingEngine(loop, storage, state, BrokerConfig(), lambda: START_MS, stopped.append)
         server = await loop.create_server(engine.new_connection, "127.0.0.1", 0)
         peer = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
         peer.send(command_frame(requests.connect("test")))
@@ -321,6 +323,32 @@ def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that
         assert [type(error) for error in stopped] == [KeyError]
 
     run(scene)
+
+
+def test_no_more_connections_are_served_than_there_is_room_for_however_many_come_at_once() -> None:
+    # covers T-8: this loop accepts all that wait before the first of them is connected
+    async def main() -> None:
+        loop, clients, most = asyncio.get_running_loop(), 12, 3
+        storage, state = MemoryStorage.open(MemoryDisk(), on_failed=None, auto=True)
+        engine = Engine(loop, storage, state, BrokerConfig(), lambda: START_MS, print, lambda count: count < most)
+        (listener,) = listen("127.0.0.1", 0)
+        peers = [Peer(*await asyncio.open_connection(*listener.getsockname())) for _ in range(clients)]
+        server = await loop.create_server(engine.new_connection, sock=listener)
+        served = refused = 0
+        for peer in peers:
+            peer.send(command_frame(requests.connect("test")))
+            try:
+                served += (await peer.receive()).type == BaseCommand.CONNECTED
+            except (asyncio.IncompleteReadError, ConnectionError):
+                refused += 1
+        assert (served, refused) == (most, clients - most)
+        assert len(engine.connections) == most
+        server.close()
+        engine.close()
+        for peer in peers:
+            await peer.close()
+
+    asyncio.run(main())
 
 
 def test_addresses() -> None:

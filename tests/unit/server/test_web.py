@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from spark_pulsar.server.listener import listen
-from spark_pulsar.server.web import WebServer
+from spark_pulsar.server.web import WebServer, _Connection
 
 TIMEOUT_S = 30
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -130,6 +133,66 @@ def test_a_connection_too_many_is_closed_and_the_others_are_served() -> None:
             assert await ask(first, b"Connection: close\r\n")
             await ends(first)
             assert await ask(await connect())
+
+    asyncio.run(scene())
+
+
+class Slow:
+    """A transport to a client that takes nothing but what it is made to take."""
+
+    def __init__(self) -> None:
+        self.unread_bytes = 0
+        self.aborted = False
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def write(self, data: bytes) -> None:
+        self.unread_bytes += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread_bytes
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+CHUNK = b"x" * 60_000
+
+
+def test_a_client_that_reads_a_long_answer_is_waited_for_and_one_that_stops_is_not() -> None:
+    # covers T-8: an answer that is streamed is refilled as it is read
+    async def scene() -> None:
+        begun = asyncio.Event()
+
+        async def endless(_scope: Any, _receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": CHUNK, "more_body": True})
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+
+        config = uvicorn.Config(endless, loop="none", lifespan="off", ws="none", log_config=None)
+        slow = Slow()
+        connection = _Connection(config, ServerState(), {})
+        connection.connection_made(cast(asyncio.Transport, slow))
+        connection.data_received(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.wait_for(begun.wait(), TIMEOUT_S)
+        for _ in range(5):
+            connection._look()
+            assert not slow.aborted
+            slow.unread_bytes -= 1_000
+            connection.transport.write(b"x" * 1_000)
+        connection._look()
+        assert not slow.aborted
+        connection.transport.write(CHUNK)
+        connection._look()
+        assert slow.aborted
+        connection._watch.cancel()
+        for each in connection.tasks:
+            each.cancel()
 
     asyncio.run(scene())
 
