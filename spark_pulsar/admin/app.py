@@ -17,6 +17,7 @@ from spark_pulsar.model.errors import PulsarError
 
 from . import (
     backlogs,
+    broker_stats,
     brokers,
     clusters,
     compaction,
@@ -102,6 +103,7 @@ ROUTES: Final[Routes] = (
     *backlogs.ROUTES,
     *managed_info.ROUTES,
     *schemas.ROUTES,
+    *broker_stats.ROUTES,
     *brokers.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""

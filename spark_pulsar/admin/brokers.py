@@ -5,7 +5,7 @@ Of features that it has not, a question is answered with what a broker says wher
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse, Response
 
@@ -13,43 +13,10 @@ from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.ledger.document_records import CLUSTERS
 
 from .answers import Refused
-from .lookups import bundle_of
-from .namespaces import bundle_edges, existing
-from .topic_stats import topic_stats
+from .namespaces import existing
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topics import Topic
-
     from .calls import Call, Handler, Routes
-
-_OF_A_TOPIC: Final = {
-    "producerCount": "producerCount",
-    "averageMsgSize": "averageMsgSize",
-    "msgRateIn": "msgRateIn",
-    "msgRateOut": "msgRateOut",
-    "msgInCount": "msgInCounter",
-    "bytesInCount": "bytesInCounter",
-    "msgOutCount": "msgOutCounter",
-    "bytesOutCount": "bytesOutCounter",
-    "msgThroughputIn": "msgThroughputIn",
-    "msgThroughputOut": "msgThroughputOut",
-    "storageSize": "storageSize",
-    "backlogSize": "backlogSize",
-}
-_OF_A_SUBSCRIPTION: Final = {
-    "consumers": "consumers",
-    "msgBacklog": "msgBacklog",
-    "msgRateExpired": "msgRateExpired",
-    "msgRateOut": "msgRateOut",
-    "messageAckRate": "messageAckRate",
-    "msgThroughputOut": "msgThroughputOut",
-    "msgRateRedeliver": "msgRateRedeliver",
-    "totalNonContiguousDeletedMessagesRange": "nonContiguousDeletedMessagesRanges",
-    "type": "type",
-    "unackedMessages": "unackedMessages",
-}
-"""Members of the statistics of a whole broker, and what they are called in those of a topic."""
 
 
 def _broker_id(call: Call) -> str:
@@ -94,35 +61,6 @@ async def _topic_permissions(call: Call) -> Response:
     return JSONResponse({})
 
 
-async def _topics(call: Call) -> Response:
-    """Statistics of all topics, by namespace, bundle and domain."""
-    core = call.core
-    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
-    edges: dict[str, list[str]] = {}
-    for topic in core.topics.values():
-        namespace = f"{topic.name.tenant}/{topic.name.namespace}"
-        if namespace not in edges:
-            edges[namespace] = bundle_edges(core, namespace)
-        bundle = found.setdefault(namespace, {}).setdefault(bundle_of(edges[namespace], topic.name.full), {})
-        bundle.setdefault(topic.name.domain, {})[topic.name.full] = _short_stats(core, topic)
-    return JSONResponse(found)
-
-
-def _short_stats(core: Core, topic: Topic) -> dict[str, Any]:
-    stats = topic_stats(core, topic)
-    stats["producerCount"] = len(stats["publishers"])
-    subscriptions = {
-        name: {here: each[there] for here, there in _OF_A_SUBSCRIPTION.items() if there in each}
-        for name, each in stats["subscriptions"].items()
-    }
-    return {
-        "publishers": stats["publishers"],
-        "replication": {},
-        "subscriptions": subscriptions,
-        **{here: stats[there] for here, there in _OF_A_TOPIC.items()},
-    }
-
-
 _CLUSTER: Final = "admin/v2/clusters/{cluster}"
 _NAMESPACE: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 
@@ -133,7 +71,6 @@ ROUTES: Final[Routes] = (
     ("admin/v2/brokers/internal-configuration", {"GET": _internal_configuration}),
     ("admin/v2/brokers/configuration/values", {"GET": _always({})}),
     ("admin/v2/brokers/{cluster}", {"GET": _brokers}),
-    ("admin/v2/broker-stats/topics", {"GET": _topics}),
     ("admin/v2/resourcegroups", {"GET": _always([])}),
     (f"{_CLUSTER}/failureDomains", {"GET": _always({})}),
     (f"{_CLUSTER}/namespaceIsolationPolicies", {"GET": _isolation}),

@@ -6,41 +6,31 @@ fill its memory.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from starlette.responses import Response
 
 from .metric_table import BROKER, SUBSCRIPTION, TOPIC, Scrape
+from .piecewise import Piecewise
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from spark_pulsar.broker.core import Core
 
 _LINES_A_TURN: Final = 512
 _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Exposition(Response):
+class Exposition(Piecewise):
     """The answer to a scrape."""
 
     def __init__(self, core: Core) -> None:
-        super().__init__(None, 200, media_type=_CONTENT_TYPE)
-        del self.headers["content-length"]
-        self._scrape = Scrape(core)
+        super().__init__(_all_blocks(Scrape(core)), _CONTENT_TYPE)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, letting others run in between."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        if scope["method"] != "HEAD":
-            await send({"type": "http.response.body", "body": _process(), "more_body": True})
-            for block in blocks(self._scrape):
-                await send({"type": "http.response.body", "body": block, "more_body": True})
-                await asyncio.sleep(0)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+def _all_blocks(scrape: Scrape) -> Iterator[bytes]:
+    yield _process()
+    yield from blocks(scrape)
 
 
 def _process() -> bytes:

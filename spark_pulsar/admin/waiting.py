@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _PATIENCE_S: Final = 60.0
-"""Longer than any order takes, unless the core was restarted meanwhile."""
+"""Longer than any order should take, unless the core was restarted meanwhile or the disk answers no more."""
 
 
 async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | PulsarError], None]], None]) -> Answer:
     """Run `begin` in the core with a function for its answer; the answer, once all changes up to then are on disk.
 
-    Raises what `begin` raises, or the error it answers with; 503 when no answer comes because the core was restarted.
+    Raises what `begin` raises, or the error it answers with; 503 when no answer comes, because the core was restarted
+    or because reading takes too long.
     """
     answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -40,4 +41,15 @@ async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | Pulsar
     try:
         return await asyncio.wait_for(answered, _PATIENCE_S)
     except TimeoutError as error:
-        raise Refused(503, "The broker was restarted meanwhile: ask again") from error
+        if _has_ended(gate):
+            raise Refused(503, "The broker was restarted meanwhile: ask again") from error
+        raise Refused(503, f"Not answered within {_PATIENCE_S:g} s: reading from disk takes too long") from error
+
+
+def _has_ended(gate: Gate) -> bool:
+    """Whether the core that was asked takes no orders any more; that is told at once."""
+    asked = gate.ask(lambda _: None)
+    if asked.done():
+        return asked.exception() is not None
+    asked.cancel()
+    return False

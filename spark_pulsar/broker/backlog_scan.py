@@ -11,11 +11,14 @@ from spark_pulsar.model.ids import Position
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
 
-    from .core import Core
+    from .core import Core, Timer
     from .subscriptions import Subscription
 
 MOST_ENTRIES: Final = 10_000
 """As `subscriptionBacklogScanMaxEntries` of Apache Pulsar has it; what is behind them is not looked at."""
+
+LONGEST_MS: Final = 30_000
+"""What `subscriptionBacklogScanMaxTimeMs` is to Apache Pulsar; shorter than the patience of those who ask over HTTP."""
 
 _ENTRIES_A_READ: Final = 1000
 _READ_BYTES: Final = 1 << 20
@@ -28,7 +31,7 @@ class BacklogScan:
     | --- | --- |
     | `entries`, `messages` | how many; a partly acknowledged batch counts whole |
     | `first`, `last` | the first and the last of them, None when there is none |
-    | `aborted` | there are more than MOST_ENTRIES, or some of them cannot be read |
+    | `aborted` | there are more than MOST_ENTRIES, some of them cannot be read, or reading took LONGEST_MS |
     """
 
     def __init__(self, core: Core, subscription: Subscription, start: Position, done: Callable[[], None]) -> None:
@@ -42,6 +45,8 @@ class BacklogScan:
         self.first: Position | None = None
         self.last: Position | None = None
         self.aborted = False
+        self._ended = False
+        self._deadline: Timer | None = None
 
     def step(self) -> None:
         """Go on until all is counted, or something must be read first."""
@@ -53,14 +58,18 @@ class BacklogScan:
                         return
                     run = self._core.cache.lookup(ledger_id, first)
                     if run is None:
+                        if self._deadline is None:
+                            self._deadline = self._core.at(self._core.now_ms + LONGEST_MS, self._abort)
                         take = partial(self._take, ledger_id, first, end)
                         self._core.read(ledger_id, first, end - first, _READ_BYTES, take)
                         return
                     first = self._count(run, first, end)
-        self._done()
+        self._end()
 
     def _take(self, ledger_id: int, first: int, end: int, runs: list[EntryRun] | None) -> None:
         """What was read of entries that were all wanted then."""
+        if self._ended:
+            return  # too late
         if not runs:
             if runs is not None and self._subscription.cursor.is_acked(ledger_id, first):
                 self.step()  # consumed meanwhile
@@ -76,6 +85,12 @@ class BacklogScan:
 
     def _abort(self) -> None:
         self.aborted = True
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._done()
 
     def _count(self, run: EntryRun, first: int, end: int) -> int:

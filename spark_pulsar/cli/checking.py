@@ -7,14 +7,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from spark_pulsar.storage.check import Finding, Severity, check
+from spark_pulsar.storage.looking import CannotLook
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
 
 def print_findings(directory: Path) -> bool:
     """Verify a data directory and print what was found; whether all durable data is in order."""
-    console = Console(highlight=False)
-    return _print(console, directory, check(directory))
+    return _look_and_print(Console(highlight=False), directory)
 
 
 def repair_and_print(directory: Path) -> bool:
@@ -26,12 +26,21 @@ def repair_and_print(directory: Path) -> bool:
     try:
         findings, done = repair(directory)
     except StorageError as error:
-        console.print(str(error), soft_wrap=True)
+        console.print(str(error), soft_wrap=True, markup=False)
         return False
     _print(console, directory, findings, "before")
     for line in done:
         console.print(f"repaired: {line}", soft_wrap=True, markup=False)
-    return _print(console, directory, check(directory), "now")
+    return _look_and_print(console, directory, "now")
+
+
+def _look_and_print(console: Console, directory: Path, when: str = "") -> bool:
+    try:
+        findings = check(directory)
+    except CannotLook as error:
+        console.print(str(error), soft_wrap=True, markup=False)
+        return False
+    return _print(console, directory, findings, when)
 
 
 def _print(console: Console, directory: Path, findings: list[Finding], when: str = "") -> bool:

@@ -24,7 +24,7 @@ from .groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
 from .journal_walk import Hole, mapped
 from .layout import Layout, lock_to_look
 from .ledger_files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
-from .looking import unchanged
+from .looking import CannotLook, unchanged
 from .lost_entries import LostEntries
 from .recovery import Recovered, recover
 from .run_index import RunIndex
@@ -78,39 +78,41 @@ class Examination:
 
 def check(data_dir: str | os.PathLike[str]) -> list[Finding]:
     """Verify a data directory that no broker uses. Empty when everything is as it should be; findings of severity
-    INFO and WARNING need no action."""
-    return examine(data_dir).findings
-
-
-def examine(data_dir: str | os.PathLike[str]) -> Examination:
-    """The same, with what a repair needs to know."""
+    INFO and WARNING need no action. CannotLook when there is no room to look in: then nothing is known."""
     found = Examination()
     layout = Layout(Path(data_dir))
-    if not layout.root.is_dir():
-        found.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
-        return found
-    try:
-        is_data_directory = layout.read_version()
-    except StorageError as error:
-        found.add(Severity.ERROR, "VERSION", 0, _text(error))
-        return found
-    if not is_data_directory:
-        found.add(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")
-        return found
+    if not is_data_directory(layout, found):
+        return found.findings
     try:
         lock_fd = lock_to_look(layout)
     except (StorageLocked, StorageError) as error:
         found.add(Severity.ERROR, "LOCK", 0, str(error))
-        return found
+        return found.findings
     try:
-        _check_all(layout, found)
+        examine(layout, found)
     finally:
         if lock_fd is not None:
             os.close(lock_fd)
-    return found
+    return found.findings
 
 
-def _check_all(layout: Layout, found: Examination) -> None:
+def is_data_directory(layout: Layout, found: Examination) -> bool:
+    """Whether this is one, of a layout that is known; a finding says why not."""
+    if not layout.root.is_dir():
+        found.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
+        return False
+    try:
+        is_versioned = layout.read_version()
+    except StorageError as error:
+        found.add(Severity.ERROR, "VERSION", 0, _text(error))
+        return False
+    if not is_versioned:
+        found.add(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")
+    return is_versioned
+
+
+def examine(layout: Layout, found: Examination) -> None:
+    """Look at everything but VERSION; the lock is the caller's, to keep. CannotLook as `check` says."""
     stored = _check_checkpoints(layout, found)
     state, mark, extents = stored or (DurableState(), JournalMark(0, min(layout.segments(), default=1)), {})
     index = RunIndex()
@@ -218,13 +220,15 @@ def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
 
 
 def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[str]]:
-    """What a database says, None when it is damaged; and what is wrong with it."""
+    """What a database says, None when it is damaged; and what is wrong with it. CannotLook when neither is known."""
     if not path.exists():
         return None, ["the checkpoint is missing"]
     try:
         with unchanged(layout, path) as checkpoint:
             problems = [f"SQLite finds: {text}" for text in checkpoint.integrity()]
             return (None, problems) if problems else (checkpoint.load(), [])
+    except CannotLook:
+        raise
     except StorageError as error:
         return None, [_text(error)]
 

@@ -191,11 +191,14 @@ class Checkpoint:
                 self._db.execute("ROLLBACK")
 
     def integrity(self) -> list[str]:
-        """What SQLite itself finds wrong; empty when all is well."""
+        """What SQLite itself finds wrong; empty when all is well. StorageError when a disk hinders it."""
         try:
             answers = [str(row[0]) for row in self._db.execute("PRAGMA integrity_check")]
         except sqlite3.DatabaseError as error:
-            return [str(error)]
+            explained = self._explained(error)
+            if isinstance(explained, StorageDamaged):
+                return [str(error)]
+            raise explained from error
         return [] if answers == ["ok"] else answers
 
     def close(self) -> None:

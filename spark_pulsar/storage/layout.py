@@ -128,7 +128,9 @@ def take_lock(layout: Layout) -> int:
     except OSError as error:
         owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(fd)
-        raise StorageLocked(f"{layout.root}: another broker (process {owner}) uses this data directory") from error
+        raise StorageLocked(
+            f"{layout.root}: another broker (process {owner}) or `check` uses this data directory"
+        ) from error
     with suppress(OSError):  # it is for people; the lock itself needs no space
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -150,7 +152,9 @@ def lock_to_look(layout: Layout) -> int | None:
     except OSError as error:
         owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(fd)
-        raise StorageLocked(f"{layout.root}: a broker (process {owner}) uses this data directory") from error
+        raise StorageLocked(
+            f"{layout.root}: a broker (process {owner}) or `check --repair` uses this data directory"
+        ) from error
     return fd
 
 

@@ -23,12 +23,12 @@ from spark_pulsar.ledger.records import CounterSet, Record
 from spark_pulsar.ledger.state import DurableState
 from spark_pulsar.ledger.storage import StorageError
 
-from .check import Examination, Finding, Severity, examine
+from .check import Examination, Finding, Severity, examine, is_data_directory
 from .checkpoint import Checkpoint
 from .checkpoint_copy import database_files
 from .disk import Disk
 from .files import FileStorage
-from .layout import Layout, lock_to_look
+from .layout import Layout, take_lock
 from .ledger_files import Extent, footer_bytes, load_table, usable_table
 
 REPAIRS: Final = "storage.repairs"
@@ -42,19 +42,25 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
 
     What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.
 
-    StorageError when it cannot be repaired; then nothing was changed.
+    StorageError when it cannot be repaired, CannotLook when that is not known, StorageLocked when a broker or another
+    repair is at it; then nothing was changed.
     """
     layout = Layout(Path(data_dir))
     disk = disk or Disk()
-    with _no_broker(layout):
-        done = _write_version(layout, disk)
-        found = examine(data_dir)
+    found = Examination()
+    lacks_version = _lacks_version(layout)
+    if not lacks_version and not is_data_directory(layout, found):
+        raise _beyond_repair(found)
+    with _alone(layout):
+        examine(layout, found)
+        if not found.is_in_order and not found.is_readable:
+            raise _beyond_repair(found)
+        done: list[str] = []
+        if lacks_version:
+            layout.write_version(disk)
+            done.append("VERSION: written again")
         if found.is_in_order:
             return found.findings, done
-        if not found.is_readable:
-            worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
-            text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
-            raise StorageError(f"{text}. `check` tells what is whole")
         done += _set_aside(layout, disk, found)
         if found.needs_copy:
             done += _take_copy(layout, disk)
@@ -75,26 +81,28 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
             raise StorageError(f"the repair could not be written: {problem}") from problem
     finally:
         storage.close(state)
-    with _no_broker(layout):
+    with _alone(layout):
         return found.findings, done + _write_footers(layout, disk)
 
 
 @contextmanager
-def _no_broker(layout: Layout) -> Iterator[None]:
-    """No broker opens the directory meanwhile. StorageLocked when one has it."""
-    lock_fd = lock_to_look(layout)
+def _alone(layout: Layout) -> Iterator[None]:
+    """Nobody else opens the directory meanwhile, nor looks at it. StorageLocked when somebody does."""
+    lock_fd = take_lock(layout)
     try:
         yield
     finally:
-        if lock_fd is not None:
-            os.close(lock_fd)
+        os.close(lock_fd)
 
 
-def _write_version(layout: Layout, disk: Disk) -> list[str]:
-    if layout.version.exists() or not layout.checkpoint.exists() or not layout.journal.is_dir():
-        return []
-    layout.write_version(disk)
-    return ["VERSION: written again"]
+def _lacks_version(layout: Layout) -> bool:
+    return not layout.version.exists() and layout.checkpoint.exists() and layout.journal.is_dir()
+
+
+def _beyond_repair(found: Examination) -> StorageError:
+    worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
+    text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
+    return StorageError(f"{text}. `check` tells what is whole")
 
 
 def _set_aside(layout: Layout, disk: Disk, found: Examination) -> list[str]:

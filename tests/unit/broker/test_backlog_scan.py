@@ -77,3 +77,39 @@ def test_what_cannot_be_read_is_not_counted() -> None:
     world, _ = stored(5, 0)
     scan = scanned(world, fail=True)
     assert (scan.entries, scan.aborted) == (0, True)
+
+
+def test_a_slow_disk_ends_it() -> None:
+    # covers admin-rest 1.6 (analyzeBacklog)
+    world, places = stored(30, 0)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    ended: list[BacklogScan] = []
+
+    def begin(_: object) -> None:
+        scan = BacklogScan(world.core, subscription, EARLIEST, lambda: ended.append(scan))
+        scan.step()
+
+    world.disk_is_slow = True
+    world.ask(begin)
+    world.serve_reads()
+    world.advance(backlog_scan.LONGEST_MS - 1)
+    assert (len(world.reads), ended) == (1, [])
+    world.advance(1)
+    [scan] = ended
+    assert (scan.entries, scan.last, scan.aborted) == (8, places[7], True)
+    world.serve_reads()  # what comes after that is of no use
+    assert (ended, scan.entries, world.reads) == ([scan], 8, [])
+
+
+def test_its_end_is_told_once() -> None:
+    world, _ = stored(30, 0)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    ended: list[bool] = []
+
+    def begin(_: object) -> None:
+        scan = BacklogScan(world.core, subscription, EARLIEST, lambda: ended.append(scan.aborted))
+        scan.step()
+
+    world.ask(begin)
+    world.advance(backlog_scan.LONGEST_MS)
+    assert ended == [False]

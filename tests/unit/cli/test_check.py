@@ -1,11 +1,15 @@
 """`spark-pulsar check`."""
 
+import tempfile
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import spark_pulsar
 from spark_pulsar.cli.main import app
+from spark_pulsar.ledger.records import TopicCreated
+from tests.contract.storages import FileWorld
 
 
 def filled(directory: Path) -> None:
@@ -60,3 +64,18 @@ def test_a_directory_in_use_is_not_touched(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["check", str(tmp_path)])
     assert done.exit_code == 1
     assert "a broker (process" in " ".join(done.stdout.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("options", [[], ["--repair"]])
+def test_no_room_to_look_in_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+    world = FileWorld(tmp_path)
+    world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
+    world.checkpoint()
+    world.kill()
+    world.dispose()
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
+    done = CliRunner().invoke(app, ["check", str(world.data_dir), *options])
+    assert (done.exit_code, done.exception and type(done.exception)) == (1, SystemExit)
+    assert "was not looked at, and nothing was changed" in done.stdout
+    assert "Set TMPDIR" in done.stdout
+    assert "damage" not in done.stdout
