@@ -39,11 +39,12 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from load import end_to_end, frames, idle, machine, peers, sharing, workloads
+from load.connection import UnexpectedFrame
 from load.disturbance import Figures, Undisturbed, alone
 from load.peers import APACHE_PULSAR, OURS, Peer
 from rich.console import Console
@@ -259,6 +260,17 @@ FRESH: dict[str, Callable[[Peer], Figures]] = {"process": process, "idle-consume
 """What is measured once, of a broker just started."""
 
 
+@contextlib.contextmanager
+def told_of_others(console: Console, peer: Peer, workload: str) -> Iterator[None]:
+    """What another broker delivers wrongly is told, and its measurement is left out; what ours does ends the run."""
+    try:
+        yield
+    except UnexpectedFrame as error:
+        if peer.name == OURS:
+            raise
+        console.print(f"{peer.name:>14}  {workload}: {error}")
+
+
 def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -> dict[str, list[Figures]]:
     """All rounds of all workloads, the brokers in turn."""
     results: dict[str, list[Figures]] = {peer.name: [] for peer in found}
@@ -270,11 +282,14 @@ def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -
                 results[peer.name].append(of_fresh(peer))
     for name in wanted:
         for peer in found:
-            with alone(peer, found):
+            with alone(peer, found), told_of_others(console, peer, name):
                 WORKLOADS[name](peer, args.warm_up if peer.name == APACHE_PULSAR else min(args.warm_up, 1.0))
         for turn in range(args.rounds):
             for peer in found if turn % 2 == 0 else reversed(found):
-                disturbed, figures = undisturbed(WORKLOADS[name], peer, args.seconds)
+                figures: Figures = {}
+                disturbed = ""
+                with told_of_others(console, peer, name):
+                    disturbed, figures = undisturbed(WORKLOADS[name], peer, args.seconds)
                 results[peer.name].append(figures)
                 shown = "  ".join(f"{key} {figure(value)}" for key, value in figures.items())
                 console.print(f"[dim]{peer.name:>14}  {shown}  {disturbed}[/dim]", soft_wrap=True)
