@@ -286,13 +286,11 @@ def measure(console: Console, found: Sequence[Peer], args: argparse.Namespace) -
                 WORKLOADS[name](peer, args.warm_up if peer.name == APACHE_PULSAR else min(args.warm_up, 1.0))
         for turn in range(args.rounds):
             for peer in found if turn % 2 == 0 else reversed(found):
-                figures: Figures = {}
-                disturbed = ""
                 with told_of_others(console, peer, name):
                     disturbed, figures = undisturbed(WORKLOADS[name], peer, args.seconds)
-                results[peer.name].append(figures)
-                shown = "  ".join(f"{key} {figure(value)}" for key, value in figures.items())
-                console.print(f"[dim]{peer.name:>14}  {shown}  {disturbed}[/dim]", soft_wrap=True)
+                    results[peer.name].append(figures)
+                    shown = "  ".join(f"{key} {figure(value)}" for key, value in figures.items())
+                    console.print(f"[dim]{peer.name:>14}  {shown}  {disturbed}[/dim]", soft_wrap=True)
     for peer in found:
         memory = peer.resident_mb()
         if memory is not None and wanted:

@@ -8,7 +8,7 @@ from spark_pulsar.broker import bounds, topic_names
 from spark_pulsar.broker import partitions as partition_rules
 from spark_pulsar.broker import topics as topic_rules
 from spark_pulsar.ledger.records import PartitionedTopicSet, TopicPropertiesSet
-from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
+from spark_pulsar.model.errors import InvalidTopicName, NotAllowed, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
 from .answers import Refused
@@ -211,6 +211,7 @@ def _check_count(core: Core, partitions: int) -> None:
 
 
 def _check_room(core: Core, name: TopicName, topics: int, *, status: int) -> None:
-    limit = core.policies_of(name).max_topics
-    if limit and topic_names.count_in(core, name.tenant, name.namespace) + topics > limit:
-        raise Refused(status, "Exceed maximum number of topics in namespace.")
+    try:
+        partition_rules.check_room(core, name, topics)
+    except NotAllowed as error:
+        raise Refused(status, error.message) from error

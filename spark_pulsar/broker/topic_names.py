@@ -12,18 +12,20 @@ if TYPE_CHECKING:
 
 def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """All topics and partitions of a namespace, sorted by name."""
-    prefix = f"persistent://{tenant}/{namespace}/"
-    found = [full for full in core.state.topics_by_name if full.startswith(prefix)]
-    if core.live.by_name:
-        found += [full for full in core.live.by_name if full.startswith(f"non-{prefix}")]
-    return [TopicName.parse(full) for full in sorted(found)]
+    return [TopicName.parse(full) for full in sorted(_full_names_in(core, tenant, namespace))]
 
 
 def count_in(core: Core, tenant: str, namespace: str) -> int:
     """How many topics and partitions a namespace has."""
+    return len(_full_names_in(core, tenant, namespace))
+
+
+def _full_names_in(core: Core, tenant: str, namespace: str) -> list[str]:
     prefix = f"persistent://{tenant}/{namespace}/"
-    stored = sum(full.startswith(prefix) for full in core.state.topics_by_name)
-    return stored + sum(full.startswith(f"non-{prefix}") for full in core.live.by_name)
+    found = [full for full in core.state.topics_by_name if full.startswith(prefix)]
+    if core.live.by_name:
+        found += [full for full in core.live.by_name if full.startswith(f"non-{prefix}")]
+    return found
 
 
 def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:

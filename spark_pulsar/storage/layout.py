@@ -123,14 +123,7 @@ def take_lock(layout: Layout) -> int:
         fd = os.open(layout.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageError(f"{layout.root}: the data directory cannot be used: {error.strerror}") from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(fd)
-        raise StorageLocked(
-            f"{layout.root}: another broker (process {owner}) or `check` uses this data directory"
-        ) from error
+    _lock(layout, fd, fcntl.LOCK_EX, "another broker (process {}) or `check`")
     with suppress(OSError):  # it is for people; the lock itself needs no space
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -147,15 +140,18 @@ def lock_to_look(layout: Layout) -> int | None:
         return None
     except OSError as error:
         raise StorageError(f"{layout.lock} cannot be read: {error.strerror}") from error
+    _lock(layout, fd, fcntl.LOCK_SH, "a broker (process {}) or `check --repair`")
+    return fd
+
+
+def _lock(layout: Layout, fd: int, kind: int, others: str) -> None:
+    """Lock the open file, or close it: StorageLocked says which `others` may have it, the process filled in."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError as error:
         owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(fd)
-        raise StorageLocked(
-            f"{layout.root}: a broker (process {owner}) or `check --repair` uses this data directory"
-        ) from error
-    return fd
+        raise StorageLocked(f"{layout.root}: {others.format(owner)} uses this data directory") from error
 
 
 def _numbered(directory: Path, prefix: str, suffix: str) -> dict[int, Path]:

@@ -26,6 +26,15 @@ def _promise(store: FileStore, value: int) -> bool:
     return bool(done)
 
 
+def _end_with_a_failed_sync(store: FileStore) -> None:
+    """One record is on disk, the sync of a second one failed, and the process was killed."""
+    assert _promise(store, 1)
+    store.fail_next_write()
+    store.storage.submit([CounterSet("promised", 2)])
+    store.write(Random(0))
+    store.crash(Random(0), only_process=True)
+
+
 @pytest.mark.parametrize("died_at", range(1, 20))
 def test_a_kill_while_files_are_made_and_then_a_power_loss(died_at: int) -> None:
     # covers DUR-1, DUR-9
@@ -48,11 +57,7 @@ def test_the_last_group_of_a_failed_sync_is_on_disk_before_it_is_served_by_a_ful
     # covers DUR-1, DUR-3
     store = FileStore(Random(1), "lose", 8_192, lambda: 0.0)
     try:
-        assert _promise(store, 1)
-        store.fail_next_write()
-        store.storage.submit([CounterSet("promised", 2)])
-        store.write(Random(0))
-        store.crash(Random(0), only_process=True)
+        _end_with_a_failed_sync(store)
         store.fill_up()
         seen = store.open(lambda _failed: None, sync_data=True).counters["promised"]
         store._abandon()
@@ -67,11 +72,7 @@ def test_the_last_group_of_a_failed_sync_is_no_hole_under_a_life_that_syncs_noth
     # covers DUR-3, DUR-5
     store = FileStore(Random(1), "lose", 8_192, lambda: 0.0)
     try:
-        assert _promise(store, 1)
-        store.fail_next_write()
-        store.storage.submit([CounterSet("promised", 2)])
-        store.write(Random(0))
-        store.crash(Random(0), only_process=True)
+        _end_with_a_failed_sync(store)
         seen = store.open(lambda _failed: None, sync_data=False).counters["promised"]
         store.storage.submit([CounterSet("not synced", 3)])
         for _ in range(5):
