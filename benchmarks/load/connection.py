@@ -6,11 +6,15 @@ import socket
 import time
 from urllib.parse import urlsplit
 
-from load import frames
+import numpy as np
+
+from load import frames, walk
 from spark_pulsar.wire import pulsar_api_pb2 as api
 
 RECEIVE_BYTES = 1 << 20
 ANSWER_TIMEOUT_S = 30.0
+_LEAST_FRAME_BYTES = 16
+"""Of the frames that load is made of: receipts and messages."""
 
 
 class UnexpectedFrame(RuntimeError):
@@ -31,6 +35,7 @@ class Connection:
         self.buffer = bytearray(2 * self._receive_bytes)
         self.start = 0  # unread bytes are buffer[start:end]
         self.end = 0
+        self.starts = np.empty(len(self.buffer) // _LEAST_FRAME_BYTES, np.int64)
         hello = api.CommandConnect(client_version="load", protocol_version=19, auth_method_name="none")
         self.send_all(frames.command(connect=hello))
         self.answer("connected")
@@ -68,6 +73,7 @@ class Connection:
             self.start, self.end = 0, unread
             if len(self.buffer) - unread < self._receive_bytes:
                 self.buffer.extend(bytes(len(self.buffer)))
+                self.starts = walk.grown(self.starts, len(self.buffer) // _LEAST_FRAME_BYTES)
         try:
             size = self.sock.recv_into(memoryview(self.buffer)[self.end :])
         except BlockingIOError:
@@ -79,24 +85,32 @@ class Connection:
 
     # -- frames ------------------------------------------------------------------------------------------------------
 
-    def take(self, wanted_type: int, limit: int = 1 << 62) -> list[int]:
-        """Consume up to `limit` whole frames and return where those of `wanted_type` start in `buffer`.
+    def take(self, wanted_type: int, limit: int = 1 << 62) -> int:
+        """Consume up to `limit` whole frames of `wanted_type`; how many. They start at `starts[:count]` in `buffer`.
 
         The places are good until the next `receive`. A PING among them is answered, anything else is UnexpectedFrame.
         """
-        buffer, start, end = self.buffer, self.start, self.end
-        starts: list[int] = []
-        while end - start >= 10 and len(starts) < limit:
-            size = int.from_bytes(buffer[start : start + 4], "big") + 4
-            if start + size > end:
-                break
-            if buffer[start + 9] == wanted_type:
-                starts.append(start)
-            else:
-                self._other(start)
-            start += size
-        self.start = start
-        return starts
+        view = np.frombuffer(self.buffer, np.uint8)
+        count = 0
+        while True:
+            starts = self.starts[count:limit]
+            found: int
+            found, self.start = walk.frame_starts(view, self.start, self.end, wanted_type, starts)
+            count += found
+            if found == len(starts) or not self._pass_by(wanted_type):
+                return count
+
+    def _pass_by(self, wanted_type: int) -> bool:
+        """Whether there was a whole frame of another type; it is consumed."""
+        start, unread = self.start, self.end - self.start
+        if unread < 10 or self.buffer[start + 9] == wanted_type:
+            return False
+        size = int.from_bytes(self.buffer[start : start + 4], "big") + 4
+        if size > unread:
+            return False
+        self.start += size
+        self._other(start)
+        return True
 
     def command_at(self, start: int) -> api.BaseCommand:
         """The command of the frame that starts at `start` of `buffer`."""

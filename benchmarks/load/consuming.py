@@ -36,7 +36,7 @@ def consume_all(service_url: str, topic: str, subscription: str, entries: int) -
                     raise TimeoutError(f"{entries - received} entries missing for {ANSWER_TIMEOUT_S:g} s")
                 continue
             heard = time.perf_counter()
-            for start in connection.take(frames.MESSAGE):
+            for start in connection.starts[: connection.take(frames.MESSAGE)].tolist():
                 message_id = connection.command_at(start).message.message_id
                 parts.append(frames.ack_part(message_id.ledgerId, message_id.entryId))
                 taken += _messages_at(connection, start)

@@ -22,13 +22,13 @@ class _Listener:
     def take(self) -> int:
         """How many messages have arrived."""
         connection = self._connection
-        found = connection.take(frames.MESSAGE) if connection.receive() else []
-        for start in found:
+        count = connection.take(frames.MESSAGE) if connection.receive() else 0
+        for start in connection.starts[:count].tolist():
             size = connection.buffer[start + 15]
             message_id = api.MessageIdData.FromString(bytes(connection.buffer[start + 16 : start + 16 + size]))
             self._unacked.append(frames.ack_part(message_id.ledgerId, message_id.entryId))
-        self._to_refill += len(found)
-        return len(found)
+        self._to_refill += count
+        return count
 
     def answer(self, now: float) -> None:
         """Send what is due; after the clock was read."""

@@ -1,19 +1,18 @@
 """A backlog that many consumers share, each on a connection of its own."""
 
 import contextlib
+import itertools
 import select
 import time
 
-from load import frames
+import numpy as np
+
+from load import frames, walk
 from load.connection import ANSWER_TIMEOUT_S, Connection, UnexpectedFrame
 from load.workloads import ACK_GROUP, ACK_GROUP_S, CONSUMER_ID, RECEIVER_QUEUE, fresh_topic, publish_backlog
 from spark_pulsar.wire import pulsar_api_pb2 as api
 
-NO_PARTITION = b"\x18" + b"\xff" * 9 + b"\x01"
-"""How a message id ends on a topic that is no partition; an acknowledgement names the id without it."""
-_ID_SIZE_AT = 15
-"""Where the size of the message id stands in a MESSAGE frame of a consumer with a small id."""
-_PREFIXES = [b"\x1a" + bytes((size,)) for size in range(64)]
+_REFILL = RECEIVER_QUEUE // 2
 
 
 class Member:
@@ -21,49 +20,53 @@ class Member:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.parts: list[bytes] = []
+        self.received = 0
         self.acked = 0
         self.last_ack = 0.0
-        self._to_refill = 0
+        self._parts = np.empty(1 << 20, np.uint8)
+        self._ends = np.zeros(
+            1 << 16, np.int64
+        )  # [i]: where the part of the i-th message begins, and the one before ends
+        self._to_refill = _REFILL
 
     def take(self) -> None:
         """Note all messages that have arrived, and refill the receiver queue by halves."""
         connection = self.connection
         if not connection.receive():
             return
-        buffer, start, end = connection.buffer, connection.start, connection.end
-        parts = self.parts
-        before, cut = len(parts), len(NO_PARTITION)
-        while end - start >= 64:
-            size = int.from_bytes(buffer[start : start + 4], "big") + 4
-            if start + size > end:
-                break
-            if buffer[start + 9] == frames.MESSAGE:
-                id_size = buffer[start + _ID_SIZE_AT] - cut
-                parts.append(_PREFIXES[id_size] + buffer[start + 16 : start + 16 + id_size])
-                start += size
-            else:
-                connection.start = start
-                connection.take(frames.MESSAGE, 1)
-                start = connection.start
-        connection.start = start
-        self._to_refill += len(parts) - before
-        if self._to_refill >= RECEIVER_QUEUE // 2:
-            connection.flow(CONSUMER_ID, self._to_refill)
-            self._to_refill = 0
+        while found := connection.take(frames.MESSAGE, self._to_refill):
+            view = np.frombuffer(connection.buffer, np.uint8)
+            begin = int(self._ends[self.received])
+            self._parts = walk.grown(self._parts, begin + found * walk.MAX_PART_BYTES)
+            self._ends = walk.grown(self._ends, self.received + found + 1)
+            walk.ack_parts(view, connection.starts, found, self._parts, begin, self._ends, self.received + 1)
+            self.received += found
+            self._to_refill -= found
+            if not self._to_refill:
+                connection.flow(CONSUMER_ID, _REFILL)
+                self._to_refill = _REFILL
 
     def acknowledge(self, now: float) -> None:
         """Acknowledge in groups, as official clients do."""
-        waiting = len(self.parts) - self.acked
+        waiting = self.received - self.acked
         if waiting >= ACK_GROUP or (waiting and now - self.last_ack >= ACK_GROUP_S):
-            upto = self.acked + min(waiting, ACK_GROUP)
-            self.connection.send_all(frames.ack_frame(CONSUMER_ID, self.parts[self.acked : upto]))
-            self.acked, self.last_ack = upto, now
+            self._acknowledge(self.acked + min(waiting, ACK_GROUP))
+            self.last_ack = now
 
     def ask_for_receipt(self) -> None:
         """Acknowledge the rest and want to know when that is on disk."""
-        rest = self.parts[self.acked :]
-        self.connection.send_all(frames.ack_frame(CONSUMER_ID, rest, self.connection.request_id()))
+        self._acknowledge(self.received, self.connection.request_id())
+
+    def _acknowledge(self, upto: int, request_id: int | None = None) -> None:
+        parts = self._parts[self._ends[self.acked] : self._ends[upto]].tobytes()
+        self.connection.send_all(frames.ack_frame(CONSUMER_ID, [parts], request_id))
+        self.acked = upto
+
+    @property
+    def parts(self) -> list[bytes]:
+        """Every message, as the part of an acknowledgement that names it."""
+        ends = self._ends[: self.received + 1].tolist()
+        return [self._parts[begin:end].tobytes() for begin, end in itertools.pairwise(ends)]
 
     def await_receipt(self) -> None:
         """Wait for that; the messages that come before it are not counted."""
@@ -97,7 +100,7 @@ def _drain(members: list[Member], count: int, seconds: float) -> float:
     for member in members:
         member.last_ack = started
         member.connection.flow(CONSUMER_ID, RECEIVER_QUEUE)
-    while now < started + seconds and sum(len(member.parts) for member in members) < count:
+    while now < started + seconds and sum(member.received for member in members) < count:
         ready = poll.poll(ACK_GROUP_S * 1000)
         now = time.perf_counter()
         if ready:
@@ -112,7 +115,7 @@ def _drain(members: list[Member], count: int, seconds: float) -> float:
         member.ask_for_receipt()
     for member in members:
         member.await_receipt()
-    return sum(len(member.parts) for member in members) / (time.perf_counter() - started)
+    return sum(member.received for member in members) / (time.perf_counter() - started)
 
 
 def _check(members: list[Member], ids: list[tuple[int, int]], keys: int) -> None:
@@ -121,13 +124,14 @@ def _check(members: list[Member], ids: list[tuple[int, int]], keys: int) -> None
     seen: set[bytes] = set()
     owners: dict[int, Member] = {}
     for member in members:
-        if not member.parts or not seen.isdisjoint(member.parts):
+        parts = member.parts
+        if not parts or not seen.isdisjoint(parts):
             raise UnexpectedFrame("a message came twice, or none to one consumer")
-        seen.update(member.parts)
-        came = [places[part] for part in member.parts]
+        seen.update(parts)
+        came = [places[part] for part in parts]
         if keys and (
             came != sorted(came) or any(owners.setdefault(each % keys, member) is not member for each in came)
         ):
             raise UnexpectedFrame("a key is out of order, or at two consumers")
-    if len(seen) != sum(len(member.parts) for member in members):
+    if len(seen) != sum(member.received for member in members):
         raise UnexpectedFrame("a message came twice to one consumer")

@@ -72,9 +72,9 @@ def _pump(
         if connection.receive():
             heard = now
             receipts = connection.take(frames.SEND_RECEIPT)
-            answered += len(receipts)
+            answered += receipts
             if keep_ids:
-                ids += _ids_of(connection, receipts)
+                ids += _ids_of(connection, connection.starts[:receipts].tolist())
         elif now - heard > ANSWER_TIMEOUT_S:
             raise TimeoutError(f"{sent // size - answered} receipts missing for {ANSWER_TIMEOUT_S:g} s")
     elapsed = time.perf_counter() - started
@@ -117,7 +117,7 @@ def publish_paced(service_url: str, buffer: frames.SendBuffer, per_s: float, sec
             connection.wait(min(due - now, 1.0) if sent < count else 1.0)
             if connection.receive():
                 now = clock()
-                for _ in connection.take(frames.SEND_RECEIPT):
+                for _ in range(connection.take(frames.SEND_RECEIPT)):
                     latencies_ms.append((now - unanswered.popleft()) * 1000)
             elif unanswered and now - unanswered[0] > ANSWER_TIMEOUT_S:
                 raise TimeoutError("no receipt")
@@ -160,7 +160,8 @@ class Backlog:
     def _consume(self, connection: Connection, seconds: float) -> float:
         parts = [frames.ack_part(*position) for position in self.ids]
         count, per_entry = len(self.ids), self.messages_per_entry
-        received = acked = to_refill = 0
+        received = acked = 0
+        to_refill = refill = self.receiver_queue // 2 // per_entry
         started = last_ack = time.perf_counter()
         deadline = started + seconds
         connection.flow(CONSUMER_ID, self.receiver_queue)
@@ -176,15 +177,13 @@ class Backlog:
             connection.wait(ACK_GROUP_S)
             if not connection.receive():
                 continue
-            found = connection.take(frames.MESSAGE, count - received)
-            if not found:
-                continue
-            received += len(found)
-            self._check_order(connection.buffer, found[-1], received)
-            to_refill += len(found) * per_entry
-            if to_refill >= self.receiver_queue // 2:
-                connection.flow(CONSUMER_ID, to_refill)
-                to_refill = 0
+            while found := connection.take(frames.MESSAGE, min(to_refill, count - received)):
+                received += found
+                self._check_order(connection.buffer, connection.starts[found - 1], received)
+                to_refill -= found
+                if not to_refill:
+                    connection.flow(CONSUMER_ID, refill * per_entry)
+                    to_refill = refill
         request_id = connection.request_id()
         connection.send_all(frames.ack_frame(CONSUMER_ID, parts[acked:received], request_id))
         answer = connection.answer("ackResponse", drop=frames.MESSAGE).ackResponse
