@@ -256,7 +256,9 @@ def facts_of(directory: Path, *, checkpoint: bool = False) -> dict[str, Any]:
 def unpack(archive: Path, into: Path) -> None:
     """The directories of an archive."""
     with tarfile.open(archive) as packed:
-        packed.extractall(into, filter="data")
+        # Python before 3.11.4 has no filters, and takes no argument that names one.
+        packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        packed.extractall(into)
 
 
 def main(archive: str) -> None:
