@@ -80,6 +80,11 @@ def publish_by_protobuf(reads: list[bytes]) -> None:
             entry_id += 1
 
 
+def by_twenties(runs: list[SendRun]) -> list[SendRun]:
+    """The same entries as the consumers of a Shared subscription get them."""
+    return [run.slice(low, low + 20) for run in runs for low in range(0, len(run), 20)]
+
+
 def deliver(runs: list[SendRun]) -> None:
     """Write every entry of the runs as a MESSAGE."""
     entry_id = 0
@@ -112,9 +117,12 @@ def acknowledge_by_protobuf(acks: list[bytes]) -> None:
         assert [(data.ledgerId, data.entryId) for data in command.ack.message_id]
 
 
-def ack_stream(count: int, step: int) -> list[bytes]:
-    """ACK frames of 1,000 ids each, every `step`-th entry."""
-    positions = [Position(7, entry_id) for entry_id in range(0, count * step, step)]
+def ack_stream(count: int, step: int, run: int = 1) -> list[bytes]:
+    """ACK frames of 1,000 ids each, every `step`-th entry; with `run`, so many in a row of ten times as many."""
+    entry_ids = range(0, count * step, step)
+    positions = [
+        Position(7, entry_id if run == 1 else entry_id // run * 10 * run + entry_id % run) for entry_id in entry_ids
+    ]
     return [frames.command_frame(requests.ack(1, positions[at : at + 1000])) for at in range(0, count, 1000)]
 
 
@@ -139,15 +147,16 @@ def main() -> None:
     batches = send_stream(5_000, 10_000, batch=100)
     java = send_stream(count, 100, batch=10, java=True)
     many = send_stream(count, 100, producers=1000)
-    runs, runs_of_one, runs_of_batches = runs_of(plain), runs_of(many), runs_of(batches)
-    ordered, every_second = ack_stream(count, 1), ack_stream(count, 2)
+    runs, runs_of_batches = runs_of(plain), runs_of(batches)
+    twenties = by_twenties(runs)
+    ordered, every_second, in_twenties = ack_stream(count, 1), ack_stream(count, 2), ack_stream(count, 1, run=20)
     jobs: list[tuple[str, int, Callable[[], None], Callable[[], None]]] = [
         ("scan + receipts, 100 B", count, lambda: publish(plain), lambda: publish_by_protobuf(plain)),
         ("scan + receipts, 1,000 producers in turn", count, lambda: publish(many), lambda: publish_by_protobuf(many)),
         ("scan + receipts, Java batches of 10", count, lambda: publish(java), lambda: publish_by_protobuf(java)),
         ("scan + receipts, batches of 10 KB", 5_000, lambda: publish(batches), lambda: publish_by_protobuf(batches)),
         ("MESSAGE frames, 100 B", count, lambda: deliver(runs), lambda: deliver_by_protobuf(runs)),
-        ("MESSAGE frames, runs of one", count, lambda: deliver(runs_of_one), lambda: deliver_by_protobuf(runs_of_one)),
+        ("MESSAGE frames, 20 at a time", count, lambda: deliver(twenties), lambda: deliver_by_protobuf(twenties)),
         (
             "MESSAGE frames, batches of 10 KB",
             5_000,
@@ -155,6 +164,7 @@ def main() -> None:
             lambda: deliver_by_protobuf(runs_of_batches),
         ),
         ("acks, consecutive", count, lambda: acknowledge(ordered), lambda: acknowledge_by_protobuf(ordered)),
+        ("acks, 20 in a row", count, lambda: acknowledge(in_twenties), lambda: acknowledge_by_protobuf(in_twenties)),
         ("acks, every second", count, lambda: acknowledge(every_second), lambda: acknowledge_by_protobuf(every_second)),
     ]
     machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
