@@ -328,16 +328,31 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
 def _consecutive(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> int:
     """How many ids from `at` on, 1 to `limit`, are the one there with its entry id counting up by one."""
     low = buffer[at + entry_offset]
-    if limit > 1 and buffer[at + stride + entry_offset] != low + 1:
+    if limit == 1 or buffer[at + stride + entry_offset] != low + 1:
         return 1
-    while limit > 1:
-        if buffer[at + (limit - 1) * stride + entry_offset] == low + limit - 1:
-            block = bytearray(buffer[at : at + stride] * limit)
-            block[entry_offset::stride] = RAMP[low : low + limit]
-            if buffer.startswith(block, at):
-                return limit
-        limit //= 2
+    lows = buffer[at + entry_offset : at + entry_offset + (limit - 1) * stride + 1 : stride]
+    alike = _common(lows, RAMP[low : low + limit])
+    while alike > 1:
+        block = bytearray(buffer[at : at + stride] * alike)
+        block[entry_offset::stride] = RAMP[low : low + alike]
+        if buffer.startswith(block, at):
+            return alike
+        alike //= 2
     return 1
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many bytes two strings of one length begin with in common."""
+    if one == other:
+        return len(one)
+    low, high = 0, len(one)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _alike(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> list[int]:

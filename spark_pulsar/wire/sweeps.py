@@ -22,7 +22,7 @@ from spark_pulsar.wire.frames import HEADER
 if TYPE_CHECKING:
     from spark_pulsar.wire.send_runs import SendRun
 
-STREAK: Final = 8
+STREAK: Final = 16
 """So many SENDs of one producer in a row are better off in a run of their own."""
 
 _MAGIC: Final = 0x0E01

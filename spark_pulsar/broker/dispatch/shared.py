@@ -122,8 +122,10 @@ class SharedDispatcher(Dispatcher):
     def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, are_new: bool = False) -> int:
         """Send entries of one ledger in turns; returns where it had to stop."""
         limit = self._consumer_limit()
+        room = 0
         while first < end:
-            room = min(self._room() if are_new else _UNBOUNDED, self.turn_messages)
+            if room <= 0:  # counted down meanwhile, and counted anew before it is said that there is none
+                room = min(self._room() if are_new else _UNBOUNDED, self.turn_messages)
             if self._budget <= 0 or room <= 0:
                 break
             consumer = self._next_consumer()
@@ -155,7 +157,7 @@ class SharedDispatcher(Dispatcher):
                 consumer = owner
             high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + self._budget)
             self._hand_over(consumer, run.ledger_id, first, high - low, run.message_counts, low)
-            self.send_part(consumer, run, low, high, with_counts=True)
+            room -= self.send_part(consumer, run, low, high, with_counts=True)
             if uuid is not None:
                 self.chunks.sent(uuid, consumer, ledger_id, first)
             self._budget -= run.ends[high - 1] - run.starts[low]
