@@ -164,7 +164,7 @@ class KeySharedDispatcher(SharedDispatcher):
         """Send what lies in one run, as far as it may be sent. Something leaves the room."""
         room, counts, base = self.rooms.of[consumer], run.message_counts, run.first_entry_id
         allowance, budget = self._allowance(consumer), self._budget
-        entry_ids = room.between(run.ledger_id, first, run.end_entry_id, max(1, allowance))
+        entry_ids = room.between(run.ledger_id, first, run.end_entry_id, min(max(1, allowance), self.turn_entries))
         if self.subscription.topic.expiry is not None:
             entry_ids = self._fresh(run, entry_ids)
         picks = [entry_id - base for entry_id in entry_ids]
@@ -230,13 +230,13 @@ class KeySharedDispatcher(SharedDispatcher):
             room = min(self._room(), self.turn_messages)
             able = {each: self._allowance(each) for each, waiting in self.rooms.of.items() if not waiting}
             able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
-            if self._budget <= 0 or room <= 0 or not able:
+            if self._budget <= 0 or room <= 0 or self.turn_entries <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
             if run is None:
                 break
             low = first - run.first_entry_id
-            high = min(len(run.starts), end - run.first_entry_id)
+            high = min(len(run.starts), end - run.first_entry_id, low + self.turn_entries)
             if self.subscription.topic.expiry is not None:
                 low, high = fresh_part(self.core, self.subscription, run, low, high)
                 first = run.first_entry_id + low
