@@ -22,7 +22,7 @@ from spark_pulsar.model.singles import Singles
 
 from .base import fit, values_of
 from .reading import EntryReader
-from .rooms import Rooms
+from .rooms import Rooms, pending_of
 from .shared import SharedDispatcher
 from .sharing_out import selector_for
 
@@ -80,7 +80,7 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def detach(self, consumer: Consumer) -> None:
         self.selector.leave(consumer)
-        left = self.rooms.close(consumer), _pending(consumer)
+        left = self.rooms.close(consumer), pending_of(consumer)
         if self.subscription.consumers:
             self.rooms.share_out(left)
             consumer.let_go_of_all()
@@ -314,7 +314,7 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _hold(self, consumer: Consumer, ledger_id: int, entry_ids: list[int], counts: list[int] | None) -> None:
         """The consumer holds these entries from now on; of batches what is left of them."""
-        _pending(consumer).add_all(ledger_id, entry_ids)
+        pending_of(consumer).add_all(ledger_id, entry_ids)
         if counts is None:
             consumer.unacked += len(entry_ids)
             return
@@ -339,7 +339,7 @@ class KeySharedDispatcher(SharedDispatcher):
         draining = self.rooms.draining
         if draining and not draining.keys().isdisjoint(self.rooms.slots.of_each(ledger_id, entry_ids)):
             return singles
-        held = _pending(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+        held = pending_of(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
         if consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids):
             return ()
         others = sorted(set(entry_ids).difference(held))
@@ -362,6 +362,11 @@ class KeySharedDispatcher(SharedDispatcher):
             self._wake()
         mark_delete = self.subscription.cursor.mark_delete
         self.rooms.slots.forget_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
+
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        ranges = list(ranges)
+        self.rooms.withdraw(ranges)  # they may wait already: switched off, delays are over before their time
+        super().released(ranges)
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
         ranges = list(ranges)
@@ -390,9 +395,3 @@ def _fitting(counts: Sequence[int] | None, indexes: Sequence[int], messages: int
         return min(len(indexes), messages), len(indexes) >= messages
     sums = [*accumulate(map(counts.__getitem__, indexes))]
     return min(len(indexes), bisect_left(sums, messages) + 1), bool(sums) and sums[-1] >= messages
-
-
-def _pending(consumer: Consumer) -> EntrySet:
-    pending = consumer.pending
-    assert isinstance(pending, EntrySet), "entries of one key are seldom next to each other"
-    return pending
