@@ -85,6 +85,13 @@ CONFIGURED: dict[str, object] = {
     "subscriptionKeySharedUseClassicPersistentImplementation": True,
     "brokerPublisherThrottlingMaxMessageRate": 100,
 }
+# Pulsar's keys, for both brokers: what rates of dispatch count, and whom they spare.
+THROTTLING: dict[str, object] = {
+    "dispatchThrottlingOnBatchMessageEnabled": True,
+    "dispatchThrottlingOnNonBacklogConsumerEnabled": False,
+    "managedLedgerCursorBackloggedThreshold": 10,
+    "maxPublishRatePerTopicInMessages": 500,
+}
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
 CORE_STOPPED = b"core stops"
@@ -275,10 +282,18 @@ def configured_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory
         configured.close_since(0)
 
 
+@pytest.fixture(scope="module")
+def throttling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose rates spare who has no backlog, and count batches: see `THROTTLING`."""
+    with started(broker_kind, tmp_path_factory.mktemp("throttling-broker"), THROTTLING) as throttling:
+        yield throttling
+        throttling.close_since(0)
+
+
 @pytest.fixture(autouse=True)
 def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
     """And see to it that the core of every broker holds what it promises: who breaks that fails, by name."""
-    known = ("broker", "own_broker", "limited_broker", "rolling_broker", "configured_broker")
+    known = ("broker", "own_broker", "limited_broker", "rolling_broker", "configured_broker", "throttling_broker")
     names = [name for name in known if name in request.fixturenames]
     brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
     marks = [each.opened() for each in brokers]

@@ -139,6 +139,12 @@ class BrokerConfig:
     """dispatchThrottlingRatePerSubscriptionInMsg, a second (SUB-7); 0 = no limit."""
     subscription_dispatch_rate_bytes: int = 0
     """dispatchThrottlingRatePerSubscriptionInByte, a second (SUB-7); 0 = no limit."""
+    dispatch_rates_count_entries: bool = False
+    """dispatchThrottlingOnBatchMessageEnabled: a batch counts as one message for rates of dispatch (SUB-7)."""
+    dispatch_rates_spare_nobody: bool = True
+    """dispatchThrottlingOnNonBacklogConsumerEnabled: rates of dispatch hold for who has no backlog, too (SUB-7)."""
+    backlogged_cursor_entries: int = 1_000
+    """managedLedgerCursorBackloggedThreshold: who has so many entries to be sent has a backlog (SUB-7)."""
     subscribe_rate: int = 0
     """subscribeThrottlingRatePerConsumer (SUB-6); 0 = no limit."""
     subscribe_rate_period_s: int = 30

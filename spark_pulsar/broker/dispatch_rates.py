@@ -4,6 +4,9 @@ Each rate has a bucket of messages and one of bytes. A subscription is let send 
 more than they hold, but at least one entry: a batch larger than a bucket goes too, and those after it wait the longer.
 Nothing is held back anywhere: what may not be sent yet is not read. Non-persistent topics, which would have to drop
 what comes too fast, are not limited.
+
+The configuration may spare who has no backlog: nothing limits it, and what it is sent costs the others nothing. As in
+Apache Pulsar, whether it has one is looked at when a consumer joins and whenever statistics are taken.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from .subscribe_rates import SubscribeLimit
 
 if TYPE_CHECKING:
     from .core import Core
+    from .dispatch.base import Dispatcher
     from .subscriptions import Subscription
     from .topics import Topic
 
@@ -46,6 +50,8 @@ class DispatchLimits:
         self._own: dict[Subscription, RateLimit] = {}
         self._in_line: dict[Subscription, list[RateLimit]] = {}
         """Who waits, and the rates in whose lines it stands; it waits for the last of them."""
+        self._spared: set[Subscription] = set()
+        """Who had no backlog at the last look, when these are not limited."""
         self.subscribers: SubscribeLimit | None = None
         """How often each consumer may subscribe, when that is limited (SUB-6)."""
         if before is not None:
@@ -69,6 +75,8 @@ class DispatchLimits:
 
     def dispatch(self, subscription: Subscription) -> bool:
         """Let a subscription send what the rates allow; the answer of its dispatcher."""
+        if subscription in self._spared:
+            return subscription.dispatcher.dispatch()
         dispatcher, lines = subscription.dispatcher, self._in_line.get(subscription)
         if lines is not None and lines[-1].keeps_waiting(subscription):
             dispatcher.begin()
@@ -76,19 +84,38 @@ class DispatchLimits:
         limits = self._of(subscription)
         if not self._is_its_turn(subscription, limits):
             return False
-        shares = [limit.share() for limit in limits]
-        messages = min((each[0] for each in shares), default=UNLIMITED)
-        size_bytes = min((each[1] for each in shares), default=UNLIMITED)
-        dispatcher.turn_messages, dispatcher.turn_bytes = messages, size_bytes
-        more = dispatcher.dispatch() or dispatcher.turn_messages <= 0 or dispatcher.turn_bytes <= 0
-        messages, size_bytes = messages - dispatcher.turn_messages, size_bytes - dispatcher.turn_bytes
-        dispatcher.turn_messages = dispatcher.turn_bytes = UNLIMITED
+        more, units, size_bytes = self._take_turn(dispatcher, [limit.share() for limit in limits])
         for limit in limits:
-            limit.take(messages, size_bytes)
+            limit.take(units, size_bytes)
         self.leave(subscription)
-        if not messages:
+        if not units:
             return more  # it has nothing after all, or must read it first: it does not stand in line for that
         return self._is_its_turn(subscription, limits) and more
+
+    def _take_turn(self, dispatcher: Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
+        """Send the least share at most; whether there may be more, and the messages (or entries) and bytes sent."""
+        units = min((each[0] for each in shares), default=UNLIMITED)
+        size_bytes = min((each[1] for each in shares), default=UNLIMITED)
+        counts_entries = self._core.config.dispatch_rates_count_entries
+        dispatcher.turn_messages, dispatcher.turn_entries = (UNLIMITED, units) if counts_entries else (units, UNLIMITED)
+        dispatcher.turn_bytes = size_bytes
+        more = dispatcher.dispatch()
+        units_left = dispatcher.turn_entries if counts_entries else dispatcher.turn_messages
+        bytes_left = dispatcher.turn_bytes
+        dispatcher.turn_messages = dispatcher.turn_entries = dispatcher.turn_bytes = UNLIMITED
+        return more or units_left <= 0 or bytes_left <= 0, units - units_left, size_bytes - bytes_left
+
+    def look(self, subscription: Subscription) -> None:
+        """Limit a subscription from now on, or spare it, by what is still to be sent to its consumers."""
+        if self._core.config.dispatch_rates_spare_nobody or self._topic.live is not None:
+            return
+        backlog = self._core.config.backlogged_cursor_entries
+        if not subscription.consumers or subscription.dispatcher.has_to_send(backlog):
+            self._spared.discard(subscription)
+        elif subscription not in self._spared:
+            self._spared.add(subscription)
+            self.leave(subscription)
+            self._core.wake(subscription)
 
     def leave(self, subscription: Subscription) -> None:
         """A subscription waits for nothing any more."""
@@ -99,6 +126,7 @@ class DispatchLimits:
         """A subscription is gone."""
         self.leave(subscription)
         self._own.pop(subscription, None)
+        self._spared.discard(subscription)
 
     def forget_subscribers(self) -> None:
         """Everybody may subscribe as often as the rate says from now on."""
@@ -115,6 +143,8 @@ class DispatchLimits:
         present = set(self._topic.subscriptions.values())
         assert self._in_line.keys() <= present, "who is gone waits for nothing"
         assert self._own.keys() <= present, "who is gone has no rate"
+        assert self._spared <= present, "who is gone is not spared"
+        assert self._spared.isdisjoint(self._in_line), "who is spared waits for no rate"
         for subscription, lines in self._in_line.items():
             limits = self._of(subscription)
             assert limits[: len(lines)] == lines, "who waits does so for what limits it"
@@ -175,6 +205,8 @@ def adopt(core: Core, topic: Topic) -> None:
         return
     limits = DispatchLimits(core, topic, rates, before)
     topic.dispatch_limits = limits if limits.limits_anything else None
+    for subscription in topic.subscriptions.values():
+        limits.look(subscription)
     if before is not None:
         before.end()
         for subscription in topic.subscriptions.values():

@@ -57,6 +57,10 @@ class PolicyBook:
             known = self._by_topic[full] = self._computed(name)
         return known
 
+    def of_namespace(self, name: TopicName) -> EffectivePolicies:
+        """What would hold for a topic if it had no policies of its own."""
+        return self._merged((self._state.namespaces.get(name.namespace_name), None, None))[name.is_system]
+
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` after every change, within the turn of the change."""
         self._watchers.append(watcher)
@@ -79,14 +83,17 @@ class PolicyBook:
             documents[GLOBAL_TOPIC_POLICIES].get(full),
             documents[TOPIC_POLICIES].get(full),
         )
+        holds = self._merged(texts)[name.is_system]
+        topic = self._state.topics_by_name.get(name.full)
+        return holds if topic is None or topic.damage is None else _letting_nothing_go(holds, topic)
+
+    def _merged(self, texts: tuple[str | None, ...]) -> tuple[EffectivePolicies, EffectivePolicies]:
         known = self._by_texts.get(texts)
         if known is None:
             levels = [policies.stored(text).document for text in texts if text]
             found = policies.effective(policies.merged(levels), self._config)
             known = self._by_texts[texts] = found, _without_limits(found)
-        holds = known[name.is_system]
-        topic = self._state.topics_by_name.get(name.full)
-        return holds if topic is None or topic.damage is None else _letting_nothing_go(holds, topic)
+        return known
 
 
 def _without_limits(found: EffectivePolicies) -> EffectivePolicies:

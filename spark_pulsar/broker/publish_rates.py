@@ -6,6 +6,8 @@ bucket is empty and takes what it is, so that one larger than a bucket goes too,
 
 What a topic's limit lets go comes to that of the broker, if there is one, which is also the limit of every topic that
 has none of its own: there all wait in one line, so that no topic gets more because it sends more.
+
+Non-persistent topics are held back too, by the rates of the broker, of the configuration and of their namespace.
 """
 
 from __future__ import annotations
@@ -215,7 +217,9 @@ class PublishLimits:
 
 def adopt(core: Core, topic: Topic) -> None:
     """A topic came into use, or its policies are others: limit it as they say."""
-    rate, of_all = core.policies_of(topic.name).publish_rate, core.publish_limits.of_all
+    # As in Apache Pulsar a non-persistent topic may be given a rate of its own, which does not hold.
+    policies = core.policies_of(topic.name) if topic.live is None else core.policies.of_namespace(topic.name)
+    rate, of_all = policies.publish_rate, core.publish_limits.of_all
     limit = topic.publish_limit
     if limit is not None and limit is not of_all and limit.rate == rate:
         return

@@ -142,6 +142,8 @@ def look_at(topic: Topic, now_ms: int) -> None:
             subscription.entries_out,
         )
         subscription.meter.look(now_ms, counted)
+        if topic.dispatch_limits is not None:
+            topic.dispatch_limits.look(subscription)
         for consumer in subscription.consumers:
             consumer.meter.look(
                 now_ms,

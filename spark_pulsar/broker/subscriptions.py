@@ -138,6 +138,8 @@ class Subscription:
         self.topic.was_used = True
         consumer.session.consumers[consumer.consumer_id] = consumer
         self.dispatcher.attach(consumer)
+        if self.topic.dispatch_limits is not None:
+            self.topic.dispatch_limits.look(self)
 
     def _new_dispatcher(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None) -> Dispatcher:
         if self.topic.live is not None:

@@ -58,6 +58,21 @@ DISPATCH_KEYS: Final[Mapping[str, Key]] = {
         natural_long,
         help="Bytes a second that a subscription is sent, where no policy says otherwise; 0: no limit.",
     ),
+    "dispatchThrottlingOnBatchMessageEnabled": Key(
+        "dispatch_rates_count_entries",
+        switch,
+        help="Whether these rates count a batch as one message; false: each message in it.",
+    ),
+    "dispatchThrottlingOnNonBacklogConsumerEnabled": Key(
+        "dispatch_rates_spare_nobody",
+        switch,
+        help="Whether these rates hold for subscriptions without a backlog, too.",
+    ),
+    "managedLedgerCursorBackloggedThreshold": Key(
+        "backlogged_cursor_entries",
+        natural_long,
+        help="Entries still to be sent with which a subscription has a backlog in this sense.",
+    ),
     "subscribeThrottlingRatePerConsumer": Key(
         "subscribe_rate",
         natural,

@@ -58,8 +58,7 @@ PULSAR_KEYS: Final = frozenset(
         dispatcherReadFailureBackoffInitialTimeInMs dispatcherReadFailureBackoffMandatoryStopTimeInMs
         dispatcherReadFailureBackoffMaxTimeInMs dispatcherRetryBackoffInitialTimeInMs
         dispatcherRetryBackoffMaxTimeInMs dispatchRateLimiterFactoryClassName
-        dispatchThrottlingForFilteredEntriesEnabled dispatchThrottlingOnBatchMessageEnabled
-        dispatchThrottlingOnNonBacklogConsumerEnabled dispatchThrottlingRatePerReplicatorInByte
+        dispatchThrottlingForFilteredEntriesEnabled dispatchThrottlingRatePerReplicatorInByte
         dispatchThrottlingRatePerReplicatorInMsg dispatchThrottlingRateRelativeToPublishRate enableBusyWait
         enableNamespaceIsolationUpdateOnTime enablePackagesManagement enablePersistentTopics
         enableReplicatedSubscriptions enableRunBookieAutoRecoveryTogether enableRunBookieTogether
@@ -108,8 +107,8 @@ PULSAR_KEYS: Final = frozenset(
         lowerBoundarySheddingEnabled managedCursorInfoCompressionThresholdInBytes managedCursorInfoCompressionType
         managedLedgerAddEntryTimeoutSeconds managedLedgerCacheCopyEntries managedLedgerCacheEvictionFrequency
         managedLedgerCacheEvictionIntervalMs managedLedgerCacheEvictionTimeThresholdMillis
-        managedLedgerCacheEvictionWatermark managedLedgerCursorBackloggedThreshold
-        managedLedgerCursorMaxEntriesPerLedger managedLedgerCursorPositionFlushSeconds
+        managedLedgerCacheEvictionWatermark managedLedgerCursorMaxEntriesPerLedger
+        managedLedgerCursorPositionFlushSeconds
         managedLedgerCursorResetLedgerCloseTimestampMaxClockSkewMillis managedLedgerCursorRolloverTimeInSeconds
         managedLedgerDataReadPriority managedLedgerDefaultAckQuorum managedLedgerDefaultEnsembleSize
         managedLedgerDefaultMarkDeleteRateLimit managedLedgerDefaultWriteQuorum managedLedgerDigestType

@@ -8,7 +8,7 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive_up_to, send_all
+from tests.conformance.exchange import receive_texts, receive_up_to, send_all
 from tests.eventually import eventually
 from tests.raw import RawConnection
 
@@ -161,6 +161,24 @@ def test_a_namespace_shows_its_rates_by_cluster(broker: Broker, name: str) -> No
     assert [broker.rest("GET", path)[1][each] for each in shown] == [{CLUSTER: RATE}] * len(shown)
     assert broker.rest("DELETE", f"{path}/{name}")[0] == 204
     eventually(lambda: broker.rest("GET", path)[1][shown[0]] == {})
+
+
+@pytest.mark.parametrize("member", ["dispatchRate", "subscriptionDispatchRate"])
+@pytest.mark.parametrize("level", ["namespace", "topic"])
+def test_a_non_persistent_topic_is_not_limited(broker: Broker, level: str, member: str) -> None:
+    # covers SUB-7, NP-1: what could not be sent at once would have to be dropped
+    namespace = namespace_with(broker)
+    topic = f"non-persistent://{namespace}/t"
+    client = broker.client()
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    path = f"{topic_path(topic) if level == 'topic' else f'/admin/v2/namespaces/{namespace}'}/{member}"
+    rate = {**RATE, "dispatchThrottlingRateInMsg": 1, "ratePeriodInSecond": 6_000}
+    eventually(lambda: broker.rest("POST", path, rate)[0] == 204, timeout_s=60)
+    eventually(lambda: broker.rest("GET", path) == (200, rate), timeout_s=60)
+    texts = [str(number) for number in range(20)]
+    send_all(producer, texts)
+    assert receive_texts(consumer, 20) == texts
 
 
 def subscribed(raw: RawConnection, topic: str, name: str) -> tuple[str, str]:

@@ -87,3 +87,28 @@ def test_a_client_that_is_held_back_fills_its_queue_and_loses_nothing_of_it(brok
     eventually(lambda: len(results) == 60)
     assert set(results) == {pulsar.Result.Ok, pulsar.Result.ProducerQueueIsFull}
     assert results.count(pulsar.Result.Ok) >= 10
+
+
+def test_a_namespace_slows_its_non_persistent_topics_down_too(broker: Broker, namespace: str) -> None:
+    # covers PR-14: in Apache Pulsar those that come into use afterwards, here all of them
+    prefix = f"non-persistent://public/{namespace.rpartition('/')[2]}/"
+    client = broker.client()
+    assert broker.rest("POST", f"{namespace}/publishRate", RATE)[0] == 204
+
+    def received_slowly() -> list[str] | None:
+        topic = prefix + fresh("t")
+        consumer = client.subscribe(topic, "s")
+        took_s = seconds_of(client.create_producer(topic), 40)
+        return receive_texts(consumer, 40) if took_s > 0.5 else None
+
+    assert eventually(received_slowly, timeout_s=60) == [str(number) for number in range(40)], "nothing is dropped"
+
+
+def test_a_non_persistent_topic_has_no_rate_of_its_own(broker: Broker, namespace: str) -> None:
+    # covers PR-14: it is taken and answered, and that is all
+    topic = f"non-persistent://public/{namespace.rpartition('/')[2]}/t"
+    producer = broker.client().create_producer(topic)
+    path, rate = f"{topic_path(topic)}/publishRate", {**RATE, "publishThrottlingRateInMsg": 1}
+    eventually(lambda: broker.rest("POST", path, rate)[0] == 204, timeout_s=60)
+    eventually(lambda: broker.rest("GET", path) == (200, rate), timeout_s=60)
+    assert seconds_of(producer, 60) < 30

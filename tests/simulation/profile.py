@@ -226,6 +226,12 @@ def _configure(profile: Profile, feature: str, random: Random) -> None:
         config["inactive_check_interval_ms"] = choice((1_000, 60_000))
         config["inactive_max_s"] = choice((0, 1, 90, 90))
         config["inactive_mode"] = choice(INACTIVE_MODES)
+    elif feature == "rates":
+        choice = Random(f"switches of rates for {profile.seed}").choice
+        config["dispatch_rates_count_entries"] = choice((False, True))
+        config["dispatch_rates_spare_nobody"] = choice((False, True))
+        config["backlogged_cursor_entries"] = choice((1, 3, 1_000))
+        config["stats_interval_ms"] = choice((1_000, 60_000))
     elif feature == "access":
         profile.topics, profile.producers = 1, 3
     elif feature == "types":

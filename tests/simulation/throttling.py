@@ -18,6 +18,7 @@ from .comparing import Violation
 if TYPE_CHECKING:
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.subscriptions import Subscription
     from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
     from .account import Sent
@@ -117,6 +118,8 @@ class Throttling:
         if self._is_moment:
             return
         subscription = consumer.subscription
+        if self._is_spared(subscription):
+            return
         topic = subscription.topic.full_name
         owners = (
             (policies.DISPATCH_RATE, subscription.topic),
@@ -130,8 +133,18 @@ class Throttling:
             sent = self._judge.sent.get(effect.buffer[start:end])
             bits = None if effect.ack_sets is None else effect.ack_sets[index]
             count = 1 if sent is None else sent.count if bits is None else bits.bit_count()
+            if self._core.config.dispatch_rates_count_entries:
+                count = 1
             limits = [(each, count) for each in of_messages] + [(each, end - start) for each in of_bytes]
             self._happens(f"{subscription.name} of {topic} is sent {sent!r}", limits, "SUB-7")
+
+    def _is_spared(self, subscription: Subscription) -> bool:
+        """Whether no rate holds for it, as it had no backlog: when it has one, the broker may say."""
+        limits = subscription.topic.dispatch_limits
+        is_spared = limits is not None and subscription in limits._spared
+        if is_spared and self._core.config.dispatch_rates_spare_nobody:
+            raise Violation(f"{subscription.name} of {subscription.topic.full_name} is spared by its rates (SUB-7)")
+        return is_spared
 
     # Who subscribes: what those took who were let in is the least that is gone, what all took that asked is the most
 

@@ -37,8 +37,8 @@ class Dispatcher(ABC):
         self.subscription = subscription
         self.position = Position(-1, -1)
         """The next entry to send for the first time; `rewind` sets it (RP)."""
-        self.turn_messages = self.turn_bytes = UNLIMITED
-        """What may be sent in this turn; counted down by what is (SUB-7)."""
+        self.turn_messages = self.turn_entries = self.turn_bytes = UNLIMITED
+        """What may be sent in this turn; counted down by what is (SUB-7). Of messages and entries one is limited."""
         self.stopping = False
         """The next entry is lost: the consumers are about to be closed."""
         self.reader = EntryReader(core, subscription.topic, self._wake, self._stop)
@@ -138,6 +138,11 @@ class Dispatcher(ABC):
         """The last entry that may be sent (ML-5)."""
         return self.subscription.topic.confirmed
 
+    def has_to_send(self, entries: int) -> bool:
+        """Whether at least so many unacked entries come from the read position on."""
+        ranges = self.subscription.cursor.unacked(self.position, self.visible_through(), entries)
+        return sum(end - first for _, first, end in ranges) >= entries
+
     def is_more_after(self, ranges: list[EntryRange], asked: int, through: Position) -> bool:
         """Called when all of `ranges`, the next `asked` entries at most, were sent: whether there are more. If not,
         the read position moves behind what is acked already."""
@@ -185,6 +190,7 @@ class Dispatcher(ABC):
         """A consumer was sent so much: it costs permits, and statistics want to know."""
         consumer.permits -= messages
         self.turn_messages -= messages
+        self.turn_entries -= entries
         self.turn_bytes -= size_bytes
         consumer.entries_out += entries
         consumer.messages_out += messages

@@ -85,7 +85,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
             self._ledger_id, self._next = info.ledger_id, compaction.entry_before(self.position)
         budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
         lost = [each for each in self.subscription.topic.state.damages if each.accepted]
-        while self._next < info.entries and budget > 0:
+        while self._next < info.entries and budget > 0 and self.turn_entries > 0:
             if lost and any(each.holds(info.ledger_id, self._next) for each in lost):
                 self._next += 1
                 continue
@@ -100,6 +100,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
             low, end = first_fresh(self.core, self.subscription, part, 0, len(part.starts))
             if low == end:
                 continue
+            end = min(end, low + self.turn_entries)
             messages = min(consumer.permits, self.turn_messages)
             high = fit(part.message_counts, part.ends, low, end, messages, part.starts[low] + budget)
             self.send_part(consumer, part, low, high, with_counts=False)

@@ -47,7 +47,7 @@ class ExclusiveDispatcher(Dispatcher):
         if self.position > through:
             return False
         budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
-        wanted = min(consumer.permits, _MAX_ENTRIES_A_TURN, self.turn_messages)
+        wanted = min(consumer.permits, _MAX_ENTRIES_A_TURN, self.turn_messages, self.turn_entries)
         ranges = self.subscription.cursor.unacked(self.position, through, wanted)
         for ledger_id, first, end in ranges:
             while first < end:

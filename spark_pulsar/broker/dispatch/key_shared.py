@@ -22,7 +22,7 @@ from spark_pulsar.model.singles import Singles
 
 from .base import fit, values_of
 from .reading import EntryReader
-from .rooms import Rooms
+from .rooms import Rooms, pending_of
 from .shared import SharedDispatcher
 from .sharing_out import selector_for
 
@@ -80,7 +80,7 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def detach(self, consumer: Consumer) -> None:
         self.selector.leave(consumer)
-        left = self.rooms.close(consumer), _pending(consumer)
+        left = self.rooms.close(consumer), pending_of(consumer)
         if self.subscription.consumers:
             self.rooms.share_out(left)
             consumer.let_go_of_all()
@@ -164,7 +164,7 @@ class KeySharedDispatcher(SharedDispatcher):
         """Send what lies in one run, as far as it may be sent. Something leaves the room."""
         room, counts, base = self.rooms.of[consumer], run.message_counts, run.first_entry_id
         allowance, budget = self._allowance(consumer), self._budget
-        entry_ids = room.between(run.ledger_id, first, run.end_entry_id, max(1, allowance))
+        entry_ids = room.between(run.ledger_id, first, run.end_entry_id, min(max(1, allowance), self.turn_entries))
         if self.subscription.topic.expiry is not None:
             entry_ids = self._fresh(run, entry_ids)
         picks = [entry_id - base for entry_id in entry_ids]
@@ -230,13 +230,13 @@ class KeySharedDispatcher(SharedDispatcher):
             room = min(self._room(), self.turn_messages)
             able = {each: self._allowance(each) for each, waiting in self.rooms.of.items() if not waiting}
             able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
-            if self._budget <= 0 or room <= 0 or not able:
+            if self._budget <= 0 or room <= 0 or self.turn_entries <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
             if run is None:
                 break
             low = first - run.first_entry_id
-            high = min(len(run.starts), end - run.first_entry_id)
+            high = min(len(run.starts), end - run.first_entry_id, low + self.turn_entries)
             if self.subscription.topic.expiry is not None:
                 low, high = fresh_part(self.core, self.subscription, run, low, high)
                 first = run.first_entry_id + low
@@ -314,7 +314,7 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def _hold(self, consumer: Consumer, ledger_id: int, entry_ids: list[int], counts: list[int] | None) -> None:
         """The consumer holds these entries from now on; of batches what is left of them."""
-        _pending(consumer).add_all(ledger_id, entry_ids)
+        pending_of(consumer).add_all(ledger_id, entry_ids)
         if counts is None:
             consumer.unacked += len(entry_ids)
             return
@@ -339,7 +339,7 @@ class KeySharedDispatcher(SharedDispatcher):
         draining = self.rooms.draining
         if draining and not draining.keys().isdisjoint(self.rooms.slots.of_each(ledger_id, entry_ids)):
             return singles
-        held = _pending(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+        held = pending_of(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
         if consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids):
             return ()
         others = sorted(set(entry_ids).difference(held))
@@ -362,6 +362,11 @@ class KeySharedDispatcher(SharedDispatcher):
             self._wake()
         mark_delete = self.subscription.cursor.mark_delete
         self.rooms.slots.forget_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
+
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        ranges = list(ranges)
+        self.rooms.withdraw(ranges)  # they may wait already: switched off, delays are over before their time
+        super().released(ranges)
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
         ranges = list(ranges)
@@ -390,9 +395,3 @@ def _fitting(counts: Sequence[int] | None, indexes: Sequence[int], messages: int
         return min(len(indexes), messages), len(indexes) >= messages
     sums = [*accumulate(map(counts.__getitem__, indexes))]
     return min(len(indexes), bisect_left(sums, messages) + 1), bool(sums) and sums[-1] >= messages
-
-
-def _pending(consumer: Consumer) -> EntrySet:
-    pending = consumer.pending
-    assert isinstance(pending, EntrySet), "entries of one key are seldom next to each other"
-    return pending

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from .selectors import Selector
 
 
+def pending_of(consumer: Consumer) -> EntrySet:
+    """What a Key_Shared consumer holds."""
+    pending = consumer.pending
+    assert isinstance(pending, EntrySet), "entries of one key are seldom next to each other"
+    return pending
+
+
 class Drain:
     """A slot that moved while its old owner still holds entries of it."""
 

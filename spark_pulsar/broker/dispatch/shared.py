@@ -104,7 +104,7 @@ class SharedDispatcher(Dispatcher):
         if self.position > through or not self._room():
             return False
         # No more than can be sent: among a million holes every entry is a range of its own.
-        wanted = min(_MAX_ENTRIES_A_TURN, self._permits(), self.turn_messages)
+        wanted = min(_MAX_ENTRIES_A_TURN, self._permits(), self.turn_messages, self.turn_entries)
         if wanted <= 0:
             return False
         held = delayed.held_back(self.subscription)
@@ -126,7 +126,7 @@ class SharedDispatcher(Dispatcher):
         while first < end:
             if room <= 0:  # counted down meanwhile, and counted anew before it is said that there is none
                 room = min(self._room() if are_new else _UNBOUNDED, self.turn_messages)
-            if self._budget <= 0 or room <= 0:
+            if self._budget <= 0 or room <= 0 or self.turn_entries <= 0:
                 break
             consumer = self._next_consumer()
             if consumer is None:
@@ -140,7 +140,7 @@ class SharedDispatcher(Dispatcher):
             if len(self.subscription.consumers) > 1:
                 messages = min(messages, self.core.config.round_robin_batch)
             low = first - run.first_entry_id
-            high = min(len(run.starts), end - run.first_entry_id)
+            high = min(len(run.starts), end - run.first_entry_id, low + self.turn_entries)
             if self.subscription.topic.expiry is not None:
                 low, high = fresh_part(self.core, self.subscription, run, low, high)
                 first = run.first_entry_id + low

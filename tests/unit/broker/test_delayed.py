@@ -254,6 +254,21 @@ def test_switching_it_off_delivers_what_waits_and_on_again_repeats_nothing() -> 
     assert eater.messages() == []
 
 
+@pytest.mark.parametrize("kind", [SHARED, CommandSubscribe.Key_Shared])
+def test_what_waits_for_permits_once_it_is_switched_off_comes_once(kind: int) -> None:
+    # covers DEL-2, SUB-4: whatever else is set meanwhile, and when its time comes
+    world = World(**QUIET)
+    eater = shared(world, permits=1, kind=kind)
+    published(world, 100, None, 200)
+    assert eater.messages() == ["1"]
+    off = {"active": False, "tickTime": 1000}
+    for member, value in ((policies.DELAYED_DELIVERY, off), (policies.MAX_PRODUCERS, 1), (policies.MAX_PRODUCERS, 2)):
+        world.ask(lambda core, set_to=(member, value): policies.set_of_namespace(core, "public/default", *set_to))
+    world.advance(1_000)
+    eater.send(requests.flow(1, 10))
+    assert eater.messages() == ["0", "2"]
+
+
 def test_switched_off_in_the_configuration() -> None:
     # covers DEL-2
     world = World(**QUIET, delayed_delivery=False)

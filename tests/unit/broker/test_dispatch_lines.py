@@ -320,11 +320,17 @@ def test_a_reader_of_the_compacted_view_waits_too(is_trimmed: bool) -> None:
     assert received(client) == {1: 2}
 
 
+@pytest.mark.parametrize("counts_entries", [False, True], ids=["messages", "entries"])
+@pytest.mark.parametrize("spares_nobody", [True, False], ids=["all", "backlogs"])
 @pytest.mark.parametrize("seed", range(4))
-def test_nobody_is_forgotten(seed: int) -> None:
+def test_nobody_is_forgotten(seed: int, spares_nobody: bool, counts_entries: bool) -> None:
     # covers SUB-7: rates of all levels, and consumers, subscriptions and policies that come and go
     choose = random.Random(seed)
-    world = world_of(dispatch_rate_messages=200, topic_dispatch_rate_messages=120, max_dispatch_bytes=400)
+    rates = {"dispatch_rate_messages": 200, "topic_dispatch_rate_messages": 120, "max_dispatch_bytes": 400}
+    switches = {"dispatch_rates_spare_nobody": spares_nobody, "dispatch_rates_count_entries": counts_entries}
+    world = World(
+        **QUIET, failover_delay_ms=0, stats_interval_ms=100, backlogged_cursor_entries=30, **rates, **switches
+    )
     producer = world.connect()
     names = (TOPIC, OTHER)
     for number, name in enumerate(names, 1):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.broker import compaction, policies, topics
 from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker import policies, topics
 from spark_pulsar.broker.buckets import Bucket
 from spark_pulsar.broker.subscribe_rates import SubscribeLimit
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
@@ -20,7 +20,7 @@ TYPES = (CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.F
 OTHER = "persistent://public/default/other"
 
 
-def world_of(**rates: int) -> World:
+def world_of(**rates: int | bool) -> World:
     return World(**QUIET, failover_delay_ms=0, **rates)
 
 
@@ -91,6 +91,37 @@ def test_messages_of_batches_count_one_by_one() -> None:
     assert received(client) == 0
     world.advance(300)
     assert received(client) == 1
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
+@pytest.mark.parametrize("level", ["topic_", "subscription_", ""])
+def test_a_batch_may_count_as_one_message(kind: Any, level: str) -> None:
+    # covers SUB-7
+    world = world_of(**{f"{level}dispatch_rate_messages": 10}, dispatch_rates_count_entries=True)
+    publish(world, *(keyed(str(number % 7), num_messages_in_batch=5) for number in range(25)), messages=5)
+    client = join(world, kind)
+    assert received(client) == 10
+    world.advance(500)
+    assert received(client) == 5
+    client.send(requests.redeliver(1))
+    assert received(client) == 0
+    world.advance(1_000)
+    assert received(client) == 10, "what comes again counts as well"
+    world.advance(10_000)
+    assert received(client) >= 15
+
+
+def test_a_batch_of_the_compacted_view_may_count_as_one_message() -> None:
+    # covers SUB-7, CMP-C4
+    world = world_of(topic_dispatch_rate_messages=2, dispatch_rates_count_entries=True)
+    publish(world, *(keyed(f"k{number}", "x", num_messages_in_batch=1) for number in range(5)))
+    world.ask(lambda core: compaction.request(core, core.topics[TOPIC]))
+    client = join(world, CommandSubscribe.Exclusive, read_compacted=True)
+    assert received(client) == 2
+    world.advance(500)
+    assert received(client) == 1
+    world.advance(1_000)
+    assert received(client) == 2
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)

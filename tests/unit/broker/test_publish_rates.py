@@ -5,11 +5,14 @@ import pytest
 from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker import policies, topics
 from spark_pulsar.broker.buckets import Bucket
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import MalformedPolicy, PublishRate
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
+
+LIVE = TOPIC.replace("persistent", "non-persistent")
 
 
 def limited(messages: int = 0, size: int = 0) -> World:
@@ -142,15 +145,35 @@ def test_many_producers_in_turn_are_limited_each_by_its_topic() -> None:
     assert (sorted(ids), others) == ([2, 3], ["ResumeReading"])
 
 
-def test_a_non_persistent_topic_is_limited_too() -> None:
-    # covers PR-14
-    world = limited(messages=1)
+ONE = PublishRate(1).to_json()
+
+
+@pytest.mark.parametrize("level", ["configuration", "namespace", "broker"])
+def test_a_non_persistent_topic_is_limited_too(level: str) -> None:
+    # covers PR-14, NP-5
+    world = World(
+        **QUIET,
+        max_publish_rate_messages=1 if level == "configuration" else 0,
+        broker_publish_rate_messages=1 if level == "broker" else 0,
+    )
     client = world.connect()
-    client.open_producer(TOPIC.replace("persistent", "non-persistent"))
+    client.open_producer(LIVE)
+    if level == "namespace":
+        world.ask(lambda core: policies.set_of_namespace(core, "public/default", policies.PUBLISH_RATE, ONE))
     publish(client, 0, 2)
     assert received(client) == ([0], ["PauseReading"])
     world.advance(1_001)
     assert received(client) == ([1], ["ResumeReading"])
+
+
+def test_a_non_persistent_topic_has_no_rate_of_its_own() -> None:
+    # covers PR-14, NP-5: Apache Pulsar takes such a policy and answers it, and does not act upon it
+    world = limited(messages=2)
+    client = world.connect()
+    client.open_producer(LIVE)
+    world.ask(lambda core: policies.set_of_topic(core, TopicName.parse(LIVE), policies.PUBLISH_RATE, ONE))
+    publish(client, 0, 3)
+    assert received(client) == ([0, 1], ["PauseReading"])
 
 
 def test_a_limit_that_is_taken_away_lets_everything_go(world: World) -> None:

@@ -128,11 +128,11 @@ class TestSweeps:
     def test_one_producer_stays_a_run(self) -> None:
         assert self.kinds(self.turns((1, 1))) == [("SendRun", 1)]
         assert self.kinds(self.turns((1, 100))) == [("SendRun", 100)]
-        assert self.kinds(self.turns((1, 8), (2, 8), (1, 8))) == [("SendRun", 8)] * 3
+        assert self.kinds(self.turns((1, STREAK), (2, STREAK), (1, STREAK))) == [("SendRun", STREAK)] * 3
 
     def test_a_streak_ends_it(self) -> None:
         streak = self.turns((1, 1), (2, 1), (3, 50), (1, 1), (2, 1))
-        assert self.kinds(streak) == [("SendSweep", 10), ("SendRun", 42), ("SendSweep", 2)]
+        assert self.kinds(streak) == [("SendSweep", 2 + STREAK), ("SendRun", 50 - STREAK), ("SendSweep", 2)]
 
     def test_others_end_it_and_keep_their_place(self) -> None:
         data = self.turns((1, 1), (2, 1)) + PING + self.turns((1, 1), (2, 1))
