@@ -9,14 +9,12 @@ from typing import Final, TypeVar
 from spark_pulsar.client.attachments import InitialPosition, SubscriptionType
 from spark_pulsar.client.blocks import message_count_of
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.cursors import Cursors
 from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.engine import Engine
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
-from spark_pulsar.client.lookup import TopicDirectory, TopicMode, partition_count, partition_count_if_any, topics_of
-from spark_pulsar.client.pool import ConnectionPool
+from spark_pulsar.client.lookup import TopicMode, partition_count, partition_count_if_any, topics_of
 from spark_pulsar.client.positions import after_entry
-from spark_pulsar.client.probes import Probes
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
 from spark_pulsar.client.steps import Steps, run_all, run_one
@@ -27,17 +25,6 @@ from spark_pulsar.model.names import TopicName
 _BUSY_PATIENCE_MS: Final = 3_000
 
 Result = TypeVar("Result")
-
-
-class _Engine:
-    """What a client keeps while it is in use, in one process."""
-
-    def __init__(self, config: ClientConfig) -> None:
-        self.process = os.getpid()
-        self.pool = ConnectionPool(config)
-        self.directory = TopicDirectory(config, self.pool)
-        self.probes = Probes(self.directory)
-        self.cursors = Cursors(self.directory)
 
 
 class PulsarClient:
@@ -55,7 +42,7 @@ class PulsarClient:
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self._lock = threading.Lock()
-        self._engine: _Engine | None = None
+        self._engine: Engine | None = None
 
     def __reduce__(self) -> tuple[type["PulsarClient"], tuple[ClientConfig]]:
         return (PulsarClient, (self.config,))
@@ -63,7 +50,7 @@ class PulsarClient:
     def __repr__(self) -> str:
         return f"PulsarClient({self.config!r})"
 
-    def _running(self) -> _Engine:
+    def _running(self) -> Engine:
         engine = self._engine
         if engine is not None and engine.process == os.getpid():
             return engine
@@ -73,18 +60,23 @@ class PulsarClient:
             self._engine = None
         with self._lock:
             if self._engine is None:
-                self._engine = _Engine(self.config)
+                self._engine = Engine(self.config)
             return self._engine
 
-    def _deadline(self, what: str) -> Deadline:
-        return Deadline(self.config.operation_timeout_ms, what, self.config.service_url)
+    def _deadline(self, what: str, timeout_ms: int | None = None) -> Deadline:
+        most_ms = self.config.operation_timeout_ms
+        return Deadline(most_ms if timeout_ms is None else min(timeout_ms, most_ms), what, self.config.service_url)
 
-    def _one(self, what: str, make: Callable[[_Engine, Deadline], Steps[Result]]) -> Result:
+    def _one(self, what: str, make: Callable[[Engine, Deadline], Steps[Result]]) -> Result:
         engine, deadline = self._running(), self._deadline(what)
         return run_one(lambda: make(engine, deadline), deadline)
 
     def _each(
-        self, what: str, topics: Collection[str], make: Callable[[_Engine, str, Deadline], Steps[Result]]
+        self,
+        what: str,
+        topics: Collection[str],
+        make: Callable[[Engine, str, Deadline], Steps[Result]],
+        timeout_ms: int | None = None,
     ) -> dict[str, Result]:
         """Run a conversation per topic, all at once; the results under the names that the caller used."""
         engine = self._running()
@@ -92,7 +84,7 @@ class PulsarClient:
         deadlines: dict[str, Deadline] = {}
 
         def deadline_of(topic: str) -> Deadline:
-            return deadlines.setdefault(topic, self._deadline(f"{what} {topic}"))
+            return deadlines.setdefault(topic, self._deadline(f"{what} {topic}", timeout_ms))
 
         results = run_all(full.values(), lambda topic: make(engine, topic, deadline_of(topic)), deadline_of)
         return {topic: results[name] for topic, name in full.items()}
@@ -159,6 +151,17 @@ class PulsarClient:
             lambda engine, topic, deadline: engine.probes.end_position(topic, deadline),
         )
 
+    def end_positions_of_each(
+        self, topics: Collection[str], timeout_ms: int | None = None
+    ) -> dict[str, MessageId | TopicNotFound]:
+        """`end_positions`, the error in place of a partition that does not exist; over after `timeout_ms` if given."""
+        return self._each(
+            "asking for the end of",
+            topics,
+            lambda engine, topic, deadline: engine.probes.end_position_if_any(topic, deadline),
+            timeout_ms,
+        )
+
     def first_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
         """The position of the first entry still there of each partition; the beginning (-1:-1) for an empty one."""
         return self._each(
@@ -193,15 +196,25 @@ class PulsarClient:
         *,
         max_queued_bytes: int = DEFAULT_QUEUED_BYTES,
         idle_timeout_ms: int | None = None,
+        arrived: threading.Event | None = None,
     ) -> Fetch:
         """Read a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
 
         At most about `max_queued_bytes` wait to be taken. Without `end`, iteration stops when nothing came for
-        `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for.
+        `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for. `arrived` is set whenever
+        there is something to take: with it one thread can follow several fetches (see `Fetch.poll`).
         """
         engine = self._running()
         return Fetch(
-            self.config, engine.pool, engine.directory, full_name(topic), start, end, max_queued_bytes, idle_timeout_ms
+            self.config,
+            engine.pool,
+            engine.directory,
+            full_name(topic),
+            start,
+            end,
+            max_queued_bytes,
+            idle_timeout_ms,
+            arrived,
         )
 
     def publisher(
@@ -341,7 +354,7 @@ class PulsarClient:
         )
 
     def _on_cursors(
-        self, what: str, topics: Collection[str], make: Callable[[_Engine, str, Deadline], Steps[Result]]
+        self, what: str, topics: Collection[str], make: Callable[[Engine, str, Deadline], Steps[Result]]
     ) -> dict[str, Result]:
         """As `_each`; waits a little for another process that is on its way out of the same subscription."""
         patience = self._deadline(what).at_most(_BUSY_PATIENCE_MS, what, self.config.service_url)

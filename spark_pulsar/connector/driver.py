@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.endpoints import end_positions, ending_positions, starting_positions
+from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import DataLossError, OffsetError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan
 from spark_pulsar.connector.topics import find_partitions
 from spark_pulsar.model.errors import PulsarError, TopicNotFound
+from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.lookahead import LookAhead
@@ -90,17 +91,32 @@ class StreamDriver:
         end: Mapping[str, ReadPosition] = newest
         if max_messages is not None:
             end = self._limits().limit(_existing(start, newest), newest, max_messages)
+            newest = self._without_vanished(start, newest, end)
         self._newest, self._planned = newest, end
         if start.fresh:
             return SourceOffset(end, initial=start.positions)
         return start if end == start.positions else SourceOffset(end)
+
+    def _without_vanished(
+        self, start: SourceOffset, newest: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+    ) -> dict[str, ReadPosition]:
+        """`newest` without the partitions that were there when it was asked for, and not any more when `end` was."""
+        vanished = newest.keys() - end.keys()
+        read = SourceOffset({topic: at for topic, at in start.positions.items() if topic in vanished})
+        self._report_losses(plan(read, SourceOffset({})).losses)
+        for topic in vanished:
+            if self._target is not None:
+                self._target.pop(topic, None)
+        return {topic: at for topic, at in newest.items() if topic in end}
 
     def _ends(self, start: SourceOffset) -> dict[str, ReadPosition]:
         if self._target is None:
             # A topic whose loss was accepted is no longer known, and may come back.
             known, may_lack = frozenset(start.positions), not self._options.fail_on_data_loss
             topics = find_partitions(self._client, self._options, known=known, may_lack=may_lack)
-            ends = end_positions(self._client, topics)
+            ends = end_positions_of_each(self._client, topics)
+            if not may_lack and self._options.topics_pattern is None:
+                _check_found(topics, known.union(ends))
             if self._frozen:
                 self._target = dict(ends)
         else:
@@ -195,6 +211,15 @@ class StreamDriver:
 def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
     """Starts of what still exists; a replaced partition starts over."""
     return {topic: at for topic, at in start.positions.items() if topic in ends and at <= ends[topic]}
+
+
+def _check_found(topics: Sequence[str], known: Iterable[str]) -> None:
+    """A named topic that never was is an error. One that vanished is a loss, told elsewhere; a partition that is not
+    there yet, while partitions are added, is found by the next trigger."""
+    bases = {TopicName.parse(topic).base for topic in known}
+    missing = [topic for topic in topics if TopicName.parse(topic).base not in bases]
+    if missing:
+        raise TopicNotFound(f"topic {missing[0]} not found")
 
 
 def _distance(position: ReadPosition, end: ReadPosition) -> int:

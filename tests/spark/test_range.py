@@ -24,6 +24,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetad
 from tests.brokers import Broker, topic_path
 
 VALUE = Projection(("value",))
+WORDS = ("false", "true")
 
 
 @pytest.fixture
@@ -193,6 +194,52 @@ def test_a_frozen_stream_tells_a_topic_that_vanished_from_one_that_never_was(
     assert set(end.positions) == {kept}
     publish(client, kept, [(MessageMetadata(), b"2")])
     assert driver.latest(end, None) is end
+
+
+def delete(broker: Broker, topic: str) -> None:
+    status, answer = broker.rest("DELETE", f"{topic_path(topic)}?force=true")
+    assert status == 204, (status, answer)
+
+
+def test_a_topic_deleted_before_it_is_counted(broker: Broker, client: PulsarClient) -> None:
+    kept, gone = broker.topic("counted"), broker.topic("deleted")
+    base = {"service.url": broker.service_url, "topics": f"{kept},{gone}", "startingOffsets": "earliest"}
+    for topic in (kept, gone):
+        publish(client, topic, [(MessageMetadata(), b"%d" % number) for number in range(4)])
+    tolerant, strict = (StreamDriver(client, parse_options(base | {"failOnDataLoss": word})) for word in WORDS)
+    for driver in (tolerant, strict):
+        driver.initial()
+        driver.freeze()
+    delete(broker, gone)
+    with pytest.raises(DataLossError, match=f"{gone} no longer exists.* Set failOnDataLoss to false"):
+        strict.latest(strict.initial(), 3)
+    end = tolerant.initial()
+    read_values = []
+    for _ in range(2):
+        start, end = end, tolerant.latest(end, 3)
+        ranges = tolerant.ranges(start, SourceOffset.from_json(end.to_json()))
+        read_values += [value for work in ranges for value in read(client, options_of(broker, kept), work)]
+        assert set(end.positions) == {kept}
+    assert read_values == [b"0", b"1", b"2", b"3"]
+    assert tolerant.latest(end, 3) is end
+
+
+def test_a_topic_deleted_while_it_is_read(broker: Broker, client: PulsarClient) -> None:
+    for fail_on_data_loss in WORDS:
+        topic = broker.topic("deleted")
+        publish(client, topic, [(MessageMetadata(), b"x" * 100) for _ in range(20)])
+        work = whole(client, topic)
+        beyond = TopicRange(topic, work.start, ReadPosition(work.end.ledger_id + 100, 0))
+        options = options_of(broker, topic, failOnDataLoss=fail_on_data_loss)
+        rows = read_range(client, options, beyond, VALUE)
+        assert next(rows).num_rows
+        delete(broker, topic)
+        for again in (rows, read_range(client, options, work, VALUE)):  # in the midst of it, and before it begins
+            if fail_on_data_loss == "true":
+                with pytest.raises(DataLossError, match=f"{topic} cannot be read from .* Set failOnDataLoss to false"):
+                    list(again)
+            else:
+                list(again)
 
 
 def test_unchanged_offsets_are_the_same_text(broker: Broker, client: PulsarClient) -> None:
