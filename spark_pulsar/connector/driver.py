@@ -16,16 +16,21 @@ from spark_pulsar.connector.errors import DataLossError, OffsetError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan
+from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions
-from spark_pulsar.model.errors import PulsarError, TopicNotFound
+from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
+    from spark_pulsar.client.attachments import InitialPosition
     from spark_pulsar.connector.lookahead import LookAhead
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
+_OPERATION: Final = "operationTimeoutMs"
 
+
+@naming(_OPERATION)
 def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     """Ranges of a batch read, resolved now. Raises OffsetError, TopicNotFound."""
     topics = find_partitions(client, options)
@@ -55,6 +60,7 @@ class StreamDriver:
         self._acknowledged: dict[str, ReadPosition] = {}
         self._held: set[str] = set()
 
+    @naming(_OPERATION)
     def initial(self) -> SourceOffset:
         """Where a new query starts; the same answer however often Spark asks in one run."""
         if self._initial is None:
@@ -63,13 +69,19 @@ class StreamDriver:
             topics = find_partitions(self._client, options)
             if options.subscription_name is not None and topics:
                 # Made before the end is asked for, so that the cursor is never ahead of the query.
-                self._client.ensure_subscription(
-                    topics, options.subscription_name, initial="latest" if is_latest else "earliest"
-                )
+                self._subscribe(topics, options.subscription_name, "latest" if is_latest else "earliest")
                 self._held.update(topics)
             self._initial = SourceOffset(starting_positions(self._client, topics, options, "latest"), fresh=True)
         return self._initial
 
+    def _subscribe(self, topics: Sequence[str], name: str, initial: InitialPosition) -> None:
+        try:
+            self._client.ensure_subscription(topics, name, initial=initial)
+        except ConsumerBusy as busy:
+            text = f"subscriptionName = {name!r} is in use by others, give the query one of its own: {busy.message}"
+            raise ConsumerBusy(text) from busy
+
+    @naming(_OPERATION)
     def freeze(self) -> None:
         """Fix the end of the whole run at what is there now (Trigger.AvailableNow)."""
         self._frozen = True
@@ -77,6 +89,7 @@ class StreamDriver:
             # Whether the query has read the topic that is missing, so that it vanished, only `latest` is told.
             self._target = end_positions(self._client, find_partitions(self._client, self._options))
 
+    @naming(_OPERATION)
     def latest(self, start: SourceOffset, max_messages: int | None) -> SourceOffset:
         """How far the next micro-batch goes; `start` itself (equal text) if there is nothing new.
 

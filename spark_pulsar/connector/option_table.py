@@ -185,7 +185,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`30000`",
         WRITE,
         "How long a task waits for the next receipt of what it sent before it fails, also while no broker can be "
-        "reached.",
+        "reached. (A task that finds none when it begins has `operationTimeoutMs`.)",
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pulsar
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
@@ -18,7 +19,7 @@ from spark_pulsar.connector.options import Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
-from spark_pulsar.model.errors import TopicNotFound
+from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
 from spark_pulsar.wire.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker, topic_path
@@ -294,6 +295,17 @@ def test_a_named_subscription_holds_a_new_topic_before_it_is_read(broker: Broker
         _, subscriptions = broker.rest("GET", f"{topic_path(topic)}/subscriptions")
         assert "held" in subscriptions
         driver = StreamDriver(client, options)
+
+
+def test_a_subscription_that_others_use_is_an_error_that_names_the_option(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("busy")
+    publish(client, topic, [(MessageMetadata(), b"1")])
+    theirs = broker.client().subscribe(topic, "theirs", pulsar.ConsumerType.Shared)
+    driver = StreamDriver(client, options_of(broker, topic, subscriptionName="theirs"))
+    with pytest.raises(ConsumerBusy, match="subscriptionName = 'theirs' is in use by others"):
+        driver.initial()
+    theirs.close()
+    driver.initial()
 
 
 def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> None:
