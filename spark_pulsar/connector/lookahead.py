@@ -94,7 +94,7 @@ class PartitionLookAhead:
         self._fetch: Fetch | None = None
         self._blocks: deque[Counted] = deque()
         self._counted = 0
-        self._frontier = EARLIEST
+        self._frontier = self._passed = EARLIEST
         self._seen_entries = 0
         self._seen_messages = 0
 
@@ -170,6 +170,9 @@ class PartitionLookAhead:
         return (end, self._counted_between(start, end)) if position >= end else (position, taken)
 
     def _drop_before(self, start: ReadPosition) -> None:
+        if start < self._passed:
+            self.close()  # backwards: another topic has taken the place of this one
+        self._passed = start
         while self._blocks:
             block = self._blocks.popleft()
             passed = block.index_of(start)

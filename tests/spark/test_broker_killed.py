@@ -16,7 +16,8 @@ from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.spark.flows import Flows, texts
 
-KILLS = 3
+KILLS = 2
+PATIENCE_MS = 120_000
 ROWS = 20_000
 """Of each micro-batch: writing them takes some tenths of a second."""
 
@@ -38,7 +39,8 @@ def kept_topic(flows: Flows, partitions: int = 0) -> str:
 def sink(flows: Flows, frame: DataFrame, topic: str, checkpoint: str) -> StreamingQuery:
     writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url).option("topic", topic)
     # Each row by itself: many are under way when the broker dies.
-    writer = writer.option("batchingMaxMessages", 1).option("sendTimeoutMs", 120_000)
+    writer = writer.option("batchingMaxMessages", 1).option("sendTimeoutMs", PATIENCE_MS)
+    writer = writer.option("operationTimeoutMs", PATIENCE_MS)
     return flows.start(writer.option("checkpointLocation", checkpoint))
 
 
@@ -91,8 +93,8 @@ def test_from_topic_to_topic(flows: Flows) -> None:
     source, target = kept_topic(flows), kept_topic(flows)
     total = 4 * KILLS * ROWS
     flows.send(source, texts(total, prefix=""), batching_enabled=True, batching_max_messages=100)
-    frame = flows.stream(source, maxMessagesPerTrigger=ROWS, subscriptionName="copy").select("value")
-    query = sink(flows, frame, target, flows.checkpoint())
+    frame = flows.stream(source, maxMessagesPerTrigger=ROWS, subscriptionName="copy", operationTimeoutMs=PATIENCE_MS)
+    query = sink(flows, frame.select("value"), target, flows.checkpoint())
     for _ in range(KILLS):
         kill_and_restart(flows, query, target)
     query.processAllAvailable()

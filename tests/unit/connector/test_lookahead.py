@@ -118,3 +118,20 @@ def test_a_broker_that_answers_nothing_is_waited_for_once(peer: Peer) -> None:
             ahead.limit({}, dict.fromkeys(topics, ReadPosition(1, 10)), 200)
         assert time.monotonic() - begun < 5
         ahead.close()
+
+
+def test_a_topic_made_again_is_counted_from_its_start(peer: Peer) -> None:
+    ledger_id = 7
+
+    def two_messages(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        caller.send(*[message(command.flow.consumer_id, MessageId(ledger_id, number)) for number in range(2)])
+
+    peer.handlers[BaseCommand.FLOW] = two_messages
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        ahead = LookAhead(client, 10_000)
+        at = ahead.limit({}, {TOPIC: ReadPosition(7, 2)}, 1)
+        assert at == {TOPIC: ReadPosition(7, 1)}
+        assert ahead.limit(at, {TOPIC: ReadPosition(7, 2)}, 5) == {TOPIC: ReadPosition(7, 2)}
+        ledger_id = 1  # on a broker that began anew
+        assert ahead.limit({}, {TOPIC: ReadPosition(1, 2)}, 5) == {TOPIC: ReadPosition(1, 2)}
+        ahead.close()
