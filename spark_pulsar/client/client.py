@@ -13,14 +13,20 @@ from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.engine import Engine
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
-from spark_pulsar.client.lookup import TopicMode, partition_count, partition_count_if_any, topics_of
+from spark_pulsar.client.lookup import (
+    TopicMode,
+    full_name,
+    partition_count,
+    partition_count_if_any,
+    partition_names,
+    topics_of,
+)
 from spark_pulsar.client.positions import after_entry
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
-from spark_pulsar.client.steps import Steps, run_all, run_one
-from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
+from spark_pulsar.client.steps import Steps, run_all, run_one, settled
+from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.model.names import TopicName
 
 _BUSY_PATIENCE_MS: Final = 3_000
 
@@ -107,7 +113,7 @@ class PulsarClient:
 
         TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
         """
-        return _partition_names(topic, self.partition_count(topic, create))
+        return partition_names(topic, self.partition_count(topic, create))
 
     def partitions_of_each(self, topics: Collection[str]) -> dict[str, list[str] | TopicNotFound]:
         """`partitions_of` each topic, asked for all at once; the error in place of a topic that does not exist."""
@@ -117,7 +123,7 @@ class PulsarClient:
             lambda engine, topic, deadline: partition_count_if_any(engine.pool, topic, deadline),
         )
         return {
-            topic: count if isinstance(count, TopicNotFound) else _partition_names(topic, count)
+            topic: count if isinstance(count, TopicNotFound) else partition_names(topic, count)
             for topic, count in counts.items()
         }
 
@@ -204,18 +210,8 @@ class PulsarClient:
         `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for. `arrived` is set whenever
         there is something to take: with it one thread can follow several fetches (see `Fetch.poll`).
         """
-        engine = self._running()
-        return Fetch(
-            self.config,
-            engine.pool,
-            engine.directory,
-            full_name(topic),
-            start,
-            end,
-            max_queued_bytes,
-            idle_timeout_ms,
-            arrived,
-        )
+        of, name = self._running(), full_name(topic)
+        return Fetch(self.config, of.pool, of.directory, name, start, end, max_queued_bytes, idle_timeout_ms, arrived)
 
     def publisher(
         self,
@@ -310,7 +306,7 @@ class PulsarClient:
         with self.fetch(topic, entry, after_entry(entry), max_queued_bytes=1) as fetch:
             try:
                 return sum(message_count_of(block, 0) for block in fetch)
-            except EndNotReached:
+            except (EndNotReached, TopicNotFound):
                 return 0
 
     def seek_cursor(
@@ -356,17 +352,27 @@ class PulsarClient:
     def _on_cursors(
         self, what: str, topics: Collection[str], make: Callable[[Engine, str, Deadline], Steps[Result]]
     ) -> dict[str, Result]:
-        """As `_each`; waits a little for another process that is on its way out of the same subscription."""
+        """As `_each`; waits a little for another process that is on its way out of the same subscription.
+
+        That one partition refuses keeps none of the others waiting: it is raised when all have had their turn.
+        """
         patience = self._deadline(what).at_most(_BUSY_PATIENCE_MS, what, self.config.service_url)
         backoff = Backoff()
+        results: dict[str, Result] = {}
+        todo = list(topics)
         while True:
+            answers = self._each(what, todo, lambda engine, topic, deadline: settled(make(engine, topic, deadline)))
+            results.update({topic: answer for topic, answer in answers.items() if not isinstance(answer, PulsarError)})
+            refusals = [answer for answer in answers.values() if isinstance(answer, PulsarError)]
+            if not refusals:
+                return {topic: results[topic] for topic in topics}
+            todo = [topic for topic, answer in answers.items() if isinstance(answer, ConsumerBusy)]
+            if len(todo) < len(refusals):
+                raise next(error for error in refusals if not isinstance(error, ConsumerBusy))
             try:
-                return self._each(what, topics, make)
-            except ConsumerBusy as busy:
-                try:
-                    backoff.pause(patience, busy)
-                except OperationTimeout:
-                    raise busy from None
+                backoff.pause(patience, refusals[0])
+            except OperationTimeout:
+                raise refusals[0] from None
 
     # ---- the end
 
@@ -386,13 +392,3 @@ class PulsarClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def full_name(topic: str) -> str:
-    """The full form of a topic name. Raises InvalidTopicName."""
-    return TopicName.parse(topic).full
-
-
-def _partition_names(topic: str, count: int) -> list[str]:
-    name = TopicName.parse(topic)
-    return [name.at_partition(index).full for index in range(count)] if count else [name.full]

@@ -133,7 +133,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         if len(given := [name for name in names if name in values]) > 1:
             raise OptionError(f"options {' and '.join(given)} contradict each other: give exactly one of them")
     if path is not None and _names_a_topic(path):
-        if given := sorted(values.keys() & _EXCLUSIVE[0]):
+        if given := [name for name in _EXCLUSIVE[0] if name in values]:
             raise OptionError(f"the path {path!r} and the option {given[0]} contradict each other: both name topics")
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():

@@ -308,6 +308,21 @@ def test_a_subscription_that_others_use_is_an_error_that_names_the_option(broker
     driver.initial()
 
 
+def test_a_partition_that_cannot_be_acknowledged_holds_up_no_other(broker: Broker, client: PulsarClient) -> None:
+    topics = [broker.topic("mirrored") for _ in range(3)]
+    for topic in topics:
+        publish(client, topic, [(MessageMetadata(), b"1")])
+    base = {"service.url": broker.service_url, "topics": ",".join(topics), "failOnDataLoss": "false"}
+    driver = StreamDriver(client, parse_options(base | {"startingOffsets": "earliest", "subscriptionName": "mirror"}))
+    end = driver.latest(driver.initial(), None)
+    taken = broker.client().subscribe(topics[0], "mirror")
+    delete(broker, topics[1])
+    driver.commit(SourceOffset(end.positions))
+    [at] = client.cursor_positions([topics[2]], "mirror").values()
+    assert ReadPosition.of(at) == end.positions[topics[2]]
+    taken.close()
+
+
 def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("emptied")
     client.publisher(topic).close()
