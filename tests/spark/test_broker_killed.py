@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.connector.driver import StreamDriver
+from spark_pulsar.connector.options import parse_options
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.spark.flows import Flows, texts
@@ -120,3 +128,27 @@ def test_a_query_without_broker_says_which_option_sets_how_long_it_waits(flows: 
         assert copied.exception() is None
     finally:
         flows.broker.restart()
+
+
+def test_partitions_of_a_broker_that_hangs_are_waited_for_together(own_broker: Broker) -> None:
+    topic = own_broker.topic("hangs", partitions=12)
+    base = {"service.url": own_broker.service_url, "topic": topic, "startingOffsets": "earliest"}
+    with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=3_000)) as client:
+        for partition in client.partitions_of(topic):
+            with client.publisher(partition) as publisher:
+                publisher.send(MessageMetadata(), b"1")
+        driver = StreamDriver(client, parse_options(base | {"operationTimeoutMs": "3000"}))
+        start = driver.initial()
+        driver.freeze()
+        assert own_broker.process is not None
+        os.kill(own_broker.process.pid, signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            with pytest.raises(OperationTimeout, match=r"how long is set by operationTimeoutMs"):
+                driver.latest(start, 100)
+            assert time.monotonic() - begun < 9  # not twelve times three
+        finally:
+            os.kill(own_broker.process.pid, signal.SIGCONT)
+        end = driver.latest(start, 100)
+        assert len(driver.ranges(start, end)) == 12
+        driver.close()
