@@ -141,7 +141,7 @@ class PartitionLookAhead:
             entry = MessageId(start.ledger_id, start.entry_id, -1, -1)
             self._fetch = self._client.fetch(self._topic, entry, max_queued_bytes=_QUEUED_BYTES, arrived=self._arrived)
             self._frontier = ReadPosition(start.ledger_id, start.entry_id)
-        while self._frontier < end and self._counted - start.batch_index < grant:
+        while self._frontier < end and self._counted_from(start) < grant:
             block = self._fetch.poll(patience)
             if block is None:
                 return False
@@ -182,6 +182,10 @@ class PartitionLookAhead:
                 self._blocks.appendleft(rest)
                 self._counted += rest.total
                 return
+
+    def _counted_from(self, start: ReadPosition) -> int:
+        """Messages counted from `start` on, which is in the first block or before it."""
+        return self._counted - (self._blocks[0].count_in_entry(start) if self._blocks and start.batch_index else 0)
 
     def _counted_between(self, start: ReadPosition, end: ReadPosition) -> int:
         total = 0

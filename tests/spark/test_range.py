@@ -350,6 +350,14 @@ def test_a_read_between_two_publish_times(broker: Broker, client: PulsarClient) 
     assert read(client, options_of(broker, topic), work) == [b"5"]
 
 
+def test_a_start_behind_the_last_message_of_an_entry_is_the_next_entry(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("index")
+    [first, _] = publish(client, topic, [(MessageMetadata(), b"1"), (MessageMetadata(), b"2")])
+    text = f'{{"{topic}": "{first[0]}:{first[1]}:{2**31 - 1}"}}'
+    options = options_of(broker, topic, startingOffsets=text)
+    assert [value for work in plan_batch(client, options) for value in read(client, options, work)] == [b"2"]
+
+
 def test_a_batch_read_may_start_after_the_end(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("after-end")
     [at] = publish(client, topic, [(MessageMetadata(), b"1")])

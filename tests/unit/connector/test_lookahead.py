@@ -135,3 +135,18 @@ def test_a_topic_made_again_is_counted_from_its_start(peer: Peer) -> None:
         ledger_id = 1  # on a broker that began anew
         assert ahead.limit({}, {TOPIC: ReadPosition(1, 2)}, 5) == {TOPIC: ReadPosition(1, 2)}
         ahead.close()
+
+
+def test_an_index_behind_the_last_message_of_an_entry_makes_nobody_count_the_whole_topic(peer: Peer) -> None:
+    def as_many_as_permitted(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        first = sum(flow.flow.messagePermits for flow in peer.of(BaseCommand.FLOW)[:-1])
+        ids = (MessageId(1, first + number) for number in range(command.flow.messagePermits))
+        caller.send(*[message(command.flow.consumer_id, one) for one in ids])
+
+    peer.handlers[BaseCommand.FLOW] = as_many_as_permitted
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        ahead = LookAhead(client, 10_000)
+        end = {TOPIC: ReadPosition(1, 10**9)}
+        assert ahead.limit({TOPIC: ReadPosition(1, 0, 2**31 - 1)}, end, 3) == {TOPIC: ReadPosition(1, 4)}
+        assert len(peer.of(BaseCommand.FLOW)) < 5
+        ahead.close()

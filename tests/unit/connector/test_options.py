@@ -89,6 +89,8 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("startingOffsets", "first", "expected earliest, latest or a JSON object"),
         ("startingOffsets", "{}", "at least one"),
         ("startingOffsets", '{"t": [8, 1]}', "must be a text"),
+        ("startingOffsets", '{"t": {"0": 23}}', "must be a text like .*, not dict"),
+        ("startingOffsets", '{"t": "1:2:3000000000"}', "batch index must be below"),
         ("startingOffsets", '{"t": "1-2"}', "not a position"),
         ("endingOffsets", "earliest", "cannot end at earliest"),
         ("endingOffsets", '{"t": "earliest"}', "cannot end at earliest"),
