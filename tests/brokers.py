@@ -31,6 +31,10 @@ class Process(Protocol):
     service_url: str
     admin_url: str
 
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+
     def restart(self) -> None:
         """Stop in order if it runs, start again on the same ports and data; return when it serves."""
 

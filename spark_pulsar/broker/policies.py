@@ -22,6 +22,7 @@ from spark_pulsar.ledger.document_records import (
 )
 from spark_pulsar.ledger.records import NamespaceSet
 from spark_pulsar.model.auto_creation import AutoTopicCreation
+from spark_pulsar.model.dispatch_rates import DISPATCH_RATE as RATE_OF_ONE
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate, rates_by_name
 from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.policies import (
@@ -41,7 +42,7 @@ from spark_pulsar.model.policies import (
     truth,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
-from spark_pulsar.model.stored_policies import Readable, Readers, readable
+from spark_pulsar.model.stored_policies import ByName, Readable, Readers, readable
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records import Record
@@ -104,7 +105,7 @@ _READERS: Final[Readers] = {
     PUBLISH_RATE: PublishRate.from_json,
     DISPATCH_RATE: DispatchRate.from_json,
     SUBSCRIPTION_DISPATCH_RATE: DispatchRate.from_json,
-    SUBSCRIPTION_POLICIES: rates_by_name,
+    SUBSCRIPTION_POLICIES: ByName({RATE_OF_ONE: DispatchRate.from_json}),
     SUBSCRIBE_RATE: SubscribeRate.from_json,
     DEDUPLICATION: partial(truth, what=DEDUPLICATION),
     DEDUPLICATION_SNAPSHOT_INTERVAL: partial(number, what=DEDUPLICATION_SNAPSHOT_INTERVAL),
@@ -185,7 +186,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
             SUBSCRIPTION_DISPATCH_RATE,
             DispatchRate(config.subscription_dispatch_rate_messages, config.subscription_dispatch_rate_bytes),
         ),
-        dispatch_rates_by_name=value(SUBSCRIPTION_POLICIES, {}),
+        dispatch_rates_by_name=rates_by_name(policies.get(SUBSCRIPTION_POLICIES) or {}),
         subscribe_rate=value(SUBSCRIBE_RATE, SubscribeRate(config.subscribe_rate, config.subscribe_rate_period_s)),
         deduplication=value(DEDUPLICATION, config.deduplication),
         deduplication_snapshot_interval_s=value(

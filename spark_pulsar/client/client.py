@@ -9,35 +9,28 @@ from typing import Final, TypeVar
 from spark_pulsar.client.attachments import InitialPosition, SubscriptionType
 from spark_pulsar.client.blocks import message_count_of
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.cursors import Cursors
 from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.engine import Engine
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
-from spark_pulsar.client.lookup import TopicDirectory, TopicMode, partition_count, partition_count_if_any, topics_of
-from spark_pulsar.client.pool import ConnectionPool
+from spark_pulsar.client.lookup import (
+    TopicMode,
+    full_name,
+    partition_count,
+    partition_count_if_any,
+    partition_names,
+    topics_of,
+)
 from spark_pulsar.client.positions import after_entry
-from spark_pulsar.client.probes import Probes
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
-from spark_pulsar.client.steps import Steps, run_all, run_one
-from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
+from spark_pulsar.client.steps import Steps, run_all, run_one, settled
+from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.model.names import TopicName
 
 _BUSY_PATIENCE_MS: Final = 3_000
 
 Result = TypeVar("Result")
-
-
-class _Engine:
-    """What a client keeps while it is in use, in one process."""
-
-    def __init__(self, config: ClientConfig) -> None:
-        self.process = os.getpid()
-        self.pool = ConnectionPool(config)
-        self.directory = TopicDirectory(config, self.pool)
-        self.probes = Probes(self.directory)
-        self.cursors = Cursors(self.directory)
 
 
 class PulsarClient:
@@ -55,7 +48,7 @@ class PulsarClient:
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self._lock = threading.Lock()
-        self._engine: _Engine | None = None
+        self._engine: Engine | None = None
 
     def __reduce__(self) -> tuple[type["PulsarClient"], tuple[ClientConfig]]:
         return (PulsarClient, (self.config,))
@@ -63,7 +56,7 @@ class PulsarClient:
     def __repr__(self) -> str:
         return f"PulsarClient({self.config!r})"
 
-    def _running(self) -> _Engine:
+    def _running(self) -> Engine:
         engine = self._engine
         if engine is not None and engine.process == os.getpid():
             return engine
@@ -73,18 +66,23 @@ class PulsarClient:
             self._engine = None
         with self._lock:
             if self._engine is None:
-                self._engine = _Engine(self.config)
+                self._engine = Engine(self.config)
             return self._engine
 
-    def _deadline(self, what: str) -> Deadline:
-        return Deadline(self.config.operation_timeout_ms, what, self.config.service_url)
+    def _deadline(self, what: str, timeout_ms: int | None = None) -> Deadline:
+        most_ms = self.config.operation_timeout_ms
+        return Deadline(most_ms if timeout_ms is None else min(timeout_ms, most_ms), what, self.config.service_url)
 
-    def _one(self, what: str, make: Callable[[_Engine, Deadline], Steps[Result]]) -> Result:
+    def _one(self, what: str, make: Callable[[Engine, Deadline], Steps[Result]]) -> Result:
         engine, deadline = self._running(), self._deadline(what)
         return run_one(lambda: make(engine, deadline), deadline)
 
     def _each(
-        self, what: str, topics: Collection[str], make: Callable[[_Engine, str, Deadline], Steps[Result]]
+        self,
+        what: str,
+        topics: Collection[str],
+        make: Callable[[Engine, str, Deadline], Steps[Result]],
+        timeout_ms: int | None = None,
     ) -> dict[str, Result]:
         """Run a conversation per topic, all at once; the results under the names that the caller used."""
         engine = self._running()
@@ -92,7 +90,7 @@ class PulsarClient:
         deadlines: dict[str, Deadline] = {}
 
         def deadline_of(topic: str) -> Deadline:
-            return deadlines.setdefault(topic, self._deadline(f"{what} {topic}"))
+            return deadlines.setdefault(topic, self._deadline(f"{what} {topic}", timeout_ms))
 
         results = run_all(full.values(), lambda topic: make(engine, topic, deadline_of(topic)), deadline_of)
         return {topic: results[name] for topic, name in full.items()}
@@ -115,7 +113,7 @@ class PulsarClient:
 
         TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
         """
-        return _partition_names(topic, self.partition_count(topic, create))
+        return partition_names(topic, self.partition_count(topic, create))
 
     def partitions_of_each(self, topics: Collection[str]) -> dict[str, list[str] | TopicNotFound]:
         """`partitions_of` each topic, asked for all at once; the error in place of a topic that does not exist."""
@@ -125,7 +123,7 @@ class PulsarClient:
             lambda engine, topic, deadline: partition_count_if_any(engine.pool, topic, deadline),
         )
         return {
-            topic: count if isinstance(count, TopicNotFound) else _partition_names(topic, count)
+            topic: count if isinstance(count, TopicNotFound) else partition_names(topic, count)
             for topic, count in counts.items()
         }
 
@@ -157,6 +155,17 @@ class PulsarClient:
             "asking for the end of",
             topics,
             lambda engine, topic, deadline: engine.probes.end_position(topic, deadline),
+        )
+
+    def end_positions_of_each(
+        self, topics: Collection[str], timeout_ms: int | None = None
+    ) -> dict[str, MessageId | TopicNotFound]:
+        """`end_positions`, the error in place of a partition that does not exist; over after `timeout_ms` if given."""
+        return self._each(
+            "asking for the end of",
+            topics,
+            lambda engine, topic, deadline: engine.probes.end_position_if_any(topic, deadline),
+            timeout_ms,
         )
 
     def first_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
@@ -193,16 +202,16 @@ class PulsarClient:
         *,
         max_queued_bytes: int = DEFAULT_QUEUED_BYTES,
         idle_timeout_ms: int | None = None,
+        arrived: threading.Event | None = None,
     ) -> Fetch:
         """Read a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
 
         At most about `max_queued_bytes` wait to be taken. Without `end`, iteration stops when nothing came for
-        `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for.
+        `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for. `arrived` is set whenever
+        there is something to take: with it one thread can follow several fetches (see `Fetch.poll`).
         """
-        engine = self._running()
-        return Fetch(
-            self.config, engine.pool, engine.directory, full_name(topic), start, end, max_queued_bytes, idle_timeout_ms
-        )
+        of, name = self._running(), full_name(topic)
+        return Fetch(self.config, of.pool, of.directory, name, start, end, max_queued_bytes, idle_timeout_ms, arrived)
 
     def publisher(
         self,
@@ -297,7 +306,7 @@ class PulsarClient:
         with self.fetch(topic, entry, after_entry(entry), max_queued_bytes=1) as fetch:
             try:
                 return sum(message_count_of(block, 0) for block in fetch)
-            except EndNotReached:
+            except (EndNotReached, TopicNotFound):
                 return 0
 
     def seek_cursor(
@@ -341,19 +350,29 @@ class PulsarClient:
         )
 
     def _on_cursors(
-        self, what: str, topics: Collection[str], make: Callable[[_Engine, str, Deadline], Steps[Result]]
+        self, what: str, topics: Collection[str], make: Callable[[Engine, str, Deadline], Steps[Result]]
     ) -> dict[str, Result]:
-        """As `_each`; waits a little for another process that is on its way out of the same subscription."""
+        """As `_each`; waits a little for another process that is on its way out of the same subscription.
+
+        That one partition refuses keeps none of the others waiting: it is raised when all have had their turn.
+        """
         patience = self._deadline(what).at_most(_BUSY_PATIENCE_MS, what, self.config.service_url)
         backoff = Backoff()
+        results: dict[str, Result] = {}
+        todo = list(topics)
         while True:
+            answers = self._each(what, todo, lambda engine, topic, deadline: settled(make(engine, topic, deadline)))
+            results.update({topic: answer for topic, answer in answers.items() if not isinstance(answer, PulsarError)})
+            refusals = [answer for answer in answers.values() if isinstance(answer, PulsarError)]
+            if not refusals:
+                return {topic: results[topic] for topic in topics}
+            todo = [topic for topic, answer in answers.items() if isinstance(answer, ConsumerBusy)]
+            if len(todo) < len(refusals):
+                raise next(error for error in refusals if not isinstance(error, ConsumerBusy))
             try:
-                return self._each(what, topics, make)
-            except ConsumerBusy as busy:
-                try:
-                    backoff.pause(patience, busy)
-                except OperationTimeout:
-                    raise busy from None
+                backoff.pause(patience, refusals[0])
+            except OperationTimeout:
+                raise refusals[0] from None
 
     # ---- the end
 
@@ -373,13 +392,3 @@ class PulsarClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def full_name(topic: str) -> str:
-    """The full form of a topic name. Raises InvalidTopicName."""
-    return TopicName.parse(topic).full
-
-
-def _partition_names(topic: str, count: int) -> list[str]:
-    name = TopicName.parse(topic)
-    return [name.at_partition(index).full for index in range(count)] if count else [name.full]

@@ -17,7 +17,7 @@ from typing import Final
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import Address, ClientConfig
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ConnectFailed, ConnectionLost
+from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, OperationTimeout
 from spark_pulsar.client.pending import PendingReply
 from spark_pulsar.client.routing import ANSWERS, ConsumerSink, ProducerSink, Router
 from spark_pulsar.model.errors import PulsarError
@@ -58,7 +58,8 @@ class Connection:
         """Connect and shake hands.
 
         `proxy_to` (host:port or empty) names the broker that a proxy at `address` shall connect us to.
-        Raises ConnectFailed, OperationTimeout, or what the broker refused with.
+        Raises ConnectFailed, also when nobody answers in the time for a connection, OperationTimeout at the deadline,
+        or what the broker refused with.
         """
         if deadline.passed:
             raise deadline.error()  # names what the connection was for
@@ -66,7 +67,7 @@ class Connection:
         try:
             sock = socket.create_connection(address, timeout=max(1, step.left_ms()) / 1000)  # 0 would not block
         except TimeoutError as error:
-            raise step.error(error) from error
+            raise _no_answer(step, deadline) from error
         except OSError as error:
             raise ConnectFailed(f"cannot connect to {address}: {error}") from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -75,6 +76,9 @@ class Connection:
         connection._reader.start()
         try:
             connection._greet(proxy_to, step)
+        except OperationTimeout as error:
+            connection.close()
+            raise _no_answer(step, deadline) from error
         except PulsarError:
             connection.close()
             raise
@@ -250,6 +254,12 @@ class Connection:
                 self._pong_owed = self._pong_owed or command.type == BaseCommand.PONG
         finally:
             self._sending.release()
+
+
+def _no_answer(step: Deadline, deadline: Deadline) -> PulsarError:
+    """The time for a connection is over: the operation may have more, and is not over then."""
+    failed = ConnectFailed(f"cannot connect to {step.where}: no answer within {step.timeout_ms} ms")
+    return deadline.error(failed) if deadline.passed else failed
 
 
 def _takes_more(sock: socket.socket) -> bool:

@@ -1,5 +1,6 @@
 """Reading a range of a topic partition as blocks of raw entries."""
 
+import threading
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Final
@@ -10,7 +11,7 @@ from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import AnswerOverdue, ClientClosed, ConnectionLost, EndNotReached
+from spark_pulsar.client.errors import ClientClosed, ConnectionLost, EndNotReached
 from spark_pulsar.client.inbox import Inbox
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.permits import Permits
@@ -33,11 +34,13 @@ _LAST_STALL_CHECK_MS: Final = 16_000
 class _Reading:
     """One attached reader: its connection, its consumer and what has arrived."""
 
-    def __init__(self, target: Target, connection: Connection, max_queued_bytes: int) -> None:
+    def __init__(
+        self, target: Target, connection: Connection, max_queued_bytes: int, arrived: threading.Event | None
+    ) -> None:
         self.target = target
         self.connection = connection
         self.consumer_id = next_id()
-        self.inbox = Inbox(max_queued_bytes, connection.pause_reading, connection.resume_reading)
+        self.inbox = Inbox(max_queued_bytes, connection.pause_reading, connection.resume_reading, arrived)
 
 
 class Fetch:
@@ -58,6 +61,7 @@ class Fetch:
         end: MessageId | None,
         max_queued_bytes: int,
         idle_timeout_ms: int | None,
+        arrived: threading.Event | None,
     ) -> None:
         self.topic = topic
         self.start = start
@@ -72,6 +76,7 @@ class Fetch:
         self._partition = TopicName.parse(topic).partition
         self._max_queued_bytes = max_queued_bytes
         self._idle_timeout_ms = idle_timeout_ms
+        self._arrived = arrived
         self._reading: _Reading | None = None
         self._permits = Permits(max_queued_bytes)
         self._last: MessageId | None = None
@@ -112,16 +117,25 @@ class Fetch:
         deadline = Deadline(timeout_ms, f"waiting for entry {self.position} of {self.topic}", self._config.service_url)
         return self._next(deadline, quiet=True)
 
-    def _next(self, deadline: Deadline, quiet: bool = False) -> EntryBlock | None:
+    def poll(self, patience: Deadline) -> EntryBlock | None:
+        """The next block if one has arrived, else None; the event given to `PulsarClient.fetch` tells when to look.
+
+        What must be asked of the broker for it, to attach a reader above all, is over by `patience`. Raises as
+        `next_block`, and OperationTimeout when that was not enough.
+        """
+        now = patience.at_most(0, patience.what, patience.where)
+        return self._next(now, quiet=True, patience=patience)
+
+    def _next(self, deadline: Deadline, quiet: bool = False, patience: Deadline | None = None) -> EntryBlock | None:
         quiet = quiet or self.end is None
         while not self.finished:
             if self._closed:
                 raise ClientClosed(f"the fetch of {self.topic} is closed")
-            reading = self._reading or self._open()
+            reading = self._reading or self._open(patience)
             runs = reading.inbox.take(0)
             if not runs:
                 if self._ask_for_last and reading.inbox.lost is None:
-                    self._refresh_last(reading)
+                    self._refresh_last(reading, patience)
                 runs = reading.inbox.take(min(deadline.left_ms(), self._stall_check_ms))
             if runs:
                 block = self._accept(reading, self._block_of(runs, reading))
@@ -129,12 +143,14 @@ class Fetch:
                     return block
             elif reading.inbox.lost is not None:
                 self._drop()
-            elif deadline.passed:
-                if quiet:
-                    return None
-                raise deadline.error()
+            elif not deadline.passed:
+                self._check_stall(reading, patience)
+            elif quiet:
+                if patience is not None and not patience.passed:
+                    self._check_stall(reading, patience)
+                return None
             else:
-                self._check_stall(reading)
+                raise deadline.error()
         return None
 
     def _block_of(self, runs: list[list[Frame]], reading: _Reading) -> EntryBlock:
@@ -187,18 +203,27 @@ class Fetch:
 
     # ---- knowing when nothing more can come
 
-    def _refresh_last(self, reading: _Reading) -> bool:
+    def _within(self, patience: Deadline | None, what: str, where: str) -> Deadline:
+        """The deadline for one thing to ask of the broker."""
+        if patience is None:
+            return Deadline(self._config.operation_timeout_ms, what, where)
+        return patience.at_most(self._config.operation_timeout_ms, what, where)
+
+    def _refresh_last(self, reading: _Reading, patience: Deadline | None) -> bool:
         """Ask where the log ends; whether something is left to read. Raises EndNotReached if the end is beyond."""
         where = str(reading.connection.address)
-        deadline = Deadline(self._config.operation_timeout_ms, f"asking for the last message id of {self.topic}", where)
+        deadline = self._within(patience, f"asking for the last message id of {self.topic}", where)
         try:
             request_id = next_id()
             command = requests.last_message_id(request_id, reading.consumer_id)
             answer = reading.connection.request(command, request_id, deadline).getLastMessageIdResponse
         except ConnectionLost:
             return False  # the inbox knows too; the next look into it leads to a new reader
-        except AnswerOverdue as error:
-            reading.inbox.detached(error)  # as good as lost
+        except PulsarError as error:
+            if not error.retriable:
+                raise
+            # No answer, or the broker no longer knows the reader, as while it unloads the topic: as good as lost.
+            reading.inbox.detached(error)
             return False
         self._last = last_message_id(answer, self._partition)
         self._ask_for_last = False
@@ -207,22 +232,24 @@ class Fetch:
             raise EndNotReached(self.topic, self.start, self.end, self.position, self._last)
         return something_left
 
-    def _check_stall(self, reading: _Reading) -> None:
+    def _check_stall(self, reading: _Reading, patience: Deadline | None) -> None:
         """Nothing arrived: once in a while make sure that there is nothing, or else that permits are not the reason."""
         now_ms = monotonic_ms()
         if now_ms - self._quiet_since_ms < self._stall_check_ms:
             return
         self._quiet_since_ms = now_ms
         self._stall_check_ms = min(2 * self._stall_check_ms, _LAST_STALL_CHECK_MS)
-        if self._refresh_last(reading):
+        if self._refresh_last(reading, patience):
             self._flow(reading, self._permits.grant_again())
 
     # ---- the reader
 
-    def _open(self) -> _Reading:
+    def _open(self, patience: Deadline | None) -> _Reading:
         """Attach a reader at the position, trying again while that may help."""
         what = f"opening a reader at {self.position} of {self.topic}"
-        deadline = Deadline(self._config.operation_timeout_ms, what, self._config.service_url)
+        deadline = self._within(patience, what, self._config.service_url)
+        if deadline.passed:
+            raise deadline.error()
         backoff = Backoff()
         while True:
             try:
@@ -236,8 +263,8 @@ class Fetch:
 
     def _open_once(self, deadline: Deadline) -> _Reading:
         target = run_one(lambda: self._directory.find(self.topic, deadline), deadline)
-        reading = self._reading = _Reading(target, self._pool.take(target, deadline), self._max_queued_bytes)
-        connection = reading.connection
+        connection = self._pool.take(target, deadline)
+        reading = self._reading = _Reading(target, connection, self._max_queued_bytes, self._arrived)
         connection.attach_consumer(reading.consumer_id, reading.inbox, takes_messages=True)
         request_id = next_id()
         command = requests.subscribe(
@@ -253,7 +280,7 @@ class Fetch:
         self._permits.reset()
         self._quiet_since_ms = monotonic_ms()
         if self.end is not None:
-            self._refresh_last(reading)
+            self._refresh_last(reading, deadline)
             if reading.inbox.lost is not None:
                 raise reading.inbox.lost
         self._grant(reading)

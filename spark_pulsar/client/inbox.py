@@ -12,12 +12,22 @@ _JOINED_BYTES: Final = 1024 * 1024
 
 
 class Inbox:
-    """Runs of frames of one consumer, bounded by pausing the connection. A sink of the connection."""
+    """Runs of frames of one consumer, bounded by pausing the connection. A sink of the connection.
 
-    def __init__(self, max_bytes: int, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    `arrived`, which several inboxes may share, is set whenever there is something new to look at.
+    """
+
+    def __init__(
+        self,
+        max_bytes: int,
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+        arrived: threading.Event | None = None,
+    ) -> None:
         self._max_bytes = max_bytes
         self._pause = pause
         self._resume = resume
+        self._arrived = arrived
         self._changed = threading.Condition()
         self._queue: deque[list[Frame]] = deque()
         self._bytes = 0
@@ -32,13 +42,18 @@ class Inbox:
             self._bytes += size
             if self._bytes > self._max_bytes:
                 self._pause()
-            self._changed.notify()
+            self._tell()
 
     def detached(self, error: PulsarError) -> None:
         """Called by the reader thread when nothing more will come."""
         with self._changed:
             self._lost = error
-            self._changed.notify()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.notify()
+        if self._arrived is not None:
+            self._arrived.set()
 
     @property
     def lost(self) -> PulsarError | None:

@@ -12,6 +12,7 @@ from spark_pulsar.client.routing import next_id
 from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS, MAX_PARTITIONS
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetTopicsOfNamespace, CommandLookupTopicResponse
 
@@ -21,6 +22,17 @@ _MODES: Final = {
     "non-persistent": CommandGetTopicsOfNamespace.NON_PERSISTENT,
     "all": CommandGetTopicsOfNamespace.ALL,
 }
+
+
+def full_name(topic: str) -> str:
+    """The full form of a topic name. Raises InvalidTopicName."""
+    return TopicName.parse(topic).full
+
+
+def partition_names(topic: str, count: int) -> list[str]:
+    """The full names of the partitions of a topic; of the topic itself when it has none."""
+    name = TopicName.parse(topic)
+    return [name.at_partition(index).full for index in range(count)] if count else [name.full]
 
 
 class TopicDirectory:

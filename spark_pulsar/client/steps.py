@@ -25,6 +25,16 @@ def run_one(make: Callable[[], Steps[Result]], deadline: Deadline) -> Result:
     return run_all([""], lambda _: make(), lambda _: deadline)[""]
 
 
+def settled(steps: Steps[Result]) -> Steps[Result | PulsarError]:
+    """The same conversation; a refusal that no retry mends is its answer, so that others go on beside it."""
+    try:
+        return (yield from steps)
+    except PulsarError as refusal:
+        if refusal.retriable:
+            raise
+        return refusal
+
+
 def run_all(
     topics: Iterable[str], make: Callable[[str], Steps[Result]], deadline_of: Callable[[str], Deadline]
 ) -> dict[str, Result]:

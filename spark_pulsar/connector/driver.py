@@ -11,20 +11,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.endpoints import end_positions, ending_positions, starting_positions
+from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import DataLossError, OffsetError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan
+from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions
-from spark_pulsar.model.errors import PulsarError, TopicNotFound
+from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
+from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
+    from spark_pulsar.client.attachments import InitialPosition
     from spark_pulsar.connector.lookahead import LookAhead
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
+_OPERATION: Final = "operationTimeoutMs"
 
+
+@naming(_OPERATION)
 def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     """Ranges of a batch read, resolved now. Raises OffsetError, TopicNotFound."""
     topics = find_partitions(client, options)
@@ -54,6 +60,7 @@ class StreamDriver:
         self._acknowledged: dict[str, ReadPosition] = {}
         self._held: set[str] = set()
 
+    @naming(_OPERATION)
     def initial(self) -> SourceOffset:
         """Where a new query starts; the same answer however often Spark asks in one run."""
         if self._initial is None:
@@ -62,13 +69,19 @@ class StreamDriver:
             topics = find_partitions(self._client, options)
             if options.subscription_name is not None and topics:
                 # Made before the end is asked for, so that the cursor is never ahead of the query.
-                self._client.ensure_subscription(
-                    topics, options.subscription_name, initial="latest" if is_latest else "earliest"
-                )
+                self._subscribe(topics, options.subscription_name, "latest" if is_latest else "earliest")
                 self._held.update(topics)
             self._initial = SourceOffset(starting_positions(self._client, topics, options, "latest"), fresh=True)
         return self._initial
 
+    def _subscribe(self, topics: Sequence[str], name: str, initial: InitialPosition) -> None:
+        try:
+            self._client.ensure_subscription(topics, name, initial=initial)
+        except ConsumerBusy as busy:
+            text = f"subscriptionName = {name!r} is in use by others, give the query one of its own: {busy.message}"
+            raise ConsumerBusy(text) from busy
+
+    @naming(_OPERATION)
     def freeze(self) -> None:
         """Fix the end of the whole run at what is there now (Trigger.AvailableNow)."""
         self._frozen = True
@@ -76,6 +89,7 @@ class StreamDriver:
             # Whether the query has read the topic that is missing, so that it vanished, only `latest` is told.
             self._target = end_positions(self._client, find_partitions(self._client, self._options))
 
+    @naming(_OPERATION)
     def latest(self, start: SourceOffset, max_messages: int | None) -> SourceOffset:
         """How far the next micro-batch goes; `start` itself (equal text) if there is nothing new.
 
@@ -90,17 +104,32 @@ class StreamDriver:
         end: Mapping[str, ReadPosition] = newest
         if max_messages is not None:
             end = self._limits().limit(_existing(start, newest), newest, max_messages)
+            newest = self._without_vanished(start, newest, end)
         self._newest, self._planned = newest, end
         if start.fresh:
             return SourceOffset(end, initial=start.positions)
         return start if end == start.positions else SourceOffset(end)
+
+    def _without_vanished(
+        self, start: SourceOffset, newest: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+    ) -> dict[str, ReadPosition]:
+        """`newest` without the partitions that were there when it was asked for, and not any more when `end` was."""
+        vanished = newest.keys() - end.keys()
+        read = SourceOffset({topic: at for topic, at in start.positions.items() if topic in vanished})
+        self._report_losses(plan(read, SourceOffset({})).losses)
+        for topic in vanished:
+            if self._target is not None:
+                self._target.pop(topic, None)
+        return {topic: at for topic, at in newest.items() if topic in end}
 
     def _ends(self, start: SourceOffset) -> dict[str, ReadPosition]:
         if self._target is None:
             # A topic whose loss was accepted is no longer known, and may come back.
             known, may_lack = frozenset(start.positions), not self._options.fail_on_data_loss
             topics = find_partitions(self._client, self._options, known=known, may_lack=may_lack)
-            ends = end_positions(self._client, topics)
+            ends = end_positions_of_each(self._client, topics)
+            if not may_lack and self._options.topics_pattern is None:
+                _check_found(topics, known.union(ends))
             if self._frozen:
                 self._target = dict(ends)
         else:
@@ -195,6 +224,15 @@ class StreamDriver:
 def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
     """Starts of what still exists; a replaced partition starts over."""
     return {topic: at for topic, at in start.positions.items() if topic in ends and at <= ends[topic]}
+
+
+def _check_found(topics: Sequence[str], known: Iterable[str]) -> None:
+    """A named topic that never was is an error. One that vanished is a loss, told elsewhere; a partition that is not
+    there yet, while partitions are added, is found by the next trigger."""
+    bases = {TopicName.parse(topic).base for topic in known}
+    missing = [topic for topic in topics if TopicName.parse(topic).base not in bases]
+    if missing:
+        raise TopicNotFound(f"topic {missing[0]} not found")
 
 
 def _distance(position: ReadPosition, end: ReadPosition) -> int:

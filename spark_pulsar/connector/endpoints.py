@@ -8,11 +8,20 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, parse_position
 from spark_pulsar.connector.options import Endpoint, Options, Time
+from spark_pulsar.model.errors import TopicNotFound
 
 
 def end_positions(client: PulsarClient, topics: Sequence[str]) -> dict[str, ReadPosition]:
     """The position after the last message of each topic partition; `EARLIEST` for an empty one."""
     return {topic: ReadPosition.of(message_id) for topic, message_id in client.end_positions(topics).items()}
+
+
+def end_positions_of_each(
+    client: PulsarClient, topics: Collection[str], timeout_ms: int | None = None
+) -> dict[str, ReadPosition]:
+    """`end_positions` of those topic partitions that exist; over after `timeout_ms` if given."""
+    ends = client.end_positions_of_each(topics, timeout_ms)
+    return {topic: ReadPosition.of(end) for topic, end in ends.items() if not isinstance(end, TopicNotFound)}
 
 
 def starting_positions(

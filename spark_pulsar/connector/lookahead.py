@@ -7,25 +7,32 @@ numbers an entry, until the query has passed it; so each entry is looked at once
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_pulsar.client.blocks import EntryBlock
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.admission import advance, share
 from spark_pulsar.connector.blocks import table_of
-from spark_pulsar.connector.endpoints import end_positions
+from spark_pulsar.connector.endpoints import end_positions_of_each
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.ids import MessageId
 
-_QUEUED_BYTES = 1 << 20
+_QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
+_SILENCE_MS: Final = 1_000
+"""When nothing came for so long, the broker is asked whether there is anything."""
+_LOOK_AGAIN_MS: Final = 1_000
+"""Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
 
 class Counted(NamedTuple):
@@ -78,18 +85,28 @@ class Counted(NamedTuple):
 
 
 class PartitionLookAhead:
-    """Message counts of the entries ahead in one topic partition."""
+    """Message counts of the entries ahead in one topic partition. `arrived` is set when there may be more."""
 
-    def __init__(self, client: PulsarClient, topic: str, timeout_ms: int) -> None:
+    def __init__(self, client: PulsarClient, topic: str, arrived: threading.Event) -> None:
         self._client = client
         self._topic = topic
-        self._timeout_ms = timeout_ms
+        self._arrived = arrived
         self._fetch: Fetch | None = None
         self._blocks: deque[Counted] = deque()
         self._counted = 0
-        self._frontier = EARLIEST
+        self._frontier = self._passed = EARLIEST
         self._seen_entries = 0
         self._seen_messages = 0
+
+    @property
+    def frontier(self) -> ReadPosition:
+        """Everything that the broker sent lies before this."""
+        return self._frontier
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether looking needs no connection to be made first."""
+        return self._fetch is not None
 
     def close(self) -> None:
         """Give up the reader; counts are forgotten."""
@@ -113,13 +130,34 @@ class PartitionLookAhead:
         per_entry = self._seen_messages / self._seen_entries if self._seen_entries else 1.0
         return max(ahead + int(entries * per_entry), 1)
 
+    def look(self, start: ReadPosition, end: ReadPosition, grant: int, patience: Deadline) -> bool:
+        """Count what has arrived; whether that is all between `start` and `end`, or `grant` messages of it.
+
+        Raises TopicNotFound; OperationTimeout when the broker could not be asked for more until `patience`.
+        """
+        self._drop_before(start)
+        if self._fetch is None or self._frontier[:2] < start[:2]:
+            self.close()
+            entry = MessageId(start.ledger_id, start.entry_id, -1, -1)
+            self._fetch = self._client.fetch(self._topic, entry, max_queued_bytes=_QUEUED_BYTES, arrived=self._arrived)
+            self._frontier = ReadPosition(start.ledger_id, start.entry_id)
+        while self._frontier < end and self._counted_from(start) < grant:
+            block = self._fetch.poll(patience)
+            if block is None:
+                return False
+            counted = Counted.of(block)
+            self._blocks.append(counted)
+            self._counted += counted.total
+            self._seen_entries += len(block)
+            self._seen_messages += counted.total
+            self._frontier = counted.after
+        return True
+
     def take(self, start: ReadPosition, end: ReadPosition, grant: int) -> tuple[ReadPosition, int]:
         """The position `grant` messages after `start`, at most `end`, and how many messages lie before it.
 
-        It is less far, or `start` itself, when the broker sent nothing more in time although there is more. A range
-        whose end is gone from the broker is taken whole, so that the task that reads it says what is missing.
+        It is less far, or `start` itself, when less was counted.
         """
-        self._look(start, end, grant)
         position, taken = start, 0
         for block in self._blocks:
             if taken + block.total <= grant and position.batch_index == 0:
@@ -129,32 +167,12 @@ class PartitionLookAhead:
                 taken += more
             if taken >= grant:
                 break
-        if position >= end or (position == start and self._is_beyond(end)):
-            return end, self._counted_between(start, end)
-        return position, taken
-
-    def _is_beyond(self, end: ReadPosition) -> bool:
-        return end_positions(self._client, [self._topic])[self._topic] < end
-
-    def _look(self, start: ReadPosition, end: ReadPosition, grant: int) -> None:
-        self._drop_before(start)
-        if self._fetch is None or self._frontier[:2] < start[:2]:
-            self.close()
-            entry = MessageId(start.ledger_id, start.entry_id, -1, -1)
-            self._fetch = self._client.fetch(self._topic, entry, max_queued_bytes=_QUEUED_BYTES)
-            self._frontier = ReadPosition(start.ledger_id, start.entry_id)
-        while self._frontier < end and self._counted - start.batch_index < grant:
-            block = self._fetch.next_block(self._timeout_ms)
-            if block is None:
-                return
-            counted = Counted.of(block)
-            self._blocks.append(counted)
-            self._counted += counted.total
-            self._seen_entries += len(block)
-            self._seen_messages += counted.total
-            self._frontier = counted.after
+        return (end, self._counted_between(start, end)) if position >= end else (position, taken)
 
     def _drop_before(self, start: ReadPosition) -> None:
+        if start < self._passed:
+            self.close()  # backwards: another topic has taken the place of this one
+        self._passed = start
         while self._blocks:
             block = self._blocks.popleft()
             passed = block.index_of(start)
@@ -164,6 +182,10 @@ class PartitionLookAhead:
                 self._blocks.appendleft(rest)
                 self._counted += rest.total
                 return
+
+    def _counted_from(self, start: ReadPosition) -> int:
+        """Messages counted from `start` on, which is in the first block or before it."""
+        return self._counted - (self._blocks[0].count_in_entry(start) if self._blocks and start.batch_index else 0)
 
     def _counted_between(self, start: ReadPosition, end: ReadPosition) -> int:
         total = 0
@@ -182,6 +204,7 @@ class LookAhead:
     def __init__(self, client: PulsarClient, timeout_ms: int) -> None:
         self._client = client
         self._timeout_ms = timeout_ms
+        self._arrived = threading.Event()
         self._partitions: dict[str, PartitionLookAhead] = {}
 
     def limit(
@@ -189,30 +212,39 @@ class LookAhead:
     ) -> dict[str, ReadPosition]:
         """Ends for the next micro-batch: from `start` towards `end`, with at most `max_messages` messages in all.
 
-        Partitions that only `end` knows start at their beginning. What a partition leaves of its share goes to the
-        others. OperationTimeout when there are messages, but the broker sent none in time.
+        Partitions that only `end` knows start at their beginning, those that are gone from the broker are not in the
+        answer. What a partition leaves of its share goes to the others. One time-out is all that they are waited for
+        together: who sent nothing by then is less far than its share. A range whose end is gone from the broker is
+        taken whole, so that the task that reads it says what is missing. OperationTimeout when there are messages,
+        but none came in time.
         """
         for topic in set(self._partitions) - set(end):
             self._partitions.pop(topic).close()
+        gathering = _Gathering(self._client, self._of, self._arrived, end, self._timeout_ms)
         position = {topic: start.get(topic, EARLIEST) for topic in end}
         left, first_round = max_messages, True
         silent: set[str] = set()
         while left > 0:
-            backlogs = {topic: self._of(topic).backlog(position[topic], end[topic]) for topic in end.keys() - silent}
-            grants = share(left, backlogs)
+            backlogs = {topic: self._of(topic).backlog(at, end[topic]) for topic, at in position.items()}
+            grants = share(left, {topic: count for topic, count in backlogs.items() if topic not in silent})
             if not grants:
                 break
-            for topic in sorted(grants):
+            for topic in gathering.count(position, grants):
+                del position[topic]
+            for topic in sorted(grants.keys() & position.keys()):
                 if left <= 0 and not first_round:
                     break
-                position[topic], taken = self._of(topic).take(position[topic], end[topic], grants[topic])
+                at, taken = self._of(topic).take(position[topic], end[topic], grants[topic])
+                if at == position[topic] and topic in gathering.cut_short:
+                    at = end[topic]
+                position[topic] = at
                 left -= taken
-                if taken < grants[topic] and position[topic] < end[topic]:
+                if taken < grants[topic] and at < end[topic]:
                     silent.add(topic)
             first_round = False
-        if silent and all(position[topic] == start.get(topic, EARLIEST) for topic in end):
-            what = f"waiting for the next entry of {', '.join(sorted(silent))}"
-            raise OperationTimeout(what, self._client.config.service_url, self._timeout_ms)
+        unmoved = all(position.get(topic) == start.get(topic, EARLIEST) for topic in end)
+        if silent and unmoved:
+            raise gathering.timeout(silent)
         return position
 
     def close(self) -> None:
@@ -223,5 +255,76 @@ class LookAhead:
 
     def _of(self, topic: str) -> PartitionLookAhead:
         if topic not in self._partitions:
-            self._partitions[topic] = PartitionLookAhead(self._client, topic, self._timeout_ms)
+            self._partitions[topic] = PartitionLookAhead(self._client, topic, self._arrived)
         return self._partitions[topic]
+
+
+class _Gathering:
+    """Counting for one micro-batch: all partitions at once, within one time-out."""
+
+    def __init__(
+        self,
+        client: PulsarClient,
+        partition: Callable[[str], PartitionLookAhead],
+        arrived: threading.Event,
+        end: Mapping[str, ReadPosition],
+        timeout_ms: int,
+    ) -> None:
+        self.cut_short: set[str] = set()
+        """Whose end is gone from the broker, so that nothing more will come."""
+        self._client = client
+        self._partition = partition
+        self._arrived = arrived
+        self._end = end
+        url = client.config.service_url
+        self._deadline = Deadline(timeout_ms, "waiting for the next entry", url)
+        self._silence = Deadline(min(timeout_ms // 2, _SILENCE_MS), "waiting for the next entry", url)
+        self._asked = False
+        self._shorter: set[str] = set()
+        self._cause: OperationTimeout | None = None
+
+    def count(self, position: Mapping[str, ReadPosition], grants: Mapping[str, int]) -> set[str]:
+        """Look ahead until everybody has what was granted, or cannot have it; the partitions that are gone."""
+        gone: set[str] = set()
+        # A broker that cannot be reached may take all the time: readers that it has not to be asked for come first.
+        waiting = sorted(grants, key=lambda topic: (not self._partition(topic).is_attached, topic))
+        while waiting:
+            self._arrived.clear()
+            waiting = [topic for topic in waiting if not self._look(topic, position[topic], grants[topic], gone)]
+            if self._deadline.passed:
+                self.cut_short |= self._shorter & set(waiting)
+                break
+            if self._silence.passed and not self._asked:
+                self._ask(waiting)
+            waiting = [topic for topic in waiting if topic not in self.cut_short]
+            pause = self._deadline if self._asked else self._silence
+            if waiting:
+                self._arrived.wait(min(pause.left_ms(), _LOOK_AGAIN_MS) / 1000)
+        return gone
+
+    def _look(self, topic: str, start: ReadPosition, grant: int, gone: set[str]) -> bool:
+        try:
+            return self._partition(topic).look(start, self._end[topic], grant, self._deadline)
+        except TopicNotFound:
+            gone.add(topic)
+            return True
+        except OperationTimeout as error:
+            self._cause = error
+            return False
+
+    def _ask(self, waiting: Collection[str]) -> None:
+        """Nothing came for a while: find out where nothing can come any more."""
+        self._asked = True
+        try:
+            ends = end_positions_of_each(self._client, waiting, self._deadline.left_ms())
+        except OperationTimeout as error:
+            self._cause = error
+            return
+        self._shorter = {topic for topic, at in ends.items() if at < self._end[topic]}
+        self.cut_short |= {topic for topic in self._shorter if ends[topic] <= self._partition(topic).frontier}
+
+    def timeout(self, silent: Collection[str]) -> OperationTimeout:
+        """The error for a micro-batch without any message."""
+        what = f"waiting for the next entry of {', '.join(sorted(silent))}"
+        cause = "" if self._cause is None else str(self._cause)
+        return OperationTimeout(what, self._deadline.where, self._deadline.timeout_ms, cause)

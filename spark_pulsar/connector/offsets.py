@@ -74,6 +74,8 @@ def parse_position(text: str) -> ReadPosition:
     ledger, entry, batch = match.groups()
     if int(ledger) >= 2**63 or int(entry) >= 2**63:
         raise OffsetError(f"{text!r} is not a position: numbers must be below 2^63")
+    if int(batch or 0) >= 2**31:
+        raise OffsetError(f"{text!r} is not a position: a batch index must be below 2^31")
     return ReadPosition(int(ledger), int(entry), max(int(batch or 0), 0))
 
 

@@ -134,7 +134,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "milliseconds",
         "`30000`",
         ANY,
-        "Limit for one request to the broker (lookup, subscribe, acknowledge, …), retries included.",
+        "Limit for one request to the broker (lookup, subscribe, acknowledge, …), retries included; also for what "
+        "`maxMessagesPerTrigger` counts ahead, all partitions together.",
     ),
     Option(
         "connectionTimeoutMs",
@@ -185,7 +186,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`30000`",
         WRITE,
         "How long a task waits for the next receipt of what it sent before it fails, also while no broker can be "
-        "reached.",
+        "reached. (A task that finds none when it begins has `operationTimeoutMs`.)",
     ),
 )
 

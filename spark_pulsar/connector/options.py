@@ -12,14 +12,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
-from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.errors import InvalidTopicName, PulsarError
+from spark_pulsar.model.names import TopicName, split_namespace
 
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
 
@@ -132,7 +132,9 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     for names in _EXCLUSIVE:
         if len(given := [name for name in names if name in values]) > 1:
             raise OptionError(f"options {' and '.join(given)} contradict each other: give exactly one of them")
-    if path is not None and not values.keys() & _EXCLUSIVE[0] and not path.startswith(("file:", "/")):
+    if path is not None and _names_a_topic(path):
+        if given := [name for name in _EXCLUSIVE[0] if name in values]:
+            raise OptionError(f"the path {path!r} and the option {given[0]} contradict each other: both name topics")
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():
         raise OptionError(
@@ -162,6 +164,12 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         send_timeout_ms=_read(values, "sendTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
         given=frozenset(values),
     )
+
+
+def _names_a_topic(path: str) -> bool:
+    """Whether a path comes from `load("flights")`, and is not the directory that Spark has for a table."""
+    scheme, separator, _ = path.partition("://")
+    return scheme in ("persistent", "non-persistent") if separator else not path.startswith(("file:", "/"))
 
 
 def _canonical(lower: str, as_given: str) -> str:
@@ -230,7 +238,13 @@ def split_pattern(text: str) -> tuple[str, re.Pattern[str]]:
     if body.startswith("non-persistent://"):
         raise ValueError("non-persistent topics cannot be read: they keep nothing")
     parts = body.split("/", 2)
+    if len(parts) == 2:
+        raise ValueError("expected tenant/namespace/regex, or a regex without slash for public/default")
     namespace, local = (f"{parts[0]}/{parts[1]}", parts[2]) if len(parts) == 3 else ("public/default", body)
+    try:
+        split_namespace(namespace)
+    except InvalidTopicName:
+        raise ValueError(f"{namespace!r} is no tenant/namespace; only the local name can be a regex") from None
     try:
         return namespace, re.compile(local)
     except re.error as error:
@@ -241,12 +255,23 @@ def _endpoint(text: str) -> Endpoint:
     if text.lower() in _WORDS:
         return "earliest" if text.lower() == "earliest" else "latest"
     try:
-        loaded = json.loads(text)
-    except ValueError:
+        loaded = json.loads(text, object_pairs_hook=_by_topic)
+    except json.JSONDecodeError:
         raise ValueError("expected earliest, latest or a JSON object of topic partition to position") from None
     if not isinstance(loaded, dict) or not loaded:
         raise ValueError("expected a JSON object with at least one topic partition")
-    return {TopicName.parse(name).full: _position_text(name, value) for name, value in loaded.items()}
+    return {name: _position_text(name, value) for name, value in loaded.items()}
+
+
+def _by_topic(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """The members of a JSON object under the full names of their topics."""
+    out: dict[str, object] = {}
+    for name, value in pairs:
+        full = TopicName.parse(name).full
+        if full in out:
+            raise ValueError(f"{full} is named more than once")
+        out[full] = value
+    return out
 
 
 def _position_text(name: str, value: object) -> str:
@@ -272,12 +297,12 @@ def _time(text: str) -> Time:
     if not text.startswith("{"):
         return _time_ms(text)
     try:
-        loaded = json.loads(text)
-    except ValueError as error:
+        loaded = json.loads(text, object_pairs_hook=_by_topic)
+    except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error}") from None
     if not loaded:
         raise ValueError("expected a JSON object with at least one topic partition")
-    return {TopicName.parse(name).full: _time_ms(str(value)) for name, value in loaded.items()}
+    return {name: _time_ms(str(value)) for name, value in loaded.items()}
 
 
 def _time_ms(text: str) -> int:

@@ -120,13 +120,15 @@ class RangePartition(InputPartition):
 
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
-        return iter(())
+        return
     from spark_pulsar.connector import tasks
     from spark_pulsar.connector.clients import client_for
     from spark_pulsar.connector.reading import read_range
+    from spark_pulsar.connector.timeouts import naming
 
     tasks.begin()
-    return read_range(client_for(options), options, partition.value, projection)
+    with naming("pollTimeoutMs", "operationTimeoutMs"):
+        yield from read_range(client_for(options), options, partition.value, projection)
 
 
 class PulsarReader(DataSourceReader):

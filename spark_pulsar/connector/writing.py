@@ -18,6 +18,7 @@ from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.routing import KeylessRouter
+from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.values import struct_to_json
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.compression import compress
@@ -37,6 +38,7 @@ METADATA_BYTES: Final = 1024
 """Room for the metadata of a batch, which count as part of it."""
 
 
+@naming("sendTimeoutMs", "operationTimeoutMs")
 def publish(client: PulsarClient, options: Options, batches: Iterator[pa.RecordBatch]) -> int:
     """Write all rows of a task; the number written. Opens nothing if there are none.
 

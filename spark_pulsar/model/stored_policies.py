@@ -11,12 +11,19 @@ from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.errors import PulsarError
 
-from .policies import MalformedPolicy, OutOfRange
+from .policies import MalformedPolicy, OutOfRange, members
 
 Reader = Callable[[Any], Any]
 """From the JSON of a policy to its value; raises what is refused."""
-Readers = Mapping[str, "Reader | Readers"]
+Readers = Mapping[str, "Reader | Readers | ByName"]
 """Of the members of a document, and of documents in it."""
+
+
+class ByName(NamedTuple):
+    """Of a document whose members are names that somebody chose: every one is a document of the same members."""
+
+    readers: Readers
+
 
 _MOST_NUMBERS: Final = 16
 """Of one policy."""
@@ -30,22 +37,24 @@ class Readable(NamedTuple):
     notes: tuple[str, ...]
 
 
-def readable(stored: Mapping[str, Any], readers: Readers) -> Readable:
+def readable(stored: Mapping[str, Any], readers: Readers | ByName) -> Readable:
     """A document of which every reader takes its member: numbers that are too large for their type are the nearest
     that it holds; what cannot be read even so is left out. Members without reader stay as they are."""
     document: dict[str, Any] = {}
     notes: list[str] = []
     for member, value in stored.items():
-        reader = readers.get(member)
-        if reader is None or value is None:
+        reader = readers.readers if isinstance(readers, ByName) else readers.get(member)
+        if reader is None or (value is None and not isinstance(readers, ByName)):
             document[member] = value
             continue
         try:
             if callable(reader):
                 found = _within_range(reader, value)
             else:
-                found, inner = readable(dict(value), reader)
+                found, inner = readable(members(value, member), reader)
                 notes += (f"{member}: {note}" for note in inner)
+                if inner and not found and isinstance(readers, ByName):
+                    continue  # a name with nothing set would mean something else than no such name
         except _REFUSALS as error:
             notes.append(f"{member} is left out, it cannot be read: {error}")
             continue

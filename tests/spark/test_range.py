@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pulsar
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
@@ -18,12 +19,13 @@ from spark_pulsar.connector.options import Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
-from spark_pulsar.model.errors import TopicNotFound
+from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
 from spark_pulsar.wire.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker, topic_path
 
 VALUE = Projection(("value",))
+WORDS = ("false", "true")
 
 
 @pytest.fixture
@@ -195,6 +197,52 @@ def test_a_frozen_stream_tells_a_topic_that_vanished_from_one_that_never_was(
     assert driver.latest(end, None) is end
 
 
+def delete(broker: Broker, topic: str) -> None:
+    status, answer = broker.rest("DELETE", f"{topic_path(topic)}?force=true")
+    assert status == 204, (status, answer)
+
+
+def test_a_topic_deleted_before_it_is_counted(broker: Broker, client: PulsarClient) -> None:
+    kept, gone = broker.topic("counted"), broker.topic("deleted")
+    base = {"service.url": broker.service_url, "topics": f"{kept},{gone}", "startingOffsets": "earliest"}
+    for topic in (kept, gone):
+        publish(client, topic, [(MessageMetadata(), b"%d" % number) for number in range(4)])
+    tolerant, strict = (StreamDriver(client, parse_options(base | {"failOnDataLoss": word})) for word in WORDS)
+    for driver in (tolerant, strict):
+        driver.initial()
+        driver.freeze()
+    delete(broker, gone)
+    with pytest.raises(DataLossError, match=f"{gone} no longer exists.* Set failOnDataLoss to false"):
+        strict.latest(strict.initial(), 3)
+    end = tolerant.initial()
+    read_values = []
+    for _ in range(2):
+        start, end = end, tolerant.latest(end, 3)
+        ranges = tolerant.ranges(start, SourceOffset.from_json(end.to_json()))
+        read_values += [value for work in ranges for value in read(client, options_of(broker, kept), work)]
+        assert set(end.positions) == {kept}
+    assert read_values == [b"0", b"1", b"2", b"3"]
+    assert tolerant.latest(end, 3) is end
+
+
+def test_a_topic_deleted_while_it_is_read(broker: Broker, client: PulsarClient) -> None:
+    for fail_on_data_loss in WORDS:
+        topic = broker.topic("deleted")
+        publish(client, topic, [(MessageMetadata(), b"x" * 100) for _ in range(20)])
+        work = whole(client, topic)
+        beyond = TopicRange(topic, work.start, ReadPosition(work.end.ledger_id + 100, 0))
+        options = options_of(broker, topic, failOnDataLoss=fail_on_data_loss)
+        rows = read_range(client, options, beyond, VALUE)
+        assert next(rows).num_rows
+        delete(broker, topic)
+        for again in (rows, read_range(client, options, work, VALUE)):  # in the midst of it, and before it begins
+            if fail_on_data_loss == "true":
+                with pytest.raises(DataLossError, match=f"{topic} cannot be read from .* Set failOnDataLoss to false"):
+                    list(again)
+            else:
+                list(again)
+
+
 def test_unchanged_offsets_are_the_same_text(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("unchanged")
     publish(client, topic, [(MessageMetadata(), b"1")])
@@ -249,6 +297,32 @@ def test_a_named_subscription_holds_a_new_topic_before_it_is_read(broker: Broker
         driver = StreamDriver(client, options)
 
 
+def test_a_subscription_that_others_use_is_an_error_that_names_the_option(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("busy")
+    publish(client, topic, [(MessageMetadata(), b"1")])
+    theirs = broker.client().subscribe(topic, "theirs", pulsar.ConsumerType.Shared)
+    driver = StreamDriver(client, options_of(broker, topic, subscriptionName="theirs"))
+    with pytest.raises(ConsumerBusy, match="subscriptionName = 'theirs' is in use by others"):
+        driver.initial()
+    theirs.close()
+    driver.initial()
+
+
+def test_a_partition_that_cannot_be_acknowledged_holds_up_no_other(broker: Broker, client: PulsarClient) -> None:
+    topics = [broker.topic("mirrored") for _ in range(3)]
+    for topic in topics:
+        publish(client, topic, [(MessageMetadata(), b"1")])
+    base = {"service.url": broker.service_url, "topics": ",".join(topics), "failOnDataLoss": "false"}
+    driver = StreamDriver(client, parse_options(base | {"startingOffsets": "earliest", "subscriptionName": "mirror"}))
+    end = driver.latest(driver.initial(), None)
+    taken = broker.client().subscribe(topics[0], "mirror")
+    delete(broker, topics[1])
+    driver.commit(SourceOffset(end.positions))
+    [at] = client.cursor_positions([topics[2]], "mirror").values()
+    assert ReadPosition.of(at) == end.positions[topics[2]]
+    taken.close()
+
+
 def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("emptied")
     client.publisher(topic).close()
@@ -274,6 +348,14 @@ def test_a_read_between_two_publish_times(broker: Broker, client: PulsarClient) 
     driver = StreamDriver(client, options_of(broker, topic, startingTime="4500"))
     [work] = driver.ranges(driver.initial(), driver.latest(driver.initial(), None))
     assert read(client, options_of(broker, topic), work) == [b"5"]
+
+
+def test_a_start_behind_the_last_message_of_an_entry_is_the_next_entry(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("index")
+    [first, _] = publish(client, topic, [(MessageMetadata(), b"1"), (MessageMetadata(), b"2")])
+    text = f'{{"{topic}": "{first[0]}:{first[1]}:{2**31 - 1}"}}'
+    options = options_of(broker, topic, startingOffsets=text)
+    assert [value for work in plan_batch(client, options) for value in read(client, options, work)] == [b"2"]
 
 
 def test_a_batch_read_may_start_after_the_end(broker: Broker, client: PulsarClient) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from spark_pulsar.broker import policies
 from spark_pulsar.ledger.document_records import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentSet
 from spark_pulsar.ledger.records import NamespaceSet
+from spark_pulsar.model.dispatch_rates import DispatchRate
 from spark_pulsar.model.limits import INT, LONG, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import RetentionPolicy
@@ -156,3 +158,29 @@ def test_policies_of_today_are_read_as_they_are() -> None:
         assert call(world, "POST", f"{NAMESPACE}/{path}", body)[0] == 204
     text = world.state.namespaces["public/default"]
     assert policies.stored(text) == (json.loads(text), ())
+
+
+def test_of_policies_by_name_only_what_is_wrong_is_changed() -> None:
+    # covers SUB-7, T-16
+    rate = {"dispatchThrottlingRateInMsg": 5, "dispatchThrottlingRateInByte": 6, "ratePeriodInSecond": 7}
+    stored = {
+        "right": {"dispatchRate": rate},
+        "large": {"dispatchRate": rate | {"dispatchThrottlingRateInMsg": HUGE}},
+        "no number": {"dispatchRate": rate | {"dispatchThrottlingRateInMsg": "?"}},
+        "no policy": "?",
+        "nothing": None,
+    }
+    world = restarted_with({}, {"subscriptionPolicies": stored})
+    assert serves(world)
+    found = world.core.policies_of(NAME).dispatch_rates_by_name
+    assert found == {"right": DispatchRate(5, 6, 7), "large": DispatchRate(INT, 6, 7)}
+    told = set(policies.notes(world.state))
+    assert len(told) == 4
+    for name, what in {
+        "large": "dispatchRate is .* a number in it was out of range",
+        "no number": "dispatchRate is left out, it cannot be read: .*want a whole number",
+        "no policy": "is left out",
+        "nothing": "is left out",
+    }.items():
+        assert [note for note in told if re.search(f"subscriptionPolicies: {name}:? {what}", note)], (name, told)
+    assert call(world, "GET", f"{BASE}/t/right/dispatchRate")[2]["dispatchThrottlingRateInMsg"] == 5

@@ -69,8 +69,21 @@ def test_the_next_host_is_tried(silent_port: int, peer: Peer, client_of: MakeCli
 
 def test_a_peer_that_never_greets(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.CONNECT]
-    with pytest.raises(OperationTimeout, match=f"300 ms connecting at 127.0.0.1:{peer.port}"):
-        client_of(peer.url, connect_timeout_ms=300).partition_count(TOPIC)
+    text = f"1000 ms asking for the partitions of .*: cannot connect to 127.0.0.1:{peer.port}: no answer within"
+    with pytest.raises(OperationTimeout, match=text):
+        client_of(peer.url, connect_timeout_ms=100, operation_timeout_ms=1_000).partition_count(TOPIC)
+    assert len(peer.callers) > 1
+
+
+def test_a_peer_that_greets_at_the_second_try(peer: Peer, client_of: MakeClient) -> None:
+    greet = peer.handlers[BaseCommand.CONNECT]
+
+    def late(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        if caller.number > 0:
+            greet(caller, command, payload)
+
+    peer.handlers[BaseCommand.CONNECT] = late
+    assert client_of(peer.url, connect_timeout_ms=300).partition_count(TOPIC) == 0
 
 
 def test_a_refused_handshake_says_why(peer: Peer, client_of: MakeClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import ClientClosed, EndNotReached, OperationTimeout
-from spark_pulsar.model.errors import ChecksumFailed, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.errors import ChecksumFailed, MetadataError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST_ID, MessageId
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -94,6 +94,25 @@ def test_a_consumer_closed_by_the_broker_attaches_again(peer: Peer, client_of: M
 
     peer.handlers[BaseCommand.FLOW] = close_first
     assert _read(client_of(peer.url), EARLIEST_ID, MessageId(1, 4)) == log.ids
+
+
+def test_a_reader_that_the_broker_no_longer_knows_attaches_again(peer: Peer, client_of: MakeClient) -> None:
+    # As while it unloads a topic: the request has crossed the news that the consumer is closed.
+    log = Log(peer, [(1, i) for i in range(4)])
+    whole, log.ids = log.ids, log.ids[:1]
+    answer = peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID]
+
+    def unknown_once(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        if len(peer.of(BaseCommand.GET_LAST_MESSAGE_ID)) == 2:
+            log.ids = whole
+            peer.last = MessageId(1, 3)
+            caller.refuse(command, MetadataError("Consumer not found"))
+        else:
+            answer(caller, command, payload)
+
+    peer.last = MessageId(1, 0)
+    peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID] = unknown_once
+    assert _read(client_of(peer.url), EARLIEST_ID, MessageId(1, 4)) == whole
 
 
 def test_a_broker_that_is_not_ready_is_asked_again(peer: Peer, client_of: MakeClient) -> None:

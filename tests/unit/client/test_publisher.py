@@ -351,3 +351,21 @@ def test_a_refusal_to_close_is_no_failure_when_all_is_receipted(peer: Peer, clie
     with client_of(peer.url).publisher(TOPIC) as publisher:
         _send(publisher)
     assert publisher.last_message_id == MessageId(9, 0)
+
+
+def test_a_broker_that_takes_connections_and_is_silent_is_waited_for(peer: Peer, client_of: MakeClient) -> None:
+    greet = peer.handlers[BaseCommand.CONNECT]
+    client = client_of(peer.url, connect_timeout_ms=100, operation_timeout_ms=150)
+    publisher = client.publisher(TOPIC, receipt_timeout_ms=10_000)
+    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.close()
+
+    def late(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        if caller.number > 3:
+            peer.handlers[BaseCommand.SEND] = _receipt
+            greet(caller, command, payload)
+
+    peer.handlers[BaseCommand.CONNECT] = late
+    with publisher:
+        _send(publisher)
+        publisher.flush()
+    assert len(peer.callers) == 5

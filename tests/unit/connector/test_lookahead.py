@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +14,7 @@ from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.lookahead import Counted, LookAhead
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.model.ids import MessageId
+from spark_pulsar.wire.commands import success
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer, message
 
@@ -72,4 +74,79 @@ def test_a_silent_broker_makes_batches_smaller_and_not_larger(peer: Peer) -> Non
             ahead.limit(at, end, 3)
         peer.last = MessageId(1, 2)
         assert ahead.limit(at, end, 3) == end  # nothing more can come: the task that reads the range says so
+        ahead.close()
+
+
+def test_silent_partitions_are_waited_for_together(peer: Peer) -> None:
+    peer.last = MessageId(1, 9)
+    topics = [f"{TOPIC}-partition-{number}" for number in range(20)]
+    by_consumer: dict[tuple[int, int], str] = {}
+
+    def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        by_consumer[(caller.number, command.subscribe.consumer_id)] = command.subscribe.topic
+        caller.send(success(command.subscribe.request_id))
+
+    def one_speaks(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        consumer_id = command.flow.consumer_id
+        if by_consumer[(caller.number, consumer_id)] == topics[-1]:
+            caller.send(message(consumer_id, MessageId(1, 0)), message(consumer_id, MessageId(1, 1)))
+
+    peer.handlers |= {BaseCommand.SUBSCRIBE: subscribed, BaseCommand.FLOW: one_speaks}
+    end = dict.fromkeys(topics, ReadPosition(1, 10))
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        ahead = LookAhead(client, 1_000)
+        begun = time.monotonic()
+        at = ahead.limit({}, end, 200)
+        assert time.monotonic() - begun < 5  # not twenty times the time-out
+        assert at == dict.fromkeys(topics[:-1], EARLIEST) | {topics[-1]: ReadPosition(1, 2)}
+        begun = time.monotonic()
+        with pytest.raises(OperationTimeout, match="after 1000 ms waiting for the next entry of"):
+            ahead.limit(at, end, 200)
+        assert time.monotonic() - begun < 5
+        ahead.close()
+
+
+def test_a_broker_that_answers_nothing_is_waited_for_once(peer: Peer) -> None:
+    peer.last = MessageId(1, 9)
+    topics = [f"{TOPIC}-partition-{number}" for number in range(20)]
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        client.end_positions(topics)
+        peer.handlers.clear()
+        ahead = LookAhead(client, 1_000)
+        begun = time.monotonic()
+        with pytest.raises(OperationTimeout, match=r"timed out after .* opening a reader"):
+            ahead.limit({}, dict.fromkeys(topics, ReadPosition(1, 10)), 200)
+        assert time.monotonic() - begun < 5
+        ahead.close()
+
+
+def test_a_topic_made_again_is_counted_from_its_start(peer: Peer) -> None:
+    ledger_id = 7
+
+    def two_messages(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        caller.send(*[message(command.flow.consumer_id, MessageId(ledger_id, number)) for number in range(2)])
+
+    peer.handlers[BaseCommand.FLOW] = two_messages
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        ahead = LookAhead(client, 10_000)
+        at = ahead.limit({}, {TOPIC: ReadPosition(7, 2)}, 1)
+        assert at == {TOPIC: ReadPosition(7, 1)}
+        assert ahead.limit(at, {TOPIC: ReadPosition(7, 2)}, 5) == {TOPIC: ReadPosition(7, 2)}
+        ledger_id = 1  # on a broker that began anew
+        assert ahead.limit({}, {TOPIC: ReadPosition(1, 2)}, 5) == {TOPIC: ReadPosition(1, 2)}
+        ahead.close()
+
+
+def test_an_index_behind_the_last_message_of_an_entry_makes_nobody_count_the_whole_topic(peer: Peer) -> None:
+    def as_many_as_permitted(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        first = sum(flow.flow.messagePermits for flow in peer.of(BaseCommand.FLOW)[:-1])
+        ids = (MessageId(1, first + number) for number in range(command.flow.messagePermits))
+        caller.send(*[message(command.flow.consumer_id, one) for one in ids])
+
+    peer.handlers[BaseCommand.FLOW] = as_many_as_permitted
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        ahead = LookAhead(client, 10_000)
+        end = {TOPIC: ReadPosition(1, 10**9)}
+        assert ahead.limit({TOPIC: ReadPosition(1, 0, 2**31 - 1)}, end, 3) == {TOPIC: ReadPosition(1, 4)}
+        assert len(peer.of(BaseCommand.FLOW)) < 5
         ahead.close()

@@ -25,7 +25,8 @@ def test_positions_as_text() -> None:
     assert parse_position("12:34") == ReadPosition(12, 34, 0) == parse_position("12:34:-1")
     assert str(EARLIEST) == "earliest"
     assert parse_position("earliest") == EARLIEST
-    for wrong in ("", "latest", "1", "1:2:3:4", "-1:2", "a:b", f"{2**63}:0", "1:2:", " 1:2"):
+    assert parse_position(f"1:2:{2**31 - 1}").batch_index == 2**31 - 1
+    for wrong in ("", "latest", "1", "1:2:3:4", "-1:2", "a:b", f"{2**63}:0", "1:2:", " 1:2", f"1:2:{2**31}"):
         with pytest.raises(OffsetError):
             parse_position(wrong)
 

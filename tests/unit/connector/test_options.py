@@ -82,9 +82,15 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("topics", "a,b,a", "more than once: persistent://public/default/a"),
         ("topicsPattern", "a(", "not a regular expression"),
         ("topicsPattern", "non-persistent://public/default/x", "keep nothing"),
+        ("topicsPattern", "orders/.*", "expected tenant/namespace/regex"),
+        ("topicsPattern", "public/.*/t", "'public/.*' is no tenant/namespace"),
+        ("startingOffsets", '{"t": "1:2", "public/default/t": "1:3"}', "default/t is named more than once"),
+        ("endingTime", '{"t": 1, "t": 2}', "default/t is named more than once"),
         ("startingOffsets", "first", "expected earliest, latest or a JSON object"),
         ("startingOffsets", "{}", "at least one"),
         ("startingOffsets", '{"t": [8, 1]}', "must be a text"),
+        ("startingOffsets", '{"t": {"0": 23}}', "must be a text like .*, not dict"),
+        ("startingOffsets", '{"t": "1:2:3000000000"}', "batch index must be below"),
         ("startingOffsets", '{"t": "1-2"}', "not a position"),
         ("endingOffsets", "earliest", "cannot end at earliest"),
         ("endingOffsets", '{"t": "earliest"}', "cannot end at earliest"),
@@ -168,6 +174,10 @@ def test_path_is_short_for_topic_unless_spark_put_a_directory_there() -> None:
     assert parse(path="flights").topic == "persistent://public/default/flights"
     assert parse(path="file:/warehouse/x", topic="t").topic == "persistent://public/default/t"
     assert parse(path="/warehouse/x").topic is None
+    assert parse(path="hdfs://host/warehouse/x", topics="t").topics == ("persistent://public/default/t",)
+    assert parse(path="persistent://t/n/x").topic == "persistent://t/n/x"
+    with pytest.raises(OptionError, match="path 'flights' and the option topicsPattern contradict each other"):
+        parse(path="flights", topicsPattern=".*")
 
 
 def test_options_have_their_place() -> None:
