@@ -1,7 +1,8 @@
 """The slots of the sticky keys of many entries at once (KS-2, KS-3).
 
-Entries of one producer are alike up to their key but for sequence id and time, so a `Struct` made from the first of
-them fits the next ones. What stands from the size of the key to the end of the metadata says all that is left to know;
+Entries of one producer are alike up to their key but for sequence id and time, so the layout of the first of them fits
+the next ones. Whether it does is looked at by columns: byte i of all of them is a slice of what they begin with. What
+stands from the size of the key to the end of the metadata says all that is left to know;
 whose slot it is was found out with care once, and is looked up from then on. That table holds facts about bytes, not
 about any topic; it is emptied when full.
 """
@@ -19,9 +20,11 @@ from typing import Final
 from spark_pulsar.wire.hashes import murmur3_32
 from spark_pulsar.wire.sticky_keys import MAX_SEQUENCE_BYTES, is_plain, sticky_key
 
+_SIZE: Final = Struct(">I")
 _MAGIC: Final = b"\x0e\x01"
 _NAME_AT: Final = 12
 """Behind magic, checksum, metadata size, and the name's tag and size."""
+_TIME_TAG, _KEY_TAG = 0x18, 0x32
 _TIME_BYTES: Final = 8
 _TIME_THEN_KEY: Final = re.compile(rb"\x18[\x80-\xff]{5}[\x00-\x7f]\x32", re.DOTALL)
 """Publish time in six bytes, then the tag of the key."""
@@ -30,8 +33,8 @@ _LONGEST_BYTES: Final = 1_024
 """Of a key and the rest of the metadata that are remembered together."""
 _FIRST_BLOCK: Final = 64
 _LARGEST_BLOCK: Final = 1_024
-_HIGH_BITS: Final = bytes(byte & 0x80 for byte in range(256))
-"""What remains of each byte: whether a number goes on after it."""
+_GOES_ON: Final = bytes(range(0x80, 0x100))
+"""The bytes after which a number goes on."""
 _UNKNOWN: Final = -1
 
 
@@ -51,8 +54,8 @@ class StickySlots:
         while len(slots) < count:
             low = len(slots)
             high = min(count, low + size)
-            head, layout = _layout_of(buffer, starts[low], ends[low])
-            found = self._alike(buffer, starts[low:high], ends[low:high], head, layout) if layout else []
+            layout = _layout_of(buffer, starts[low], ends[low])
+            found = self._alike(buffer, starts[low:high], ends[low:high], layout) if layout else []
             slots += found
             low += len(found)
             is_mixed = 2 * len(found) < size
@@ -64,30 +67,19 @@ class StickySlots:
     def _of_one(self, buffer: bytes, start: int, end: int) -> int:
         return self.slot_of(murmur3_32(sticky_key(buffer, start, end)))
 
-    def _alike(
-        self, buffer: bytes, starts: Sequence[int], ends: Sequence[int], head: bytes, layout: Struct
-    ) -> list[int]:
+    def _alike(self, buffer: bytes, starts: Sequence[int], ends: Sequence[int], layout: _Layout) -> list[int]:
         """The slots of the first entries, as many as have this layout."""
         size = layout.size
-        shape = b"\x80" * (size - 10 - len(head) - _TIME_BYTES - 1) + b"\0"
         if starts[-1] + size > len(buffer):
             starts = [start for start in starts if start + size <= len(buffer)]
-        magics, metadata_sizes, heads, sequences, times = zip(
-            *map(layout.unpack_from, repeat(buffer), starts), strict=True
-        )
-        alike = len(starts)
-        if (
-            magics.count(_MAGIC) < alike
-            or heads.count(head) < alike
-            or b"".join(sequences).translate(_HIGH_BITS) != shape * alike
-            or not all(map(_is_time, set(times)))
-        ):
-            alike = next(
-                index
-                for index, row in enumerate(zip(magics, heads, sequences, times, strict=True))
-                if row[:2] != (_MAGIC, head) or row[2].translate(_HIGH_BITS) != shape or not _is_time(row[3])
-            )
-        stops = [start + 10 + metadata_size for start, metadata_size in zip(starts, metadata_sizes, strict=True)]
+        first, count = starts[0], len(starts)
+        stride = (starts[-1] - first) // (count - 1) if count > 1 else size
+        if stride >= size and starts == [*range(first, first + count * stride, stride)]:  # one size, as they arrived
+            begins = buffer[first : starts[-1] + size]
+        else:
+            begins, stride = b"".join([buffer[start : start + size] for start in starts]), size
+        alike = layout.fitting(begins, stride, count)
+        stops = layout.stops(starts, begins, stride)
         if any(map(gt, stops, ends)):
             alike = min(alike, next(index for index, stop in enumerate(stops) if stop > ends[index]))
         if alike < len(starts):
@@ -99,6 +91,50 @@ class StickySlots:
                 if slot == _UNKNOWN:
                     slots[index] = self._of_one(buffer, starts[index], ends[index])
         return slots
+
+
+class _Layout:
+    """What entries with one producer name and sequence ids of one size begin with, up to the tag of their key."""
+
+    __slots__ = ("_ending", "_fixed", "_going_on", "size")
+
+    def __init__(self, head: bytes, sequence_size: int) -> None:
+        """`head`: what the metadata begins with, up to the tag of the sequence id."""
+        sequence_at = 10 + len(head)
+        time_at = sequence_at + sequence_size
+        self.size = time_at + _TIME_BYTES
+        self._fixed = [*enumerate(_MAGIC), *enumerate(head, 10), (time_at, _TIME_TAG), (self.size - 1, _KEY_TAG)]
+        self._going_on = [*range(sequence_at, time_at - 1), *range(time_at + 1, self.size - 2)]
+        self._ending = (time_at - 1, self.size - 2)
+
+    def fitting(self, begins: bytes, stride: int, count: int) -> int:
+        """How many from the first on have it, of `count` entries of which each begins `stride` bytes after another."""
+        if self._fits(begins, stride, count):
+            return count
+        low = 0
+        while count - low > 1:
+            middle = (low + count) // 2
+            if self._fits(begins[low * stride : (middle - 1) * stride + self.size], stride, middle - low):
+                low = middle
+            else:
+                count = middle
+        return low
+
+    def stops(self, starts: Sequence[int], begins: bytes, stride: int) -> list[int]:
+        """Where the metadata of each ends."""
+        if all(begins[at::stride].count(begins[at]) == len(starts) for at in range(6, 10)):
+            to_end = 10 + int.from_bytes(begins[6:10], "big")
+            return [start + to_end for start in starts]
+        size_at = _SIZE.unpack_from
+        sizes = [size_at(begins, at)[0] for at in range(6, len(starts) * stride, stride)]
+        return [start + 10 + metadata_size for start, metadata_size in zip(starts, sizes, strict=True)]
+
+    def _fits(self, begins: bytes, stride: int, count: int) -> bool:
+        return (
+            all(begins[at::stride].count(byte) == count for at, byte in self._fixed)
+            and not any(begins[at::stride].translate(None, _GOES_ON) for at in self._going_on)
+            and all(begins[at::stride].isascii() for at in self._ending)
+        )
 
 
 class _Known(dict[bytes, int]):
@@ -118,9 +154,8 @@ class _Known(dict[bytes, int]):
         return slot
 
 
-def _layout_of(buffer: bytes, start: int, end: int) -> tuple[bytes, Struct | None]:
-    """What the metadata begins with, up to the tag of the sequence id, and the layout of entries like this one; None
-    when it is not one whose key comes right behind the time."""
+def _layout_of(buffer: bytes, start: int, end: int) -> _Layout | None:
+    """The layout of entries like this one; None when it is not one whose key comes right behind the time."""
     name_end = start + _NAME_AT + (buffer[start + 11] if end - start > _NAME_AT else 128)
     at = name_end + 1
     while at < end and buffer[at] > 127:
@@ -133,17 +168,10 @@ def _layout_of(buffer: bytes, start: int, end: int) -> tuple[bytes, Struct | Non
         or at - name_end - 1 > MAX_SEQUENCE_BYTES
         or head[0] != 0x0A
         or head[-1] != 0x10
-        or not _is_time(buffer[at : at + _TIME_BYTES])
+        or _TIME_THEN_KEY.fullmatch(buffer, at, at + _TIME_BYTES) is None
     ):
-        return head, None
-    return head, _layout(len(head), at - name_end - 1)
+        return None
+    return _layout(head, at - name_end - 1)
 
 
-def _is_time(some: bytes) -> bool:
-    return _TIME_THEN_KEY.fullmatch(some) is not None
-
-
-@lru_cache(maxsize=1024)
-def _layout(head_size: int, sequence_size: int) -> Struct:
-    """Magic, checksum, size of the metadata, head, sequence id, time and tag of the key."""
-    return Struct(f">2s4xI{head_size}s{sequence_size}s{_TIME_BYTES}s")
+_layout = lru_cache(maxsize=256)(_Layout)
