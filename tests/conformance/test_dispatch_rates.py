@@ -205,6 +205,21 @@ def test_who_subscribes_too_often_is_refused(broker: Broker) -> None:
     assert subscribed(raw, topic, "b") == ("", "")
 
 
+def test_who_is_refused_for_something_else_has_subscribed_as_often(broker: Broker) -> None:
+    # covers SUB-6
+    rate = {"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 6_000}
+    namespace = namespace_with(broker, clusterSubscribeRate={CLUSTER: rate})
+    raw = broker.raw()
+    topic = f"persistent://{namespace}/t"
+    eventually(lambda: raw.request("LOOKUP", topic=topic)["response"] == "Connect", timeout_s=60)
+    request = {"topic": topic, "subscription": "alone", "subType": "Exclusive"}
+    assert raw.request("SUBSCRIBE", consumer_id=2, consumer_name="b", **request).type == "SUCCESS"
+    assert raw.request("SUBSCRIBE", consumer_id=1, consumer_name="a", **request)["error"] == "ConsumerBusy"
+    assert subscribed(raw, topic, "a") == REFUSED
+    other = broker.raw()
+    assert subscribed(other, topic, "a") == REFUSED, "the same consumer on another connection"
+
+
 @pytest.mark.parametrize("what", ["is loaded anew", "comes into being"])
 def test_a_topic_refuses_nobody_when_it(broker: Broker, what: str) -> None:
     # covers SUB-6

@@ -227,8 +227,9 @@ class Account:
             topic.stored.add((sent.producer, sent.number))
         topic.heads[sent.producer] = max(topic.heads.get(sent.producer, -1), sent.number)
 
-    def sequences_forgotten(self, name: str) -> None:
-        self.topics[name].stored.clear()
+    def sequences_forgotten(self, name: str, producers: tuple[str, ...]) -> None:
+        topic = self.topics[name]
+        topic.stored = {each for each in topic.stored if producers and each[0] not in producers}
 
     def gone(self, ledger_id: int, before: int | None) -> None:
         """Entries of a ledger below `before`, or the whole ledger, are not readable any more."""

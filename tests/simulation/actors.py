@@ -31,6 +31,7 @@ from .schemas import on_wire
 from .sharing import ALL_SLOTS, EXCLUSIVE, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
 MAX_FRAME_BYTES = 5_253_120
@@ -53,14 +54,25 @@ class Link:
         self._events: list[Event] = []
         self._connection = Connection(self, session_id, MAX_FRAME_BYTES)  # type: ignore[arg-type]
         self._connection.transport = self  # type: ignore[assignment]
+        self.loop = self
+        self._soon: deque[Callable[[], None]] = deque()
 
     # What a Connection wants of its engine and its transport
 
     def happen(self, events: list[Event]) -> None:
         self._events += events
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+
     def is_closing(self) -> bool:
         return False
+
+    def pause_reading(self) -> None:
+        """More came than one turn takes: `arrive` hands on what is held before it takes more."""
+
+    def resume_reading(self) -> None:
+        """All of it is handed on."""
 
     def on_malformed(self, _connection: Connection, _error: Exception) -> None:
         self.malformed = True
@@ -76,6 +88,8 @@ class Link:
             data = data[:cut]
         if data:
             self._connection.data_received(data)
+        while self._soon:
+            self._soon.popleft()()
         events, self._events = self._events, []
         return events
 

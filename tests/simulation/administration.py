@@ -7,6 +7,7 @@ which entries a request is about. An answer may come only when all of it is on d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin import cursors, topics
@@ -352,7 +353,8 @@ class Administrator:
             new = [name for name in names if name not in judge.live.topics]
             old = [judge.live.topics[name] for name in names if name in judge.live.topics]
             expected = {subscription for topic in old for subscription in topic.subscriptions}
-            judge.initial.update({(name, subscription): False for name in new for subscription in expected})
+            for name, subscription in product(new, expected):
+                judge.beginnings.ask(name, subscription, judge.rules.turns, latest=False)
             grows = judge.live.partition_counts.get(base, 0) < count
             answer = self.answer(core, what)
             make(core)

@@ -13,6 +13,7 @@ from .throttling import RATES, Throttling
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Iterable
 
     from spark_pulsar.broker import effects as fx
     from spark_pulsar.broker.consumers import Consumer
@@ -82,6 +83,10 @@ class Admission:
         """PRODUCER of one that is not there."""
         self._producing[session_id, command.request_id] = command
 
+    def close_producer(self, waiting: Iterable[Sent]) -> None:
+        """CLOSE_PRODUCER, of one whose entries wait for their receipts."""
+        self._throttling.close_producer(waiting)
+
     def producer_ready(self, session_id: int, success: Any) -> None:
         """PRODUCER_SUCCESS."""
         command = self._producing.get((session_id, success.request_id))
@@ -120,7 +125,7 @@ class Admission:
 
     def end_turn(self) -> None:
         """All orders of a turn were seen."""
-        self._throttling.note_fresh()
+        self._throttling.end_turn()
         if self._judge.rules.is_any_set(ENCRYPTION):
             for topic in self._core.topics.values():
                 for producer in topic.producers.values():

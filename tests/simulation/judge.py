@@ -19,6 +19,7 @@ from spark_pulsar.ledger.topic_records import TopicTerminated
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent
+from .beginnings import Beginnings
 from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
 from .leaders import Leaders
@@ -49,8 +50,7 @@ class Judge:
         """How many submits were handed over, and how many of them storage reported."""
         self.sent: dict[bytes, Sent] = {}
         """Every entry that a client ever sent, by its bytes, which are unique."""
-        self.initial: dict[tuple[str, str], bool] = {}
-        """Subscriptions that somebody asked for: whether from the latest entry on."""
+        self.beginnings = Beginnings()
         self.seeks: dict[tuple[str, str], deque[Seek]] = {}
         """Moves that were asked for and not made, in order."""
         self.created_in: dict[tuple[str, str], int] = {}
@@ -274,9 +274,11 @@ class Judge:
 
     def _sequences_forgotten(self, record: SequencesForgotten) -> None:
         name = self.live.topic_names[record.topic_id]
-        if self.rules.deduplicates(name):
+        if record.producers:
+            self.uses.silence.check_away(name, record.producers)
+        elif self.rules.deduplicates(name):
             raise Violation(f"what producers of {name} sent is forgotten, and it de-duplicates (DED-1)")
-        self.post("sequences_forgotten", name)
+        self.post("sequences_forgotten", name, record.producers)
 
     def _partitioned_deleted(self, record: r.PartitionedTopicDeleted) -> None:
         if not self.is_deleting(record.name):
@@ -292,12 +294,7 @@ class Judge:
     def _cursor_created(self, record: cr.CursorCreated) -> None:
         name = self.live.topic_names[record.topic_id]
         mark = (record.ledger_id, record.entry_id)
-        latest = self.initial.get((name, record.name))
-        if latest is None:
-            raise Violation(f"nobody asked for the subscription {record.name} of {name}")
-        wrong = [place for place in self.live.topics[name].log if (place <= mark) != latest]
-        if wrong:
-            raise Violation(f"{record.name} of {name} begins at {mark}: wrong for {wrong} (CUR-9)")
+        self.beginnings.check(name, record.name, mark, self.live.topics[name].log)
         self.created_in[name, record.name] = self.submitted + 1
         self.post("subscribed", record.cursor_id, record.topic_id, record.name, mark)
         self.uses.idleness.created((name, record.name))

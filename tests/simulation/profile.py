@@ -169,7 +169,7 @@ def draw(seed: int, *, storage: str | None = None, without: Collection[str] = ()
     }
     if random.random() < 0.5:
         config["deduplication"] = True
-        config["deduplication_producer_timeout_ms"] = 1 << 40
+        config["deduplication_producer_timeout_ms"] = (1 << 40, 21_600_000, 60_000)[seed % 3]
     profile = Profile(
         seed,
         choice(STEPS),

@@ -195,6 +195,26 @@ def de_duplication_goes_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deduplication, "apply_policy", apply_policy)
 
 
+def who_was_away_for_a_moment_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    real = deduplication._forget_silent
+    patch.setattr(deduplication, "_forget_silent", lambda core, timeout_ms: real(core, timeout_ms // 2))
+
+
+def who_came_back_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """As its time goes on."""
+    real = deduplication._forget_silent
+
+    def forget(core: Core, timeout_ms: int) -> None:
+        before = {topic: topic.producers for topic in core.topics.values()}
+        for topic in before:
+            topic.producers = {}
+        real(core, timeout_ms)
+        for topic, producers in before.items():
+            topic.producers = producers
+
+    patch.setattr(deduplication, "_forget_silent", forget)
+
+
 # ---- schemas
 
 
@@ -341,6 +361,8 @@ TYPE_MUTATIONS: list[tuple[str, Patch]] = [
     ("policies", a_disabled_type_stays_disabled),
     ("policies", nothing_is_de_duplicated),
     ("policies", de_duplication_goes_on),
+    ("policies", who_was_away_for_a_moment_is_forgotten),
+    ("policies", who_came_back_is_forgotten),
     ("schemas", schemas_are_in_memory_only),
     ("schemas", a_version_is_told_before_it_is_on_disk),
     ("schemas", a_version_is_used_again),
@@ -364,7 +386,7 @@ TYPE_MUTATIONS: list[tuple[str, Patch]] = [
 
 @pytest.mark.parametrize(("feature", "mutation"), TYPE_MUTATIONS, ids=lambda each: getattr(each, "__name__", each))
 def test_a_broken_promise_to_clients_is_found(feature: str, mutation: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers SC-1, SC-9, SC-10, SUB-3, DED-1, DED-2, FO-1, FO-2, FO-5, FO-6
+    # covers SC-1, SC-9, SC-10, SUB-3, DED-1, DED-2, DED-9, FO-1, FO-2, FO-5, FO-6
     # covers KS-1, KS-7, KS-10, DEL-2, DEL-3, DEL-4, DEL-7, PR-6, PR-7, PR-8, NP-1, NP-2, NP-3, TN-13
     mutation(monkeypatch)
     found = seeds_until_found(None, lambda profile: profile.features.issuperset(feature.split("+")))

@@ -16,6 +16,8 @@ from spark_pulsar.model.policies import PublishRate
 from .comparing import Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
@@ -67,6 +69,8 @@ class Throttling:
         """Who asked to subscribe, and whether those who did before left it nothing, by session and request id."""
         self._fresh: list[tuple[str, tuple[Any, ...]]] = []
         """Who subscribed to a topic that was not there."""
+        self._let_through: set[Sent] = set()
+        """What was left of producers that their clients close in this turn."""
 
     @property
     def _is_moment(self) -> bool:
@@ -96,8 +100,13 @@ class Throttling:
                     raise Violation(f"{where}, and nothing is left of its rate ({rule})")
                 tokens.take(amount)
 
+    def close_producer(self, waiting: Iterable[Sent]) -> None:
+        """CLOSE_PRODUCER: what the producer left behind may be stored whatever the rate is. One of the same name may
+        open in the same turn."""
+        self._let_through.update(waiting)
+
     def stored(self, sent: Sent) -> None:
-        """An entry is stored. What a producer left behind that closes may be stored whatever the rate is."""
+        """An entry is stored."""
         topic = self._core.topics.get(sent.topic)
         if topic is None or self._is_moment:
             return
@@ -106,7 +115,7 @@ class Throttling:
             for what in ("Msg", "Byte")
         )
         limits = [(messages, sent.count), (size_bytes, len(sent.entry))]
-        if sent.producer in topic.producers:
+        if sent not in self._let_through:
             self._happens(f"{sent!r} of {sent.topic} is stored", limits, "PR-14")
         else:
             for tokens, amount in limits:
@@ -165,23 +174,30 @@ class Throttling:
     def ask(self, session_id: int, command: CommandSubscribe) -> None:
         """SUBSCRIBE of a consumer that is not there."""
         self.note_fresh()
-        if self._is_moment:
-            return
+        is_moment = self._is_moment
         topic, now_ms = command.topic, self._judge.now_ms
         who = (topic, command.consumer_name, command.consumer_id)
         if topic not in self._core.topics:
             self._fresh.append((topic, who))
             return
-        least, most = self._times(topic, who, "least"), self._times(topic, who, "most")
-        if least is None or most is None:
+        most = self._times(topic, who, "most")
+        if most is None:
             return
-        is_left = least.has_one(now_ms)
         may_be_refused = not most.has_one(now_ms)
         if not may_be_refused:
-            most.take(1)
+            most.take(1)  # also while a change is under way: it may be of another policy
+        if is_moment:
+            return
+        least = self._times(topic, who, "least")
+        is_left = least is None or least.has_one(now_ms)
         self._asked[session_id, command.request_id] = (who, is_left)
         if may_be_refused:
             self._asked[session_id, -command.request_id] = (who, True)
+
+    def end_turn(self) -> None:
+        """All orders of a turn were seen."""
+        self.note_fresh()
+        self._let_through.clear()
 
     def note_fresh(self) -> None:
         """Topics that were missing may be there."""

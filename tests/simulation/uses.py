@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .idleness import Idleness
 from .inactivity import Inactivity
+from .silence import Silence
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
@@ -14,16 +15,18 @@ if TYPE_CHECKING:
 
 
 class Uses:
-    """Of subscriptions and of topics."""
+    """Of subscriptions and of topics, and by producers."""
 
     def __init__(self, judge: Judge) -> None:
         self.idleness = Idleness(judge)
         self.inactivity = Inactivity(judge)
+        self.silence = Silence(judge)
 
     def begin_life(self, now_ms: int) -> None:
         """A broker starts."""
         self.idleness.begin_life(now_ms)
         self.inactivity.begin_life()
+        self.silence.begin_life()
 
     def note(self, core: Core) -> None:
         """Something happened, and its records are not judged yet."""
@@ -34,3 +37,4 @@ class Uses:
         """A turn is over and judged. Violation when something is there that nobody used for too long."""
         self.idleness.check()
         self.inactivity.check(core)
+        self.silence.check(core)

@@ -59,11 +59,8 @@ class Witness:
             BaseCommand.UNSUBSCRIBE: self._unsubscribe,
             BaseCommand.PRODUCER: self._producer,
             **judge.schemas.on_command,
-            BaseCommand.CLOSE_PRODUCER: lambda session_id, command: judge.leaders.leave(
-                session_id, command.producer_id
-            ),
+            BaseCommand.CLOSE_PRODUCER: self._close_producer,
         }
-
         self._on_answer = {
             BaseCommand.ACK_RESPONSE: self._ack_response,
             BaseCommand.SUCCESS: self._success,
@@ -219,20 +216,23 @@ class Witness:
         if command.consumer_id in self.core.sessions[session_id].consumers:
             return
         self._admission.ask(session_id, command)
-        asked = ("subscribe", command.topic, command.subscription, self.judge.submitted)
-        topic = self.core.topics.get(command.topic)
-        if topic is not None and command.subscription in topic.subscriptions:
-            self._requests[session_id, command.request_id] = asked
-        elif command.durable:
+        key, topic = (command.topic, command.subscription), self.core.topics.get(command.topic)
+        is_there = topic is not None and command.subscription in topic.subscriptions
+        if command.durable and not is_there:
             latest = command.initialPosition == CommandSubscribe.Latest
-            self.judge.initial[command.topic, command.subscription] = latest
-            self._requests[session_id, command.request_id] = asked
+            self.judge.beginnings.ask(*key, self.judge.rules.turns, latest=latest)
+        if command.durable or is_there:
+            self._requests[session_id, command.request_id] = ("subscribe", *key, self.judge.submitted)
 
     def _producer(self, session_id: int, command: CommandProducer) -> None:
         if command.producer_id not in self.core.sessions[session_id].producers:
             self.judge.leaders.ask(session_id, command)
             self.judge.schemas.ask_producer(session_id, command)
             self._admission.ask_producer(session_id, command)
+
+    def _close_producer(self, session_id: int, command: Any) -> None:
+        self.judge.leaders.leave(session_id, command.producer_id)
+        self._admission.close_producer(self._awaiting.get((session_id, command.producer_id), ()))
 
     def _seek(self, session_id: int, command: Any) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
