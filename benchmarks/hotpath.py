@@ -5,10 +5,9 @@
 Each line is one job over prepared bytes in 64 KB reads, as CPU time of this process: best of the rounds that fit into
 the given seconds. "peer" is the same job done entry by entry with protobuf (and the same CRC32C), the obvious way.
 
-Several runs on 2 cores that six other jobs shared (load 5 to 7), Python 3.11.7, in entries/s: scan + receipts
-1.0 to 1.28 M at 100 B (peer 67,000 to 82,000), 0.50 to 0.56 M when 1,000 producers take turns (70,000); MESSAGE frames
-2.0 to 3.4 M at 100 B (0.20 to 0.24 M), 0.38 to 0.65 M one by one (0.2 M), 0.53 M of 10 KB (0.2 M); acknowledged ids
-36 to 48 M in order (2 M), 2.1 to 3.4 M every second (1.6 to 2.4 M).
+Two cores, Python 3.11.2, in entries/s: scan + receipts 2.0 to 2.3 M at 100 B (peer 140,000), 1.2 to 1.3 M when 1,000
+producers take turns (137,000); MESSAGE frames 5.5 to 6.2 M at 100 B (0.45 M), 3.9 M twenty at a time, 0.9 to 1.2 M of
+10 KB (0.3 M); acknowledged ids 55 to 70 M in order (3 M), 8.3 M in runs of twenty, 10 to 11 M every second (3 M).
 """
 
 from __future__ import annotations
