@@ -6,7 +6,8 @@ Nothing is held back anywhere: what may not be sent yet is not read. Non-persist
 what comes too fast, are not limited.
 
 The configuration may spare who has no backlog: nothing limits it, and what it is sent costs the others nothing. As in
-Apache Pulsar, whether it has one is looked at when a consumer joins and whenever statistics are taken.
+Apache Pulsar, whether it has one is looked at when a consumer joins and whenever statistics are taken; here also when
+rates change.
 """
 
 from __future__ import annotations

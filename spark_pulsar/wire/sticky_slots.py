@@ -31,8 +31,11 @@ _TIME_THEN_KEY: Final = re.compile(rb"\x18[\x80-\xff]{5}[\x00-\x7f]\x32", re.DOT
 _MOST_LEARNT: Final = 16_384
 _LONGEST_BYTES: Final = 1_024
 """Of a key and the rest of the metadata that are remembered together."""
+_FEWEST: Final = 4
 _FIRST_BLOCK: Final = 64
 _LARGEST_BLOCK: Final = 1_024
+_DENSE: Final = 16
+"""Entries so many times as long as what they begin with are better not copied for that."""
 _GOES_ON: Final = bytes(range(0x80, 0x100))
 """The bytes after which a number goes on."""
 _UNKNOWN: Final = -1
@@ -54,6 +57,9 @@ class StickySlots:
         while len(slots) < count:
             low = len(slots)
             high = min(count, low + size)
+            if high - low < _FEWEST:  # a layout that may be new would cost more than it spares
+                slots += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
+                break
             layout = _layout_of(buffer, starts[low], ends[low])
             found = self._alike(buffer, starts[low:high], ends[low:high], layout) if layout else []
             slots += found
@@ -74,7 +80,8 @@ class StickySlots:
             starts = [start for start in starts if start + size <= len(buffer)]
         first, count = starts[0], len(starts)
         stride = (starts[-1] - first) // (count - 1) if count > 1 else size
-        if stride >= size and starts == [*range(first, first + count * stride, stride)]:  # one size, as they arrived
+        is_dense = size <= stride <= _DENSE * size
+        if is_dense and starts == [*range(first, first + count * stride, stride)]:  # one size, as they arrived
             begins = buffer[first : starts[-1] + size]
         else:
             begins, stride = b"".join([buffer[start : start + size] for start in starts]), size

@@ -164,7 +164,7 @@ class Rooms:
         return True
 
     def withdraw(self, ranges: list[EntryRange]) -> bool:
-        """Entries are acked: they wait no more. Whether there is room now."""
+        """Entries wait here no more. Whether there is room now."""
         before = self.count()
         if not before:
             return False

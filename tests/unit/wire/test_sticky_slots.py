@@ -98,13 +98,7 @@ def test_any_bytes_have_the_slot_of_their_key(some: list[tuple[bytes, bool, int,
     for number, (data, is_damaged, at, key) in enumerate(some):
         each = entry(number, partition_key=key)
         entries.append(each[:at] + data + each[at + len(data) :] if is_damaged else each)
-    slots = StickySlots(range_slot)
-    buffer = b"".join(entries)
-    ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
-    starts = [0, *ends[:-1]]
-    found = slots.of(buffer, starts[: len(ends)], ends)
-    assert len(found) == len(entries)
-    assert all(0 < slot < 65_536 for slot in found)
+    check(entries)
 
 
 def test_more_keys_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
