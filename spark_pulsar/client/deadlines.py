@@ -8,16 +8,16 @@ class Deadline:
     """The moment an operation must be over, with its name and place for the error.
 
     `what` completes "timed out while …" (for example "looking up persistent://public/default/t"), `where` is the
-    address or URL in question.
+    address or URL in question. `waited_ms` is what has passed of the time already.
     """
 
     __slots__ = ("_end_ms", "timeout_ms", "what", "where")
 
-    def __init__(self, timeout_ms: int, what: str, where: str) -> None:
+    def __init__(self, timeout_ms: int, what: str, where: str, waited_ms: int = 0) -> None:
         self.timeout_ms = timeout_ms
         self.what = what
         self.where = where
-        self._end_ms = monotonic_ms() + timeout_ms
+        self._end_ms = monotonic_ms() + timeout_ms - waited_ms
 
     def left_ms(self) -> int:
         """Milliseconds left, never below 0."""

@@ -78,6 +78,10 @@ class Fetch:
         self._idle_timeout_ms = idle_timeout_ms
         self._arrived = arrived
         self._reading: _Reading | None = None
+        self._lost: PulsarError | None = None
+        """Why the last reader was lost, until something comes."""
+        self._backoff = Backoff()
+        self._attach_at_ms = 0
         self._permits = Permits(max_queued_bytes)
         self._last: MessageId | None = None
         self._ask_for_last = False
@@ -131,6 +135,10 @@ class Fetch:
         while not self.finished:
             if self._closed:
                 raise ClientClosed(f"the fetch of {self.topic} is closed")
+            if self._reading is None and not self._may_attach(deadline):
+                if quiet:
+                    return None
+                raise deadline.error(self._lost) from self._lost
             reading = self._reading or self._open(patience)
             runs = reading.inbox.take(0)
             if not runs:
@@ -143,6 +151,7 @@ class Fetch:
                     return block
             elif reading.inbox.lost is not None:
                 self._drop()
+                self._put_off(reading.inbox.lost)
             elif not deadline.passed:
                 self._check_stall(reading, patience)
             elif quiet:
@@ -166,6 +175,8 @@ class Fetch:
         if not len(block):
             return None
         self._quiet_since_ms, self._stall_check_ms = monotonic_ms(), _FIRST_STALL_CHECK_MS
+        self._lost = None
+        self._backoff.reset()
         self._permits.received(permits_of(block), len(block), block.size_bytes)
         newest = Position(block.ledger_ids[-1], block.entry_ids[-1])
         end_passed = self._cut(block)
@@ -243,6 +254,20 @@ class Fetch:
             self._flow(reading, self._permits.grant_again())
 
     # ---- the reader
+
+    def _put_off(self, lost: PulsarError) -> None:
+        """A reader was lost: another is attached at once, but after pauses if readers are lost before anything came."""
+        self._attach_at_ms = monotonic_ms() + (0 if self._lost is None else self._backoff.next_ms())
+        self._lost = lost
+
+    def _may_attach(self, deadline: Deadline) -> bool:
+        """Whether it is time to attach a reader, or comes to be by the deadline."""
+        wait_ms = self._attach_at_ms - monotonic_ms()
+        if wait_ms <= 0:
+            return True
+        left_ms = deadline.left_ms()
+        threading.Event().wait(min(wait_ms, left_ms) / 1000)
+        return wait_ms <= left_ms
 
     def _open(self, patience: Deadline | None) -> _Reading:
         """Attach a reader at the position, trying again while that may help."""

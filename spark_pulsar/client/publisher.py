@@ -76,6 +76,7 @@ class Publisher:
         self._pending_bytes = 0
         self._line: ProducerLine | None = None
         self._broken: PulsarError | None = None
+        self._broken_at_ms = 0
         self._fatal: PulsarError | None = None
         self._trouble: Deadline | None = None
         self._backoff = Backoff()
@@ -247,6 +248,8 @@ class Publisher:
     def _break(self, error: PulsarError) -> None:
         """The line can no longer be used (the lock is held)."""
         if error.retriable:
+            if self._broken is None:
+                self._broken_at_ms = monotonic_ms()
             self._broken = error
         else:
             self._fatal = self._fatal or error
@@ -259,8 +262,7 @@ class Publisher:
         trouble = self._trouble
         if trouble is None:
             what = f"creating a producer on {self.topic}" + (f", after: {self._broken}" if self._broken else "")
-            timeout_ms = self._receipt_timeout_ms if self._was_attached else self._config.operation_timeout_ms
-            trouble = self._trouble = Deadline(timeout_ms, what, self._config.service_url)
+            trouble = self._trouble = self._until_overdue(what)
             self._backoff.reset()
         elif self._broken is not None:
             self._pause(trouble, self._broken)  # attached again, and broken again before any receipt
@@ -276,6 +278,19 @@ class Publisher:
                     self._fail(error)
                     raise
                 self._pause(trouble, error)
+
+    def _until_overdue(self, what: str) -> Deadline:
+        """The time to attach: until the next receipt is overdue, if one is due, and long enough to connect once."""
+        where = self._config.service_url
+        if not self._was_attached:
+            return Deadline(self._config.operation_timeout_ms, what, where)
+        with self._changed:
+            now_ms, most_ms = monotonic_ms(), self._receipt_timeout_ms
+            # Since the line broke, or has last been heard of, nobody has waited: the next call only finds out now.
+            progress_ms = self._last_progress_ms + now_ms - max(self._broken_at_ms, self._last_progress_ms)
+            least_ms = min(self._config.connect_timeout_ms, most_ms)
+            self._last_progress_ms = max(progress_ms, now_ms - most_ms + least_ms)
+            return Deadline(most_ms, what, where, now_ms - self._last_progress_ms if self._pending else 0)
 
     def _pause(self, trouble: Deadline, error: PulsarError) -> None:
         try:
@@ -325,7 +340,6 @@ class Publisher:
             self._broken = None
             if not self._pending:
                 self._trouble = None
-            self._last_progress_ms = monotonic_ms()
             again = list(self._pending)
         for first in range(0, len(again), _RESEND_TOGETHER):
             pieces = [piece for sent in again[first : first + _RESEND_TOGETHER] for piece in line.frame(sent)]

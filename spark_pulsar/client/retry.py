@@ -27,5 +27,10 @@ class Backoff:
         """
         if deadline.left_ms() <= self._pause_ms:
             raise deadline.error(cause) from cause
-        (woken or threading.Event()).wait(self._pause_ms / 1000)
-        self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        (woken or threading.Event()).wait(self.next_ms() / 1000)
+
+    def next_ms(self) -> int:
+        """How long to wait before the next attempt, for who does the waiting himself."""
+        pause_ms = self._pause_ms
+        self._pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
+        return pause_ms

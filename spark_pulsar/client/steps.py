@@ -40,23 +40,23 @@ def run_all(
 ) -> dict[str, Result]:
     """Run a conversation for each topic; the results by topic, in the order given.
 
-    A conversation that fails with a retriable error is made again after a pause, until its deadline. The first error
-    that cannot be retried ends everything and is raised.
+    A conversation that fails with a retriable error is made again after a pause, until its deadline; all deadlines are
+    made before the first conversation. The first error that cannot be retried ends everything and is raised.
     """
     todo = list(dict.fromkeys(topics))
     results: dict[str, Result] = {}
+    deadlines = {topic: deadline_of(topic) for topic in todo}  # of all before the first begins: one time-out together
     for first in range(0, len(todo), _AT_ONCE):
-        _run_some(todo[first : first + _AT_ONCE], make, deadline_of, results)
+        _run_some(todo[first : first + _AT_ONCE], make, deadlines, results)
     return {topic: results[topic] for topic in todo}
 
 
 def _run_some(
     todo: list[str],
     make: Callable[[str], Steps[Result]],
-    deadline_of: Callable[[str], Deadline],
+    deadlines: dict[str, Deadline],
     results: dict[str, Result],
 ) -> None:
-    deadlines = {topic: deadline_of(topic) for topic in todo}
     backoff = Backoff()
     while todo:
         failed = _attempt(todo, make, deadlines, results)

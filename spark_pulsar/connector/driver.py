@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
@@ -129,7 +129,7 @@ class StreamDriver:
             topics = find_partitions(self._client, self._options, known=known, may_lack=may_lack)
             ends = end_positions_of_each(self._client, topics)
             if not may_lack and self._options.topics_pattern is None:
-                _check_found(topics, known.union(ends))
+                _check_found(topics, known.union(ends), self._options)
             if self._frozen:
                 self._target = dict(ends)
         else:
@@ -226,11 +226,15 @@ def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str
     return {topic: at for topic, at in start.positions.items() if topic in ends and at <= ends[topic]}
 
 
-def _check_found(topics: Sequence[str], known: Iterable[str]) -> None:
-    """A named topic that never was is an error. One that vanished is a loss, told elsewhere; a partition that is not
-    there yet, while partitions are added, is found by the next trigger."""
+def _check_found(topics: Sequence[str], known: Collection[str], options: Options) -> None:
+    """A named topic that never was is an error, and so is a named partition. One that vanished is a loss, told
+    elsewhere; a partition of a named topic that is not there yet, while partitions are added, is found by the next
+    trigger."""
+    named = options.topics if options.topic is None else (options.topic,)
     bases = {TopicName.parse(topic).base for topic in known}
-    missing = [topic for topic in topics if TopicName.parse(topic).base not in bases]
+    missing = [
+        topic for topic in topics if topic not in known and (topic in named or TopicName.parse(topic).base not in bases)
+    ]
     if missing:
         raise TopicNotFound(f"topic {missing[0]} not found")
 

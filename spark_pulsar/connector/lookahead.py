@@ -29,8 +29,8 @@ from spark_pulsar.model.ids import MessageId
 
 _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
-_SILENCE_MS: Final = 1_000
-"""When nothing came for so long, the broker is asked whether there is anything."""
+_ASK_AFTER_MS: Final = 1_000
+"""When a micro-batch has waited so long, the broker is asked, once, where those that are waited for end."""
 _LOOK_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
@@ -278,7 +278,7 @@ class _Gathering:
         self._end = end
         url = client.config.service_url
         self._deadline = Deadline(timeout_ms, "waiting for the next entry", url)
-        self._silence = Deadline(min(timeout_ms // 2, _SILENCE_MS), "waiting for the next entry", url)
+        self._ask_after = Deadline(min(timeout_ms // 2, _ASK_AFTER_MS), "waiting for the next entry", url)
         self._asked = False
         self._shorter: set[str] = set()
         self._cause: OperationTimeout | None = None
@@ -294,10 +294,10 @@ class _Gathering:
             if self._deadline.passed:
                 self.cut_short |= self._shorter & set(waiting)
                 break
-            if self._silence.passed and not self._asked:
+            if self._ask_after.passed and not self._asked:
                 self._ask(waiting)
             waiting = [topic for topic in waiting if topic not in self.cut_short]
-            pause = self._deadline if self._asked else self._silence
+            pause = self._deadline if self._asked else self._ask_after
             if waiting:
                 self._arrived.wait(min(pause.left_ms(), _LOOK_AGAIN_MS) / 1000)
         return gone
@@ -313,7 +313,7 @@ class _Gathering:
             return False
 
     def _ask(self, waiting: Collection[str]) -> None:
-        """Nothing came for a while: find out where nothing can come any more."""
+        """Some are still waited for: find out where nothing can come any more."""
         self._asked = True
         try:
             ends = end_positions_of_each(self._client, waiting, self._deadline.left_ms())

@@ -186,7 +186,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`30000`",
         WRITE,
         "How long a task waits for the next receipt of what it sent before it fails, also while no broker can be "
-        "reached. (A task that finds none when it begins has `operationTimeoutMs`.)",
+        "reached; a connection that breaks late in this time gives it up to `connectionTimeoutMs` more. "
+        "(A task that finds none when it begins has `operationTimeoutMs`.)",
     ),
 )
 

@@ -40,6 +40,8 @@ COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
 _HOST: Final = re.compile(r"(?:[^\s,/:@\[\]]+|\[[0-9a-fA-F:.%]+\])(?::(?P<port>\d{1,5}))?")
+_DIRECTORY: Final = re.compile(r"(?!(?:non-)?persistent://)[A-Za-z][A-Za-z0-9+.-]*:/|file:|/")
+_PLAIN_NAME: Final = re.compile(r"[\w.=:-]*")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
 _MAX_TIME_MS: Final = 2**63 - 1
 
@@ -168,8 +170,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
 
 def _names_a_topic(path: str) -> bool:
     """Whether a path comes from `load("flights")`, and is not the directory that Spark has for a table."""
-    scheme, separator, _ = path.partition("://")
-    return scheme in ("persistent", "non-persistent") if separator else not path.startswith(("file:", "/"))
+    return bool(path.strip()) and _DIRECTORY.match(path) is None
 
 
 def _canonical(lower: str, as_given: str) -> str:
@@ -238,6 +239,8 @@ def split_pattern(text: str) -> tuple[str, re.Pattern[str]]:
     if body.startswith("non-persistent://"):
         raise ValueError("non-persistent topics cannot be read: they keep nothing")
     parts = body.split("/", 2)
+    if not any(_PLAIN_NAME.fullmatch(part) for part in parts[:-1]):
+        parts = [body]  # what slash there is belongs to the regex, as in "orders-[^/]+"
     if len(parts) == 2:
         raise ValueError("expected tenant/namespace/regex, or a regex without slash for public/default")
     namespace, local = (f"{parts[0]}/{parts[1]}", parts[2]) if len(parts) == 3 else ("public/default", body)

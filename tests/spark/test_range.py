@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -225,7 +226,9 @@ def test_a_topic_deleted_before_it_is_counted(broker: Broker, client: PulsarClie
     assert tolerant.latest(end, 3) is end
 
 
-def test_a_topic_deleted_while_it_is_read(broker: Broker, client: PulsarClient) -> None:
+def test_a_topic_deleted_while_it_is_read(
+    broker: Broker, client: PulsarClient, caplog: pytest.LogCaptureFixture
+) -> None:
     for fail_on_data_loss in WORDS:
         topic = broker.topic("deleted")
         publish(client, topic, [(MessageMetadata(), b"x" * 100) for _ in range(20)])
@@ -233,14 +236,20 @@ def test_a_topic_deleted_while_it_is_read(broker: Broker, client: PulsarClient) 
         beyond = TopicRange(topic, work.start, ReadPosition(work.end.ledger_id + 100, 0))
         options = options_of(broker, topic, failOnDataLoss=fail_on_data_loss)
         rows = read_range(client, options, beyond, VALUE)
-        assert next(rows).num_rows
+        on_the_way = 20 - next(rows).num_rows
         delete(broker, topic)
-        for again in (rows, read_range(client, options, work, VALUE)):  # in the midst of it, and before it begins
+        lost = f"{topic} cannot be read from .*: .*(not found|does not exist)"
+        # In the midst of it, and before it begins.
+        for again, most in ((rows, on_the_way), (read_range(client, options, work, VALUE), 0)):
             if fail_on_data_loss == "true":
-                with pytest.raises(DataLossError, match=f"{topic} cannot be read from .* Set failOnDataLoss to false"):
+                with pytest.raises(DataLossError, match=f"{lost}.* Set failOnDataLoss to false"):
                     list(again)
             else:
-                list(again)
+                caplog.clear()
+                assert sum(batch.num_rows for batch in again) <= most < 20
+                assert [record.levelname for record in caplog.records if re.search(lost, record.getMessage())] == [
+                    "WARNING"
+                ]
 
 
 def test_unchanged_offsets_are_the_same_text(broker: Broker, client: PulsarClient) -> None:

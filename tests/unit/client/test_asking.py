@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout, UnexpectedReply
+from spark_pulsar.client.steps import Steps, run_all
 from spark_pulsar.model.errors import (
     ConsumerBusy,
     MetadataError,
@@ -42,6 +44,22 @@ def test_questions_about_many_topics_go_out_together(peer: Peer, client_of: Make
     answers = client_of(peer.url).last_message_ids(topics)
     assert list(answers) == topics
     assert answers[topics[7]] == MessageId(1, 2, 7)
+
+
+def test_however_many_topics_have_one_time_out_together() -> None:
+    topics = [f"{TOPIC}-{index}" for index in range(1_000)]
+    begun: list[str] = []
+
+    def deadline_of(topic: str) -> Deadline:
+        assert not begun
+        return Deadline(1_000, f"asking for {topic}", "nowhere")
+
+    def make(topic: str) -> Steps[int]:
+        begun.append(topic)
+        return len(topic)
+        yield  # an answer without a question
+
+    assert list(run_all(topics, make, deadline_of)) == begun == topics
 
 
 def test_partitions_of_many_topics_are_asked_for_together(peer: Peer, client_of: MakeClient) -> None:

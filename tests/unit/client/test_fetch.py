@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, EndNotReached, OperationTimeout
 from spark_pulsar.model.errors import ChecksumFailed, MetadataError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST_ID, MessageId
@@ -94,6 +95,27 @@ def test_a_consumer_closed_by_the_broker_attaches_again(peer: Peer, client_of: M
 
     peer.handlers[BaseCommand.FLOW] = close_first
     assert _read(client_of(peer.url), EARLIEST_ID, MessageId(1, 4)) == log.ids
+
+
+def test_a_consumer_closed_again_and_again_is_attached_after_pauses(peer: Peer, client_of: MakeClient) -> None:
+    peer.last = MessageId(1, 3)
+    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: (
+        caller.send(commands.close_consumer(command.flow.consumer_id))
+        if len(peer.of(BaseCommand.SUBSCRIBE)) < 100
+        else None
+    )
+    client = client_of(peer.url, operation_timeout_ms=1_000)
+    with client.fetch(TOPIC, EARLIEST_ID, MessageId(1, 4)) as fetch:
+        assert fetch.next_block(500) is None
+        before = len(peer.of(BaseCommand.SUBSCRIBE))
+        assert fetch.poll(Deadline(60_000, "polling", peer.url)) is None  # others do not wait for the pause of this one
+        with pytest.raises(OperationTimeout, match="1000 ms waiting for entry"):
+            next(iter(fetch))
+        assert 1 < before <= len(peer.of(BaseCommand.SUBSCRIBE)) < 12
+        Log(peer, [(1, i) for i in range(4)])
+        block = fetch.next_block(30_000)
+        assert block is not None
+        assert block.entry_ids[0] == 0
 
 
 def test_a_reader_that_the_broker_no_longer_knows_attaches_again(peer: Peer, client_of: MakeClient) -> None:

@@ -14,7 +14,7 @@ from spark_pulsar.connector.offsets import ReadPosition, SourceOffset
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.commands import success
+from spark_pulsar.wire.commands import partition_metadata, success
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer
 
@@ -28,7 +28,7 @@ def peer() -> Iterator[Peer]:
     one.last = MessageId(1, 9)
 
     def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
-        if command.subscribe.topic == GONE:
+        if command.subscribe.topic in (GONE, f"{KEPT}-partition-7"):
             caller.refuse(command, TopicNotFound("no such topic"))
         else:
             caller.send(success(command.subscribe.request_id))
@@ -49,3 +49,19 @@ def test_a_topic_deleted_between_its_partitions_and_its_end(peer: Peer) -> None:
             strict.latest(SourceOffset({KEPT: ReadPosition(1, 5)}), None)
         tolerant = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"}))
         assert tolerant.latest(start, None).positions == {KEPT: ReadPosition(1, 10)}
+
+
+def test_a_partition_that_is_named_must_exist_whatever_others_there_are(peer: Peer) -> None:
+    named = [f"{KEPT}-partition-{index}" for index in (0, 7)]
+    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(
+        partition_metadata(command.partitionMetadata.request_id, 8 if command.partitionMetadata.topic == KEPT else 0)
+    )
+    start = SourceOffset({named[0]: ReadPosition(1, 5)})
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        base = {"service.url": peer.url}
+        both = StreamDriver(client, parse_options(base | {"topics": ",".join(named)}))
+        with pytest.raises(TopicNotFound, match=f"topic {named[1]} not found"):
+            both.latest(start, None)
+        # One of a topic's own partitions may be on its way: partitions are being added.
+        whole = StreamDriver(client, parse_options(base | {"topic": KEPT}))
+        assert named[1] not in whole.latest(start, None).positions

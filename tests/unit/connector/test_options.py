@@ -8,7 +8,7 @@ import pytest
 
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, OPTIONS, REQUIRED, STREAM_READ, UNSUPPORTED
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.options import Options, parse_options, split_pattern
 from spark_pulsar.connector.tables import options_table
 
 URL = {"service.url": "pulsar://localhost:6650"}
@@ -84,6 +84,7 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("topicsPattern", "non-persistent://public/default/x", "keep nothing"),
         ("topicsPattern", "orders/.*", "expected tenant/namespace/regex"),
         ("topicsPattern", "public/.*/t", "'public/.*' is no tenant/namespace"),
+        ("topicsPattern", ".*/default/t", "'.*/default' is no tenant/namespace"),
         ("startingOffsets", '{"t": "1:2", "public/default/t": "1:3"}', "default/t is named more than once"),
         ("endingTime", '{"t": 1, "t": 2}', "default/t is named more than once"),
         ("startingOffsets", "first", "expected earliest, latest or a JSON object"),
@@ -123,6 +124,20 @@ def test_values_are_read_without_case_where_they_are_words() -> None:
     assert options.starting_offsets == "earliest"
     assert options.compression_type == "ZSTD"
     assert options.fail_on_data_loss is False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "namespace", "local"),
+    [
+        ("orders-.*", "public/default", "orders-.*"),
+        ("orders-[^/]+", "public/default", "orders-[^/]+"),
+        ("[^/]+-[^/]+-[^/]+", "public/default", "[^/]+-[^/]+-[^/]+"),
+        ("persistent://t-1/n.2/[^/]+", "t-1/n.2", "[^/]+"),
+    ],
+)
+def test_a_slash_inside_of_a_pattern_separates_nothing(pattern: str, namespace: str, local: str) -> None:
+    assert split_pattern(pattern) == (namespace, re.compile(local))
+    assert parse(topicsPattern=pattern).topics_pattern == pattern
 
 
 def test_positions_take_short_and_full_topic_names() -> None:
@@ -176,6 +191,9 @@ def test_path_is_short_for_topic_unless_spark_put_a_directory_there() -> None:
     assert parse(path="/warehouse/x").topic is None
     assert parse(path="hdfs://host/warehouse/x", topics="t").topics == ("persistent://public/default/t",)
     assert parse(path="persistent://t/n/x").topic == "persistent://t/n/x"
+    for directory in ("dbfs:/user/hive/warehouse/x", "hdfs:/warehouse/x", "file:x", "s3a://bucket/x", ""):
+        assert parse(path=directory, topic="t").topic == "persistent://public/default/t"
+        assert parse(path=directory, topicsPattern=".*").topic is None
     with pytest.raises(OptionError, match="path 'flights' and the option topicsPattern contradict each other"):
         parse(path="flights", topicsPattern=".*")
 
