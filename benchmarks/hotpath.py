@@ -116,12 +116,9 @@ def acknowledge_by_protobuf(acks: list[bytes]) -> None:
         assert [(data.ledgerId, data.entryId) for data in command.ack.message_id]
 
 
-def ack_stream(count: int, step: int, run: int = 1) -> list[bytes]:
-    """ACK frames of 1,000 ids each, every `step`-th entry; with `run`, so many in a row of ten times as many."""
-    entry_ids = range(0, count * step, step)
-    positions = [
-        Position(7, entry_id if run == 1 else entry_id // run * 10 * run + entry_id % run) for entry_id in entry_ids
-    ]
+def ack_stream(count: int, run: int = 1, skipped: int = 0) -> list[bytes]:
+    """ACK frames of 1,000 ids each: after each `run` of entries so many are skipped."""
+    positions = [Position(7, index + index // run * skipped) for index in range(count)]
     return [frames.command_frame(requests.ack(1, positions[at : at + 1000])) for at in range(0, count, 1000)]
 
 
@@ -148,7 +145,7 @@ def main() -> None:
     many = send_stream(count, 100, producers=1000)
     runs, runs_of_batches = runs_of(plain), runs_of(batches)
     twenties = by_twenties(runs)
-    ordered, every_second, in_twenties = ack_stream(count, 1), ack_stream(count, 2), ack_stream(count, 1, run=20)
+    ordered, every_second, in_twenties = ack_stream(count), ack_stream(count, 1, 1), ack_stream(count, 20, 180)
     jobs: list[tuple[str, int, Callable[[], None], Callable[[], None]]] = [
         ("scan + receipts, 100 B", count, lambda: publish(plain), lambda: publish_by_protobuf(plain)),
         ("scan + receipts, 1,000 producers in turn", count, lambda: publish(many), lambda: publish_by_protobuf(many)),

@@ -24,9 +24,8 @@ class Member:
         self.acked = 0
         self.last_ack = 0.0
         self._parts = np.empty(1 << 20, np.uint8)
-        self._ends = np.zeros(
-            1 << 16, np.int64
-        )  # [i]: where the part of the i-th message begins, and the one before ends
+        self._ends = np.zeros(1 << 16, np.int64)
+        """Of the parts, one after the other, behind the 0 at which the first of them begins."""
         self._to_refill = _REFILL
 
     def take(self) -> None:

@@ -206,8 +206,9 @@ def adopt(core: Core, topic: Topic) -> None:
         return
     limits = DispatchLimits(core, topic, rates, before)
     topic.dispatch_limits = limits if limits.limits_anything else None
-    for subscription in topic.subscriptions.values():
-        limits.look(subscription)
+    if topic.dispatch_limits is not None:
+        for subscription in topic.subscriptions.values():
+            limits.look(subscription)
     if before is not None:
         before.end()
         for subscription in topic.subscriptions.values():

@@ -17,14 +17,13 @@ from spark_pulsar.client.lookup import (
     TopicMode,
     full_name,
     partition_count,
-    partition_count_if_any,
     partition_names,
     topics_of,
 )
 from spark_pulsar.client.positions import after_entry
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
-from spark_pulsar.client.steps import Steps, run_all, run_one, settled
+from spark_pulsar.client.steps import Steps, if_any, run_all, run_one, settled
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
 
@@ -120,7 +119,7 @@ class PulsarClient:
         counts = self._each(
             "asking for the partitions of",
             topics,
-            lambda engine, topic, deadline: partition_count_if_any(engine.pool, topic, deadline),
+            lambda engine, topic, deadline: if_any(partition_count(engine.pool, topic, False, deadline)),
         )
         return {
             topic: count if isinstance(count, TopicNotFound) else partition_names(topic, count)
@@ -164,7 +163,7 @@ class PulsarClient:
         return self._each(
             "asking for the end of",
             topics,
-            lambda engine, topic, deadline: engine.probes.end_position_if_any(topic, deadline),
+            lambda engine, topic, deadline: if_any(engine.probes.end_position(topic, deadline)),
             timeout_ms,
         )
 

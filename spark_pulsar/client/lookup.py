@@ -108,14 +108,6 @@ def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: De
     return count
 
 
-def partition_count_if_any(pool: ConnectionPool, topic: str, deadline: Deadline) -> Steps[int | TopicNotFound]:
-    """As `partition_count`, but that a topic is missing is an answer, so that others can be asked about beside it."""
-    try:
-        return (yield from partition_count(pool, topic, False, deadline))
-    except TopicNotFound as missing:
-        return missing
-
-
 def topics_of(pool: ConnectionPool, namespace: str, mode: TopicMode, deadline: Deadline) -> Steps[list[str]]:
     """Full names of the topics of `tenant/namespace` as the broker lists them, every partition by itself."""
     _, connection = pool.service(deadline)

@@ -7,7 +7,7 @@ from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.positions import after_entry, beginning
 from spark_pulsar.client.steps import Steps
-from spark_pulsar.model.errors import PulsarError, TopicNotFound
+from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
 from spark_pulsar.model.names import TopicName
 
@@ -65,13 +65,6 @@ class Probes:
         """The position after the last message; the beginning for an empty topic."""
         last = yield from self.last_message_id(topic, deadline)
         return beginning(TopicName.parse(topic).partition) if last is None else after_entry(last)
-
-    def end_position_if_any(self, topic: str, deadline: Deadline) -> Steps[MessageId | TopicNotFound]:
-        """As `end_position`, but that the topic is missing is an answer, so that others can be asked about beside."""
-        try:
-            return (yield from self.end_position(topic, deadline))
-        except TopicNotFound as missing:
-            return missing
 
     def first_position(self, topic: str, deadline: Deadline) -> Steps[MessageId]:
         """The position of the first entry that is still there; the beginning for an empty topic."""

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.pending import PendingReply
 from spark_pulsar.client.retry import Backoff
-from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.errors import PulsarError, TopicNotFound
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 Result = TypeVar("Result")
@@ -33,6 +33,14 @@ def settled(steps: Steps[Result]) -> Steps[Result | PulsarError]:
         if refusal.retriable:
             raise
         return refusal
+
+
+def if_any(steps: Steps[Result]) -> Steps[Result | TopicNotFound]:
+    """The same conversation; that the topic is missing is its answer, so that others can be asked about beside it."""
+    try:
+        return (yield from steps)
+    except TopicNotFound as missing:
+        return missing
 
 
 def run_all(

@@ -40,18 +40,20 @@ def numbers(count: int) -> list[str]:
     return [str(number) for number in range(count)]
 
 
-def subscribed_before(client: pulsar.Client, topic: str, kind: pulsar.ConsumerType) -> None:
-    """The subscription is there and nobody is connected to it."""
+def subscribed_before(
+    broker: Broker, kind: pulsar.ConsumerType, member: str, messages: int
+) -> tuple[pulsar.Client, str]:
+    """A client and a topic as `topic_with` makes it; its subscription is there and nobody is connected to it."""
+    client, topic = broker.client(), topic_with(broker, member, messages)
     client.subscribe(topic, "s", kind).close()
+    return client, topic
 
 
 @pytest.mark.parametrize("member", ["topicDispatchRate", "subscriptionDispatchRate"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_counts_as_one_message(throttling_broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
     # covers SUB-7: Apache Pulsar reads a hundred entries at a time, and looks at the rate only before that
-    topic = topic_with(throttling_broker, member, 120)
-    client = throttling_broker.client()
-    subscribed_before(client, topic, kind)
+    client, topic = subscribed_before(throttling_broker, kind, member, 120)
     producer = client.create_producer(
         topic, batching_enabled=True, batching_max_messages=3, batching_max_publish_delay_ms=60_000
     )
@@ -67,9 +69,7 @@ def test_a_batch_counts_as_one_message(throttling_broker: Broker, kind: pulsar.C
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_has_no_backlog_is_not_limited(throttling_broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
     # covers SUB-7
-    topic = topic_with(throttling_broker, member, 3)
-    client = throttling_broker.client()
-    subscribed_before(client, topic, kind)
+    client, topic = subscribed_before(throttling_broker, kind, member, 3)
     producer = client.create_producer(topic)
     send_all(producer, numbers(THRESHOLD - 1))
     consumer = client.subscribe(topic, "s", kind)
@@ -83,9 +83,7 @@ def test_who_has_no_backlog_is_not_limited(throttling_broker: Broker, kind: puls
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_has_a_backlog_is_limited(throttling_broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
     # covers SUB-7: also while it still has one after what the rate let go
-    topic = topic_with(throttling_broker, member, 3)
-    client = throttling_broker.client()
-    subscribed_before(client, topic, kind)
+    client, topic = subscribed_before(throttling_broker, kind, member, 3)
     send_all(client.create_producer(topic), numbers(3 + THRESHOLD))
     consumer = client.subscribe(topic, "s", kind)
     assert receive_texts(consumer, 3) == numbers(3)
