@@ -11,7 +11,7 @@ import numpy as np
 from load import frames, walk
 from spark_pulsar.wire import pulsar_api_pb2 as api
 
-RECEIVE_BYTES = 1 << 20
+RECEIVE_BYTES = 1 << 16
 ANSWER_TIMEOUT_S = 30.0
 _LEAST_FRAME_BYTES = 16
 """Of the frames that load is made of: receipts and messages."""

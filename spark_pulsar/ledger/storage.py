@@ -116,6 +116,10 @@ class Storage(Protocol):
         checksum.
         """
 
+    def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """What of `read` is at hand without waiting for the disk: empty when nothing is, for whatever reason, else no
+        more than either limit, beginning with `entry_id`. Never raises."""
+
     def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
         """How many bytes each of the entries `first … end - 1` of a ledger takes, without reading them; any thread may
         call, it blocks. 0 for those that are not stored: consumed and dropped, trimmed, lost, not durable."""

@@ -56,14 +56,63 @@ class EntryReading:
                 break
             if runs and (run.first_entry_id != entry_id or run.ends[0] - run.starts[0] > max_bytes):
                 break
-            run = run.limited(max_entries, max_bytes)
+            run = self._taken(run, max_entries, max_bytes)
             runs.append(run)
             entry_id = run.end_entry_id
             max_entries -= len(run)
             max_bytes -= run.size_bytes
-            self.read_bytes += run.size_bytes
-            self.read_entries += len(run)
         return runs
+
+    def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """See `Storage.read_at_once`: what was written lately and is not settled yet."""
+        runs: list[EntryRun] = []
+        while max_entries > 0 and max_bytes > 0:
+            run = self._from_memory(ledger_id, entry_id, max_bytes)
+            if run is None:
+                break
+            run = self._taken(run.slice(entry_id, run.end_entry_id), max_entries, max_bytes)
+            runs.append(run)
+            entry_id = run.end_entry_id
+            max_entries -= len(run)
+            max_bytes -= run.size_bytes
+        return runs
+
+    def _taken(self, run: EntryRun, max_entries: int, max_bytes: int) -> EntryRun:
+        run = run.limited(max_entries, max_bytes)
+        self.read_bytes += run.size_bytes
+        self.read_entries += len(run)
+        return run
+
+    def _from_memory(self, ledger_id: int, entry_id: int, max_bytes: int) -> EntryRun | None:
+        """The run that holds the entry; None when that takes waiting, for the disk or the lock, when it is larger, and
+        when the entry is gone."""
+        if self._lost or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            extent = self._files.extents.get(ledger_id)
+            held = None if extent is not None and entry_id < extent.end else self._hold(ledger_id, entry_id)
+        finally:
+            self._lock.release()
+        if held is None:
+            return None
+        segment, place = held
+        try:
+            if place.first > entry_id or place.length > max_bytes:
+                return None
+            return self._journal.read_from_memory(segment, ledger_id, place)
+        finally:
+            self._release(segment)
+
+    def _hold(self, ledger_id: int, entry_id: int) -> tuple[Segment, RunPlace] | None:
+        """Where the journal has the entry, or the next one, in a segment that has one more reader from now on. Under
+        the lock."""
+        runs = self._index.ledgers.get(ledger_id)
+        if runs is None or entry_id >= runs.end:
+            return None
+        place = runs.place(runs.index_of(entry_id))
+        segment = self.segments[place.segment]
+        segment.readers += 1
+        return segment, place
 
     def _read_one(self, ledger_id: int, entry_id: int) -> EntryRun | None:
         """The stored run at or after the entry, cut to begin with it."""
@@ -111,12 +160,7 @@ class EntryReading:
                 extent = self._files.extents.get(ledger_id)
                 is_in_file = extent is not None and extent != passed and entry_id < extent.end
                 if not is_in_file:
-                    runs = self._index.ledgers.get(ledger_id)
-                    if runs is None or entry_id >= runs.end:
-                        return None
-                    place = runs.place(runs.index_of(entry_id))
-                    segment = self.segments[place.segment]
-                    segment.readers += 1
+                    held = self._hold(ledger_id, entry_id)
                     break
             assert extent is not None, "it is in the file"
             try:
@@ -126,6 +170,9 @@ class EntryReading:
             if found is not None:
                 return found
             passed = extent
+        if held is None:
+            return None
+        segment, place = held
         try:
             return in_journal(segment, ledger_id, place)
         finally:

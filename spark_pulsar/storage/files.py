@@ -234,6 +234,10 @@ class FileStorage:
         """See `Storage.read`."""
         return self._reading.read(ledger_id, entry_id, max_entries, max_bytes)
 
+    def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """See `Storage.read_at_once`."""
+        return self._reading.read_at_once(ledger_id, entry_id, max_entries, max_bytes)
+
     def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
         """See `Storage.sizes`."""
         return self._reading.sizes(ledger_id, first, end)

@@ -50,12 +50,29 @@ class JournalReader:
         try:
             if not place.length:
                 raise RecordDamaged("these entries are lost")
-            run = self._scattered(segment, ledger_id, place) if place.scattered else self._run(segment, place)
-            if (run.ledger_id, run.first_entry_id, run.end_entry_id) != (ledger_id, place.first, place.end):
-                raise RecordDamaged(f"{run!r} stands where {ledger_id}:{place.first} should")
+            if place.scattered:
+                run = self._scattered(segment, ledger_id, place)
+            else:
+                run = _decoded(self._disk.read(segment.fd, place.length, place.offset), place)
+            _check(run, ledger_id, place)
         except RecordDamaged as error:
             lost = [(ledger_id, place.first, place.end)]
             raise StorageDamaged(self._layout.relative(segment.path), place.offset, str(error), lost) from error
+        return run
+
+    def read_from_memory(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun | None:
+        """The run that stands at a place if that needs no waiting for the disk. None else, and when something is wrong:
+        `read` says what."""
+        if place.scattered or not place.length:
+            return None
+        body = self._disk.read_from_memory(segment.fd, place.length, place.offset)
+        if body is None:
+            return None
+        try:
+            run = _decoded(body, place)
+            _check(run, ledger_id, place)
+        except RecordDamaged:
+            return None
         return run
 
     def sizes(self, segment: Segment, ledger_id: int, place: RunPlace) -> list[int]:
@@ -70,10 +87,6 @@ class JournalReader:
             lost = [(ledger_id, place.first, place.end)]
             raise StorageDamaged(self._layout.relative(segment.path), place.offset, "no run stands here", lost)
         return EntriesAppended.sizes_of(columns)
-
-    def _run(self, segment: Segment, place: RunPlace) -> EntryRun:
-        body = self._disk.read(segment.fd, place.length, place.offset)
-        return EntriesAppended.decode(body, 0, place.length).run
 
     def _scattered(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun:
         columns = self._columns_of(segment, place)
@@ -106,3 +119,12 @@ class JournalReader:
             if len(self._columns) > self._kept_columns:
                 self._columns.popitem(last=False)
         return columns
+
+
+def _decoded(body: bytes, place: RunPlace) -> EntryRun:
+    return EntriesAppended.decode(body, 0, place.length).run
+
+
+def _check(run: EntryRun, ledger_id: int, place: RunPlace) -> None:
+    if (run.ledger_id, run.first_entry_id, run.end_entry_id) != (ledger_id, place.first, place.end):
+        raise RecordDamaged(f"{run!r} stands where {ledger_id}:{place.first} should")

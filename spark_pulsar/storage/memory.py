@@ -165,6 +165,11 @@ class MemoryStorage:
                 break
         return runs
 
+    def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """See `Storage.read_at_once`."""
+        runs = self.read(ledger_id, entry_id, max_entries, max_bytes)
+        return runs if runs and runs[0].first_entry_id == entry_id and runs[0].size_bytes <= max_bytes else []
+
     def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
         """See `Storage.sizes`."""
         sizes = dict.fromkeys(range(first, end), 0)

@@ -20,7 +20,9 @@ TOO_MANY_SEGMENTS: Final = 12
 
 CALM_WORK_PER_S: Final = 32 * 1024 * 1024
 ENTRY_WORK: Final = 1024
-_SAMPLE_S: Final = 0.5
+_SAMPLE_S: Final = 0.05
+_LATELY_S: Final = 1.0
+"""How long a load counts after it was seen."""
 _MOST_REST: Final = 3.0
 """Times as long as it works."""
 
@@ -38,14 +40,17 @@ def work(size_bytes: int, entries: int) -> int:
 
 
 class _Rate:
-    """Whether a sum rises quickly."""
+    """Whether a sum rose quickly lately."""
 
     def __init__(self) -> None:
         self._sampled = 0
+        self._high_until_s = 0.0
         self.is_high = False
 
-    def sample(self, total: int, elapsed_s: float) -> None:
-        self.is_high = total - self._sampled > CALM_WORK_PER_S * elapsed_s
+    def sample(self, total: int, elapsed_s: float, now_s: float) -> None:
+        if total - self._sampled > CALM_WORK_PER_S * elapsed_s:
+            self._high_until_s = now_s + _LATELY_S
+        self.is_high = now_s < self._high_until_s
         self._sampled = total
 
 
@@ -73,8 +78,8 @@ class SettlingPace:
         clock."""
         elapsed_s = now_s - self._sampled_at
         if elapsed_s >= _SAMPLE_S:
-            self._written.sample(written, elapsed_s)
-            self._read.sample(read, elapsed_s)
+            self._written.sample(written, elapsed_s, now_s)
+            self._read.sample(read, elapsed_s, now_s)
             self._sampled_at = now_s
 
     def is_due(self, full_segments: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 from operator import lt
+from struct import unpack
 from typing import Final
 
 from spark_pulsar.model.errors import MalformedFrame
@@ -25,6 +26,7 @@ _WIDEST: Final = 6
 _MOST_BLOCKS: Final = 8
 """Each block costs a look at all that is left. Ids of one ledger that rise make one for each width of theirs."""
 _TOP_BIT: Final = bytes(128) + b"\1" * 128
+_LOW_BITS: Final = bytes(range(128)) * 2
 
 
 class _Shape:
@@ -92,19 +94,31 @@ def _block(buffer: bytes, at: int, end: int, shape: _Shape) -> list[int]:
         if entry_at <= index < entry_end:
             column = column.translate(_TOP_BIT)
         count = min(count, len(column) - len(column.lstrip(column[:1])))
-    entry_ids = list(region[entry_at : count * size : size])
-    base = -sum(128 << shift for shift in range(0, 7 * (shape.width - 1), 7))
+    columns = [region[index : count * size : size] for index in range(entry_at, entry_end)]
+    entry_ids = list(columns[0]) if shape.width == 1 else _lowest_14(columns[0], columns[1])
+    base = -sum(128 << shift for shift in range(14, 7 * (shape.width - 1), 7))
     differing: list[tuple[bytes, int]] = []
-    for index in range(1, shape.width):
-        column, shift = region[entry_at + index : count * size : size], 7 * index
+    for shift, column in enumerate(columns[2:], 2):
         if column.count(column[:1]) == count:
-            base += column[0] << shift
+            base += column[0] << 7 * shift
         else:
-            differing.append((column, shift))
+            differing.append((column, 7 * shift))
     for column, shift in differing:
         entry_ids = [low + (high << shift) + base for low, high in zip(entry_ids, column, strict=True)]
         base = 0
     return [entry_id + base for entry_id in entry_ids] if base else entry_ids
+
+
+def _lowest_14(first: bytes, second: bytes) -> list[int]:
+    """The lowest fourteen bits of numbers by the first two bytes of their varints: all of them as two large integers,
+    whose bits are moved at once."""
+    count = len(first)
+    lows, highs = (int.from_bytes(column.translate(_LOW_BITS), "little") for column in (first, second))
+    odd = highs & int.from_bytes(b"\1" * count, "little")
+    words = bytearray(2 * count)
+    words[0::2] = (lows | odd << 7).to_bytes(count, "little")
+    words[1::2] = ((highs ^ odd) >> 1).to_bytes(count, "little")
+    return list(unpack(f"<{count}H", words))
 
 
 def is_plain_rest(buffer: bytes, at: int, end: int) -> bool:

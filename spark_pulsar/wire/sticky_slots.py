@@ -24,7 +24,7 @@ _SIZE: Final = Struct(">I")
 _MAGIC: Final = b"\x0e\x01"
 _NAME_AT: Final = 12
 """Behind magic, checksum, metadata size, and the name's tag and size."""
-_TIME_TAG, _KEY_TAG = 0x18, 0x32
+_NAME_TAG, _SEQUENCE_TAG, _TIME_TAG, _KEY_TAG = 0x0A, 0x10, 0x18, 0x32
 _TIME_BYTES: Final = 8
 _TIME_THEN_KEY: Final = re.compile(rb"\x18[\x80-\xff]{5}[\x00-\x7f]\x32", re.DOTALL)
 """Publish time in six bytes, then the tag of the key."""
@@ -101,16 +101,23 @@ class StickySlots:
 
 
 class _Layout:
-    """What entries with one producer name and sequence ids of one size begin with, up to the tag of their key."""
+    """What entries with producer names of one size and sequence ids of one size begin with, up to the tag of their
+    key."""
 
     __slots__ = ("_ending", "_fixed", "_going_on", "size")
 
-    def __init__(self, head: bytes, sequence_size: int) -> None:
-        """`head`: what the metadata begins with, up to the tag of the sequence id."""
-        sequence_at = 10 + len(head)
+    def __init__(self, name_size: int, sequence_size: int) -> None:
+        sequence_at = _NAME_AT + name_size + 1
         time_at = sequence_at + sequence_size
         self.size = time_at + _TIME_BYTES
-        self._fixed = [*enumerate(_MAGIC), *enumerate(head, 10), (time_at, _TIME_TAG), (self.size - 1, _KEY_TAG)]
+        self._fixed = (
+            *enumerate(_MAGIC),
+            (_NAME_AT - 2, _NAME_TAG),
+            (_NAME_AT - 1, name_size),
+            (sequence_at - 1, _SEQUENCE_TAG),
+            (time_at, _TIME_TAG),
+            (self.size - 1, _KEY_TAG),
+        )
         self._going_on = [*range(sequence_at, time_at - 1), *range(time_at + 1, self.size - 2)]
         self._ending = (time_at - 1, self.size - 2)
 
@@ -168,17 +175,16 @@ def _layout_of(buffer: bytes, start: int, end: int) -> _Layout | None:
     while at < end and buffer[at] > 127:
         at += 1
     at += 1
-    head = buffer[start + 10 : name_end + 1]
     if (
         at + _TIME_BYTES >= end
         or name_end - start - _NAME_AT > 127
         or at - name_end - 1 > MAX_SEQUENCE_BYTES
-        or head[0] != 0x0A
-        or head[-1] != 0x10
+        or buffer[start + 10] != _NAME_TAG
+        or buffer[name_end] != _SEQUENCE_TAG
         or _TIME_THEN_KEY.fullmatch(buffer, at, at + _TIME_BYTES) is None
     ):
         return None
-    return _layout(head, at - name_end - 1)
+    return _layout(name_end - start - _NAME_AT, at - name_end - 1)
 
 
 _layout = lru_cache(maxsize=256)(_Layout)

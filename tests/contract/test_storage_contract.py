@@ -150,6 +150,43 @@ def test_read_respects_its_limits(world: World) -> None:
     assert ids(5, 100, 1000) == []
 
 
+def test_what_is_read_at_once_is_the_beginning_of_what_is_read(world: World) -> None:
+    topic_id = make_topic(world)
+    append(world, topic_id, b"a" * 100, b"b" * 100, message_counts=[3, 1])
+    append(world, topic_id, b"c" * 5000)
+    append(world, topic_id, b"d" * 100)
+
+    def entries(runs: list[EntryRun]) -> list[tuple[int, bytes, int]]:
+        found: list[tuple[int, bytes, int]] = []
+        for run in runs:
+            counts = run.message_counts or [1] * len(run)
+            columns = zip(range(run.first_entry_id, run.end_entry_id), run.starts, run.ends, counts, strict=True)
+            found += [(entry_id, run.buffer[start:end], count) for entry_id, start, end, count in columns]
+        return found
+
+    def look(entry_id: int, max_entries: int, max_bytes: int) -> list[int]:
+        found = entries(world.storage.read_at_once(1, entry_id, max_entries, max_bytes))
+        assert found == entries(world.storage.read(1, entry_id, max_entries, max_bytes))[: len(found)]
+        assert sum(len(data) for _, data, _ in found) <= max_bytes
+        return [entry for entry, _, _ in found]
+
+    assert look(0, 100, 100_000) == [0, 1, 2, 3], "what was just written is in memory"
+    assert look(1, 100, 100_000) == [1, 2, 3]
+    assert look(1, 2, 100_000) == [1, 2]
+    assert look(0, 100, 1000) == [0, 1]
+    for nothing in ((2, 100, 4999), (0, 0, 1000), (0, 100, 0), (4, 100, 1000)):
+        assert look(*nothing) == []
+    assert world.storage.read_at_once(9, 0, 100, 1000) == []
+    world.apply_and_submit(EntriesScattered(b"ee", [1, 1], [4, 5], [0, 1], [1, 2], None))
+    for entry_id in (3, 4):
+        look(entry_id, 100, 1000)
+    world.checkpoint()
+    for entry_id in range(6):
+        look(entry_id, 100, 100_000)
+    append(world, topic_id, b"f" * 10)
+    assert look(6, 100, 1000) == [6]
+
+
 def test_sizes_of_entries_wherever_they_are(world: World) -> None:
     # covers BQ-1
     topic_id = make_topic(world)

@@ -67,3 +67,14 @@ def test_settling_follows_when_the_load_ends() -> None:
     pace.note(MUCH, 0, 102.0)
     assert pace.is_due(1)
     assert pace.rest_s(1, 0.5) == 0
+
+
+def test_a_short_burst_of_reading_counts_for_a_second() -> None:
+    pace = SettlingPace()
+    pace.note(0, 0, 100.0)
+    pace.note(0, MUCH // 10, 100.1)
+    for now_s in (100.2, 100.6, 101.05):
+        pace.note(0, MUCH // 10, now_s)
+        assert not pace.is_due(1), now_s
+    pace.note(0, MUCH // 10, 101.15)
+    assert pace.is_due(1)

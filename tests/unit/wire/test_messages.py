@@ -239,6 +239,16 @@ def test_ids_of_ever_changing_shape_are_not_read_by_columns(monkeypatch: pytest.
     assert len(blocks) < 10
 
 
+@pytest.mark.parametrize("first", [100, 16_000, 16_384, 2_096_900, 2**28 - 300])
+@pytest.mark.parametrize("step", [2, 5, 128, 200])
+def test_entry_ids_that_grow_wider_are_read_by_columns(first: int, step: int) -> None:
+    entry_ids = range(first, first + 150 * step, step)
+    data = ack_frame([(5, entry_id) for entry_id in entry_ids])
+    read = scattered_ids.read_scattered(data, data.index(b"\x1a"), len(data))
+    assert read is not None
+    assert (list(read[0]), read[1]) == ([(5, each, each + 1) for each in entry_ids], len(data))
+
+
 @pytest.mark.parametrize("count", [0, 30])
 def test_an_empty_id_at_the_end_is_left_to_protobuf(count: int) -> None:
     ids = [b"\x08\x05\x10" + varint.encode(1_000 + 3 * number) for number in range(count)]

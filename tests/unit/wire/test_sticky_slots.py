@@ -68,6 +68,7 @@ def test_of_many_kinds_in_turn(seed: int) -> None:
     kinds: list[dict[str, Any]] = [
         {"partition_key": "a"},
         {"partition_key": "b", "producer_name": "p-2"},
+        {"partition_key": "b", "producer_name": "q\u00e9"},
         {"partition_key": "c", "with_checksum": False},
         {"partition_key": "d", "ordering_key": b"e"},
         {"partition_key": "f", "publish_time": 3},
