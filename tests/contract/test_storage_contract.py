@@ -174,7 +174,7 @@ def test_what_is_read_at_once_is_the_beginning_of_what_is_read(world: World) -> 
     assert look(1, 100, 100_000) == [1, 2, 3]
     assert look(1, 2, 100_000) == [1, 2]
     assert look(0, 100, 1000) == [0, 1]
-    for nothing in ((2, 100, 4999), (0, 0, 1000), (0, 100, 0), (4, 100, 1000)):
+    for nothing in ((2, 100, 4999), (0, 100, 0), (4, 100, 1000)):
         assert look(*nothing) == []
     assert world.storage.read_at_once(9, 0, 100, 1000) == []
     world.apply_and_submit(EntriesScattered(b"ee", [1, 1], [4, 5], [0, 1], [1, 2], None))
