@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from spark_pulsar.ledger.managed import next_entry_ids
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.wire.delays import delays_in
 from spark_pulsar.wire.send_runs import SendRun
@@ -18,6 +19,8 @@ from .effects import SendScatteredReceipts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from spark_pulsar.ledger.managed import LedgerInfo
 
     from .core import Core
     from .events import SweepReceived
@@ -121,7 +124,7 @@ def _store(
     ends: Sequence[int],
 ) -> None:
     """Append each entry to its topic's ledger: one record for all."""
-    ledger_ids: list[int] = []
+    infos: list[LedgerInfo] = []
     to_look: list[int] = []
     anybody_reads = False
     may_roll_from_ms = core.now_ms - core.config.ledger_min_age_ms
@@ -130,7 +133,7 @@ def _store(
         info = topic.ledger.open_ledger
         if info is None or (info.opened_ms <= may_roll_from_ms and topic.must_roll(core)):
             info = topics.open_ledger(core, topic)
-        ledger_ids.append(info.ledger_id)
+        infos.append(info)
         size_bytes = end - start
         producer.entries_pending += 1
         producer.messages_in += messages
@@ -140,9 +143,10 @@ def _store(
         if topic.subscriptions:
             anybody_reads = True
         if topic.bytes_in >= topic.look_at_bytes:
-            to_look.append(len(ledger_ids) - 1)
+            to_look.append(len(infos) - 1)
+    ledger_ids = [info.ledger_id for info in infos]
     counts = None if sum(message_counts) == len(starts) else message_counts
-    record = EntriesScattered(buffer, ledger_ids, core.state.next_entry_ids(ledger_ids), starts, ends, counts)
+    record = EntriesScattered(buffer, ledger_ids, next_entry_ids(ledger_ids, infos), starts, ends, counts)
     core.append(record)
     if anybody_reads:
         core.cache.insert_scattered(record)

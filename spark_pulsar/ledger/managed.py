@@ -98,6 +98,17 @@ def _may_roll(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
     return limits.min_age_ms <= 0 or now_ms - info.opened_ms > limits.min_age_ms
 
 
+def next_entry_ids(ledger_ids: Sequence[int], ledgers: Iterable[LedgerInfo]) -> list[int]:
+    """The entry ids that entries appended to these open ledgers in this order get; `ledgers` are those of the ids."""
+    ids = [ledger.entries for ledger in ledgers]
+    if len(set(ledger_ids)) < len(ids):
+        following: dict[int, int] = {}
+        for index, ledger_id in enumerate(ledger_ids):
+            ids[index] = entry_id = following.get(ledger_id, ids[index])
+            following[ledger_id] = entry_id + 1
+    return ids
+
+
 class ManagedLedger:
     """The ledgers of one topic, oldest first. Changed by `DurableState.apply` only; everything else asks.
 

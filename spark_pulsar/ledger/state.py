@@ -18,7 +18,7 @@ from . import cursor_records as cr
 from . import document_records as dr
 from . import records as r
 from .cursor import Cursor
-from .managed import LedgerInfo
+from .managed import LedgerInfo, next_entry_ids
 from .records import InvalidRecord
 from .topics import PartitionedTopic, TopicState
 from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS
@@ -104,14 +104,7 @@ class DurableState:
 
     def next_entry_ids(self, ledger_ids: Sequence[int]) -> list[int]:
         """The entry ids that entries appended to these open ledgers in this order get, for EntriesScattered."""
-        ledgers = self.ledgers
-        ids = [ledgers[ledger_id].entries for ledger_id in ledger_ids]
-        if len(set(ledger_ids)) < len(ids):
-            following: dict[int, int] = {}
-            for index, ledger_id in enumerate(ledger_ids):
-                ids[index] = entry_id = following.get(ledger_id, ids[index])
-                following[ledger_id] = entry_id + 1
-        return ids
+        return next_entry_ids(ledger_ids, map(self.ledgers.__getitem__, ledger_ids))
 
     def first_needed_entry(self, ledger_id: int) -> int | None:
         """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable

@@ -18,7 +18,7 @@ from . import schema_records
 from . import sequence_records as sr
 from . import topic_records as tr
 from .cursor import Cursor
-from .managed import LedgerInfo, ManagedLedger
+from .managed import LedgerInfo, ManagedLedger, next_entry_ids
 from .records import InvalidRecord
 from .scattered import EntriesScattered
 from .topics import PartitionedTopic, TopicState
@@ -63,7 +63,7 @@ def _entries_scattered(state: DurableState, record: EntriesScattered) -> None:
     if len(infos) < len(ledger_ids):
         missing = next(each for each in ledger_ids if each not in ledgers or ledgers[each].sealed_ms is not None)
         raise InvalidRecord(f"entries for ledger {missing}, which is not open")
-    expected_ids = state.next_entry_ids(ledger_ids)
+    expected_ids = next_entry_ids(ledger_ids, infos)
     if expected_ids != list(entry_ids):
         ids = zip(ledger_ids, entry_ids, expected_ids, strict=True)
         ledger_id, entry_id, expected = next(each for each in ids if each[1] != each[2])

@@ -21,14 +21,14 @@ TOO_MANY_SEGMENTS: Final = 12
 CALM_WORK_PER_S: Final = 32 * 1024 * 1024
 ENTRY_WORK: Final = 1024
 _SAMPLE_S: Final = 0.05
-_LATELY_S: Final = 1.0
+_LATELY_S: Final = 0.3
 """How long a load counts after it was seen."""
 _MOST_REST: Final = 3.0
 """Times as long as it works."""
 
-_MOST_REST_OF_READERS: Final = 15.0
-"""The same while much is read: settling takes the interpreter and the disk's cache from whoever is catching up."""
-
+_MOST_REST_PUT_OFF: Final = 15.0
+"""The same for settling that began in a calm and would not begin now, and while much is read: it takes the interpreter
+and the disk's cache from whoever is catching up."""
 
 _LONGEST_REST_S: Final = 0.5
 """After it the load is looked at again."""
@@ -93,5 +93,5 @@ class SettlingPace:
         if self.is_calm:
             return 0.0
         waiting = max(0, full_segments - MANY_SEGMENTS) / (TOO_MANY_SEGMENTS - MANY_SEGMENTS)
-        most = _MOST_REST_OF_READERS if self._read.is_high else _MOST_REST
+        most = _MOST_REST_PUT_OFF if self._read.is_high or full_segments < MANY_SEGMENTS else _MOST_REST
         return min(_LONGEST_REST_S, worked_s * most * max(0.0, 1.0 - waiting))

@@ -52,7 +52,8 @@ def test_while_much_is_read_more_segments_gather(written: int) -> None:
 )
 def test_under_load_settling_rests_the_less_the_more_there_is(pace: SettlingPace, most_s: float) -> None:
     rests = [pace.rest_s(full, 0.02) for full in range(TOO_MANY_SEGMENTS + 2)]
-    assert rests[0] == rests[MANY_SEGMENTS] == pytest.approx(most_s)
+    assert rests[0] == rests[MANY_SEGMENTS - 1] == pytest.approx(0.3), "what would not begin now hardly goes on"
+    assert rests[MANY_SEGMENTS] == pytest.approx(most_s)
     assert rests == sorted(rests, reverse=True)
     assert 0 < rests[TOO_MANY_SEGMENTS - 1] < most_s / 3
     assert rests[TOO_MANY_SEGMENTS] == rests[-1] == 0
@@ -61,20 +62,20 @@ def test_under_load_settling_rests_the_less_the_more_there_is(pace: SettlingPace
 
 def test_settling_follows_when_the_load_ends() -> None:
     pace = busy()
-    pace.note(MUCH, 0, 101.3)
+    pace.note(MUCH, 0, 101.2)
     assert not pace.is_due(1)
     assert pace.rest_s(1, 0.5) > 0
-    pace.note(MUCH, 0, 102.0)
+    pace.note(MUCH, 0, 101.4)
     assert pace.is_due(1)
     assert pace.rest_s(1, 0.5) == 0
 
 
-def test_a_short_burst_of_reading_counts_for_a_second() -> None:
+def test_a_short_burst_of_reading_counts_for_a_while() -> None:
     pace = SettlingPace()
     pace.note(0, 0, 100.0)
     pace.note(0, MUCH // 10, 100.1)
-    for now_s in (100.2, 100.6, 101.05):
+    for now_s in (100.2, 100.3, 100.39):
         pace.note(0, MUCH // 10, now_s)
         assert not pace.is_due(1), now_s
-    pace.note(0, MUCH // 10, 101.15)
+    pace.note(0, MUCH // 10, 100.45)
     assert pace.is_due(1)
