@@ -15,6 +15,9 @@ from .lost_entries import LostEntries
 from .run_index import RunIndex, RunPlace
 from .segments import Segment
 
+_MOST_RUNS, _MOST_ENTRIES = 32, 2_048
+"""Read at once, and in one run of them: a run is decoded whole, and the loop does nothing else meanwhile."""
+
 _Found = TypeVar("_Found")
 
 
@@ -64,9 +67,9 @@ class EntryReading:
         return runs
 
     def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
-        """See `Storage.read_at_once`: what was written lately and is not settled yet."""
+        """See `Storage.read_at_once`: what was written lately and is not settled yet, of `_MOST_RUNS` at most."""
         runs: list[EntryRun] = []
-        while max_entries > 0 and max_bytes > 0:
+        while max_entries > 0 and max_bytes > 0 and len(runs) < _MOST_RUNS:
             run = self._from_memory(ledger_id, entry_id, max_bytes)
             if run is None:
                 break
@@ -84,8 +87,8 @@ class EntryReading:
         return run
 
     def _from_memory(self, ledger_id: int, entry_id: int, max_bytes: int) -> EntryRun | None:
-        """The run that holds the entry; None when that takes waiting, for the disk or the lock, when it is larger, and
-        when the entry is gone."""
+        """The run that holds the entry; None when the disk would have to be waited for, the lock is held, the run is
+        larger than that, and when the entry is gone."""
         if self._lost or not self._lock.acquire(blocking=False):
             return None
         try:
@@ -97,7 +100,7 @@ class EntryReading:
             return None
         segment, place = held
         try:
-            if place.first > entry_id or place.length > max_bytes:
+            if place.first > entry_id or place.length > max_bytes or place.end - place.first > _MOST_ENTRIES:
                 return None
             return self._journal.read_from_memory(segment, ledger_id, place)
         finally:

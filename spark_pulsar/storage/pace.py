@@ -9,6 +9,7 @@ while a new one costs memory and disk.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 MANY_SEGMENTS: Final = 6
@@ -22,13 +23,13 @@ CALM_WORK_PER_S: Final = 32 * 1024 * 1024
 ENTRY_WORK: Final = 1024
 _SAMPLE_S: Final = 0.05
 _LATELY_S: Final = 0.3
-"""How long a load counts after it was seen."""
+"""The load is the mean of so long: whoever catches up may be done soon after."""
 _MOST_REST: Final = 3.0
 """Times as long as it works."""
 
 _MOST_REST_PUT_OFF: Final = 15.0
-"""The same for settling that began in a calm and would not begin now, and while much is read: it takes the interpreter
-and the disk's cache from whoever is catching up."""
+"""The same while much is read, since it takes the interpreter and the disk's cache from whoever is catching up, and for
+settling that began in a calm, or for another reason than many segments."""
 
 _LONGEST_REST_S: Final = 0.5
 """After it the load is looked at again."""
@@ -44,14 +45,17 @@ class _Rate:
 
     def __init__(self) -> None:
         self._sampled = 0
-        self._high_until_s = 0.0
+        self._rises: deque[tuple[float, int]] = deque()
+        """When it was looked at lately, and how much it had risen."""
         self.is_high = False
 
     def sample(self, total: int, elapsed_s: float, now_s: float) -> None:
-        if total - self._sampled > CALM_WORK_PER_S * elapsed_s:
-            self._high_until_s = now_s + _LATELY_S
-        self.is_high = now_s < self._high_until_s
+        rises = self._rises
+        while rises and rises[0][0] <= now_s - _LATELY_S:
+            rises.popleft()
+        rises.append((now_s, total - self._sampled))
         self._sampled = total
+        self.is_high = sum(rise for _, rise in rises) > CALM_WORK_PER_S * max(_LATELY_S, elapsed_s)
 
 
 class SettlingPace:

@@ -17,6 +17,7 @@ from spark_pulsar.storage.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from tests.eventually import eventually
+from tests.in_memory import can_be_asked_for_memory
 
 SMALL_SEGMENT_BYTES = 64 * 1024
 
@@ -45,6 +46,7 @@ class World:
 
     storage: Storage
     state: DurableState
+    can_be_asked_for_memory = True
 
     def __init__(self) -> None:
         self.failures: list[StorageFailed] = []
@@ -109,6 +111,7 @@ class FileWorld(World):
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__()
         self._root = root
+        self.can_be_asked_for_memory = can_be_asked_for_memory(root)
         self._generation = 0
         self._options = {"segment_bytes": SMALL_SEGMENT_BYTES, **options}
         self._left: list[FileStorage] = []

@@ -168,12 +168,15 @@ def test_what_is_read_at_once_is_the_beginning_of_what_is_read(world: World) -> 
         found = entries(world.storage.read_at_once(1, entry_id, max_entries, max_bytes))
         assert found == entries(world.storage.read(1, entry_id, max_entries, max_bytes))[: len(found)]
         assert sum(len(data) for _, data, _ in found) <= max_bytes
-        return [entry for entry, _, _ in found]
+        ids = [entry for entry, _, _ in found]
+        assert ids == [*range(entry_id, entry_id + len(ids))]
+        return ids
 
-    assert look(0, 100, 100_000) == [0, 1, 2, 3], "what was just written is in memory"
-    assert look(1, 100, 100_000) == [1, 2, 3]
-    assert look(1, 2, 100_000) == [1, 2]
-    assert look(0, 100, 1000) == [0, 1]
+    if world.can_be_asked_for_memory:
+        assert look(0, 100, 100_000) == [0, 1, 2, 3], "what was just written is in memory"
+        assert look(1, 100, 100_000) == [1, 2, 3]
+        assert look(1, 2, 100_000) == [1, 2]
+        assert look(0, 100, 1000) == [0, 1]
     for nothing in ((2, 100, 4999), (0, 100, 0), (4, 100, 1000)):
         assert look(*nothing) == []
     assert world.storage.read_at_once(9, 0, 100, 1000) == []
@@ -184,7 +187,7 @@ def test_what_is_read_at_once_is_the_beginning_of_what_is_read(world: World) -> 
     for entry_id in range(6):
         look(entry_id, 100, 100_000)
     append(world, topic_id, b"f" * 10)
-    assert look(6, 100, 1000) == [6]
+    assert look(6, 100, 1000) == [6] * world.can_be_asked_for_memory
 
 
 def test_sizes_of_entries_wherever_they_are(world: World) -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.storage.disk import Disk
+from tests.in_memory import can_be_asked_for_memory
 
 
 def test_what_was_just_written_is_read_from_memory(tmp_path: Path) -> None:
+    if not can_be_asked_for_memory(tmp_path):
+        pytest.skip("this file system does not tell what is in memory")
     disk = Disk()
     fd = disk.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     try:
@@ -28,14 +31,13 @@ def test_what_was_just_written_is_read_from_memory(tmp_path: Path) -> None:
 def test_what_is_on_the_disk_alone_is_not_waited_for(tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk()
     fd = disk.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-    preadv = os.preadv
 
     def gone(fd: int, buffers: list[bytearray], offset: int, flags: int) -> int:
         """As the system answers where a file system keeps everything in memory and nothing can be dropped."""
         assert flags == os.RWF_NOWAIT
         if at <= offset < at + 100_000:
             raise BlockingIOError
-        return preadv(fd, buffers, offset, flags)
+        return 1
 
     monkeypatch.setattr(os, "preadv", gone)
     try:

@@ -70,12 +70,26 @@ def test_settling_follows_when_the_load_ends() -> None:
     assert pace.rest_s(1, 0.5) == 0
 
 
-def test_a_short_burst_of_reading_counts_for_a_while() -> None:
+def test_the_load_is_the_mean_of_a_while() -> None:
     pace = SettlingPace()
     pace.note(0, 0, 100.0)
-    pace.note(0, MUCH // 10, 100.1)
-    for now_s in (100.2, 100.3, 100.39):
-        pace.note(0, MUCH // 10, now_s)
-        assert not pace.is_due(1), now_s
-    pace.note(0, MUCH // 10, 100.45)
-    assert pace.is_due(1)
+    pace.note(0, MUCH // 20, 100.06)
+    assert pace.is_due(1), "a short burst is no load"
+    pace.note(0, MUCH // 5, 100.1)
+    assert pace.is_due(1), "looked at too lately"
+    for now_s in (100.12, 100.2, 100.3, 100.35, 100.41):
+        pace.note(0, MUCH // 5, now_s)
+        assert pace.is_due(1) == (now_s > 100.36), now_s
+    pace.note(0, MUCH // 5, 110.0)
+    pace.note(0, 2 * MUCH // 5, 110.06)
+    assert not pace.is_due(1), "at once after a pause"
+
+
+def test_pulses_of_a_slow_reader_are_no_load() -> None:
+    pace = SettlingPace()
+    read = 0
+    for tick in range(1, 200):
+        if tick % 6 == 0:
+            read += CALM_WORK_PER_S // 4
+        pace.note(0, read, 100 + tick * 0.0501)
+        assert pace.is_due(1)
