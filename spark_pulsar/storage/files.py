@@ -12,7 +12,6 @@ from typing import Final, Self
 from spark_pulsar.ledger.compaction_records import CompactionAbandoned, CompactionFinished, CompactionForgotten
 from spark_pulsar.ledger.cursor_records import CursorAcked
 from spark_pulsar.ledger.damage_records import TopicDamaged
-from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records import LedgersTrimmed, Record
 from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state import DurableState
@@ -81,6 +80,9 @@ class FileStorage:
         self._lost = LostEntries()
         journal = JournalReader(disk, layout, _KEPT_COLUMNS)
         self._reading = EntryReading(self._lock, self._index, self._files, journal, self._lost, self._recycle_later)
+        self.read = self._reading.read
+        self.read_at_once = self._reading.read_at_once
+        self.sizes = self._reading.sizes
         self._checkpoint: Checkpoint
         self._copy: CheckpointCopy
         self._journal: Journal
@@ -229,18 +231,6 @@ class FileStorage:
     def is_quick(self) -> bool:
         """See `Storage.is_quick`."""
         return self._journal.is_quick
-
-    def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
-        """See `Storage.read`."""
-        return self._reading.read(ledger_id, entry_id, max_entries, max_bytes)
-
-    def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
-        """See `Storage.read_at_once`."""
-        return self._reading.read_at_once(ledger_id, entry_id, max_entries, max_bytes)
-
-    def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
-        """See `Storage.sizes`."""
-        return self._reading.sizes(ledger_id, first, end)
 
     def needs_checkpoint(self) -> bool:
         """See `Storage.needs_checkpoint`."""

@@ -111,12 +111,12 @@ class FileWorld(World):
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__()
         self._root = root
-        self.can_be_asked_for_memory = can_be_asked_for_memory(root)
         self._generation = 0
         self._options = {"segment_bytes": SMALL_SEGMENT_BYTES, **options}
         self._left: list[FileStorage] = []
         self.disk = FailingDisk()
         self.open()
+        self.can_be_asked_for_memory = can_be_asked_for_memory(self.data_dir)
 
     @property
     def data_dir(self) -> Path:
