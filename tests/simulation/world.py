@@ -325,7 +325,8 @@ class World:
                 sizes = self.store.storage.sizes(read.ledger_id, read.first, read.end)
                 events.append(SizesRead(read.token, sizes))
             else:
-                runs = self.store.storage.read(read.ledger_id, read.entry_id, read.max_entries, read.max_bytes)
+                what = read.ledger_id, read.entry_id, read.max_entries, read.max_bytes
+                runs = self.store.storage.read_at_once(*what) or self.store.storage.read(*what)
                 events.append(EntriesRead(read.token, runs))
         self.turn(events)
 
