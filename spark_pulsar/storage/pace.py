@@ -21,9 +21,10 @@ TOO_MANY_SEGMENTS: Final = 12
 
 CALM_WORK_PER_S: Final = 32 * 1024 * 1024
 ENTRY_WORK: Final = 1024
-_SAMPLE_S: Final = 0.05
-_LATELY_S: Final = 0.3
-"""The load is the mean of so long: whoever catches up may be done soon after."""
+_WRITTEN_S: Final = 0.5
+_READ_S, _READ_SAMPLE_S = 0.3, 0.05
+"""The load is the mean of so long. Whoever catches up may be done soon after, so that reading is looked at often."""
+
 _MOST_REST: Final = 3.0
 """Times as long as it works."""
 
@@ -43,19 +44,25 @@ def work(size_bytes: int, entries: int) -> int:
 class _Rate:
     """Whether a sum rose quickly lately."""
 
-    def __init__(self) -> None:
+    def __init__(self, mean_s: float, every_s: float) -> None:
+        self._mean_s, self._every_s = mean_s, every_s
+        self._sampled_at = 0.0
         self._sampled = 0
         self._rises: deque[tuple[float, int]] = deque()
         """When it was looked at lately, and how much it had risen."""
         self.is_high = False
 
-    def sample(self, total: int, elapsed_s: float, now_s: float) -> None:
+    def sample(self, total: int, now_s: float) -> None:
+        """Look again, if it is time."""
+        elapsed_s = now_s - self._sampled_at
+        if elapsed_s < self._every_s:
+            return
         rises = self._rises
-        while rises and rises[0][0] <= now_s - _LATELY_S:
+        while rises and rises[0][0] <= now_s - self._mean_s:
             rises.popleft()
         rises.append((now_s, total - self._sampled))
-        self._sampled = total
-        self.is_high = sum(rise for _, rise in rises) > CALM_WORK_PER_S * max(_LATELY_S, elapsed_s)
+        self._sampled_at, self._sampled = now_s, total
+        self.is_high = sum(rise for _, rise in rises) > CALM_WORK_PER_S * max(self._mean_s, elapsed_s)
 
 
 class SettlingPace:
@@ -63,9 +70,8 @@ class SettlingPace:
     else the shell's."""
 
     def __init__(self) -> None:
-        self._sampled_at = 0.0
-        self._written = _Rate()
-        self._read = _Rate()
+        self._written = _Rate(_WRITTEN_S, _WRITTEN_S)
+        self._read = _Rate(_READ_S, _READ_SAMPLE_S)
 
     @property
     def is_calm(self) -> bool:
@@ -80,11 +86,8 @@ class SettlingPace:
     def note(self, written: int, read: int, now_s: float) -> None:
         """Look at the load again, if it is time: `written` and `read` are `work` since opening, `now_s` is a monotonic
         clock."""
-        elapsed_s = now_s - self._sampled_at
-        if elapsed_s >= _SAMPLE_S:
-            self._written.sample(written, elapsed_s, now_s)
-            self._read.sample(read, elapsed_s, now_s)
-            self._sampled_at = now_s
+        self._written.sample(written, now_s)
+        self._read.sample(read, now_s)
 
     def is_due(self, full_segments: int) -> bool:
         """Whether to settle now."""

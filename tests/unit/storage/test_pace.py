@@ -62,10 +62,10 @@ def test_under_load_settling_rests_the_less_the_more_there_is(pace: SettlingPace
 
 def test_settling_follows_when_the_load_ends() -> None:
     pace = busy()
-    pace.note(MUCH, 0, 101.2)
+    pace.note(MUCH, 0, 101.3)
     assert not pace.is_due(1)
     assert pace.rest_s(1, 0.5) > 0
-    pace.note(MUCH, 0, 101.4)
+    pace.note(MUCH, 0, 101.5)
     assert pace.is_due(1)
     assert pace.rest_s(1, 0.5) == 0
 
