@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from spark_pulsar.ledger.entries import EntryRun
@@ -47,10 +48,27 @@ class EntryReading:
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""
+        return self._runs(self._read_one, ledger_id, entry_id, max_entries, max_bytes)
+
+    def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
+        """See `Storage.read_at_once`: what was written lately and is not settled yet, of `_MOST_RUNS` at most."""
+        find = partial(self._from_memory, max_bytes)
+        return self._runs(find, ledger_id, entry_id, max_entries, max_bytes, _MOST_RUNS)
+
+    def _runs(
+        self,
+        find: Callable[[int, int], EntryRun | None],
+        ledger_id: int,
+        entry_id: int,
+        max_entries: int,
+        max_bytes: int,
+        most_runs: int | None = None,
+    ) -> list[EntryRun]:
+        """Consecutive runs from an entry on, as they are found one after the other."""
         runs: list[EntryRun] = []
-        while max_entries > 0 and (max_bytes > 0 or not runs):
+        while max_entries > 0 and (max_bytes > 0 or not runs) and len(runs) != most_runs:
             try:
-                run = self._read_one(ledger_id, entry_id)
+                run = find(ledger_id, entry_id)
             except StorageDamaged:
                 if runs:
                     break  # what is readable before it first
@@ -59,36 +77,18 @@ class EntryReading:
                 break
             if runs and (run.first_entry_id != entry_id or run.ends[0] - run.starts[0] > max_bytes):
                 break
-            run = self._taken(run, max_entries, max_bytes)
+            run = run.limited(max_entries, max_bytes)
             runs.append(run)
             entry_id = run.end_entry_id
             max_entries -= len(run)
             max_bytes -= run.size_bytes
+            self.read_bytes += run.size_bytes
+            self.read_entries += len(run)
         return runs
 
-    def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
-        """See `Storage.read_at_once`: what was written lately and is not settled yet, of `_MOST_RUNS` at most."""
-        runs: list[EntryRun] = []
-        while max_entries > 0 and max_bytes > 0 and len(runs) < _MOST_RUNS:
-            run = self._from_memory(ledger_id, entry_id, max_bytes)
-            if run is None:
-                break
-            run = self._taken(run.slice(entry_id, run.end_entry_id), max_entries, max_bytes)
-            runs.append(run)
-            entry_id = run.end_entry_id
-            max_entries -= len(run)
-            max_bytes -= run.size_bytes
-        return runs
-
-    def _taken(self, run: EntryRun, max_entries: int, max_bytes: int) -> EntryRun:
-        run = run.limited(max_entries, max_bytes)
-        self.read_bytes += run.size_bytes
-        self.read_entries += len(run)
-        return run
-
-    def _from_memory(self, ledger_id: int, entry_id: int, max_bytes: int) -> EntryRun | None:
-        """The run that holds the entry; None when the disk would have to be waited for, the lock is held, the run is
-        larger than that, and when the entry is gone."""
+    def _from_memory(self, max_bytes: int, ledger_id: int, entry_id: int) -> EntryRun | None:
+        """The run that holds the entry, cut to begin with it; None when the disk would have to be waited for, the lock
+        is held, the run is larger than that, and when the entry is gone."""
         if self._lost or not self._lock.acquire(blocking=False):
             return None
         try:
@@ -102,7 +102,8 @@ class EntryReading:
         try:
             if place.first > entry_id or place.length > max_bytes or place.end - place.first > _MOST_ENTRIES:
                 return None
-            return self._journal.read_from_memory(segment, ledger_id, place)
+            run = self._journal.read_from_memory(segment, ledger_id, place)
+            return None if run is None else run.slice(entry_id, run.end_entry_id)
         finally:
             self._release(segment)
 
