@@ -21,7 +21,7 @@ from .topics import check_namespace, existing, existing_partitions
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
     from spark_pulsar.model.names import TopicName
 
 Answer = Callable[[None], None]

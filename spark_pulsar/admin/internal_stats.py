@@ -9,8 +9,8 @@ from spark_pulsar.broker.stats import timestamp
 from spark_pulsar.ledger.cursor import Cursor
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.topics import Topic
-    from spark_pulsar.ledger.managed import LedgerInfo
+    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.ledger.ledgers import LedgerInfo
     from spark_pulsar.model.ids import Position
 
 MAX_RANGES: Final = 10_000

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
     from spark_pulsar.ledger.cursor import Cursor
-    from spark_pulsar.ledger.managed import LedgerInfo
+    from spark_pulsar.ledger.ledgers import LedgerInfo
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.ids import Position
 

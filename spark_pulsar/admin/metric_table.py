@@ -11,7 +11,7 @@ from spark_pulsar.broker import rates, usage
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
 
 
 class Scrape:

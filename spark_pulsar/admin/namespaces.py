@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
 
     from .calls import Call, Routes
 

@@ -10,7 +10,7 @@ from .topic_stats import EVERYTHING, NOT_HERE, THROTTLED, Wanted, topic_stats
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
 
 _SUMMED: Final = (
     "msgRateIn",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
     from spark_pulsar.model.names import TopicName
 
     from .calls import Call, Routes

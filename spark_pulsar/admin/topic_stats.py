@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
     from spark_pulsar.broker.producers import Producer
     from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
 
 _NEVER: Final = "1970-01-01T00:00:00Z"
 NOT_HERE: Final[dict[str, Any]] = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
 
 
 def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicName:

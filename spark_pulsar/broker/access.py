@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .core import Core
     from .producers import Producer
     from .sessions import Session
-    from .topics import Topic
+    from .topic import Topic
 
 MAX_EPOCH: Final = 1 << 62
 """The highest epoch that a client may bring along; every further one fits into a record."""

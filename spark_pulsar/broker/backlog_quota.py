@@ -17,7 +17,7 @@ from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, Ba
 
 from . import cursor_moves, expire_now, producers, usage
 from .entry_times import time_in
-from .topics import NEVER_BYTES
+from .topic import NEVER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
     from .core import Core, Timer
-    from .topics import Topic
+    from .topic import Topic
     from .usage import OldestEntry
 
 _EVICT_TO_PERCENT: Final = 90

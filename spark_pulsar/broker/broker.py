@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.ledger.cache import EntryCache
 from spark_pulsar.ledger.records import CounterSet
 from spark_pulsar.model.errors import NotAllowed, PulsarError
+from spark_pulsar.model.numbers import NumberTable
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
@@ -41,12 +42,12 @@ from . import (
     shortage,
     stats,
     subscribing,
-    sweeps,
     watching,
 )
 from .core import Core
 from .idle_subscriptions import IdleSubscriptions
 from .inactive_topics import InactiveTopics
+from .numbers import PRODUCER_WIDTH, TOPIC_WIDTH
 from .rates import Rates
 from .schemas import requests as schema_requests
 from .upkeep import Upkeep
@@ -105,6 +106,12 @@ REFUSALS: Final[Mapping[int, PulsarError]] = {
 _BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG})
 
 
+def _on_sweep(core: Core, event: events.SweepReceived) -> None:
+    from .sweeps import on_sweep  # with NumPy, for those who publish to many topics in turn
+
+    on_sweep(core, event)
+
+
 class Broker:
     """One broker: durable state, and everything that is connected to it."""
 
@@ -112,6 +119,8 @@ class Broker:
         instance = state.counters.get(_INSTANCE_COUNTER, 0)
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
         self.core.now_ms = self.core.started_ms = now_ms
+        self.core.topic_numbers = NumberTable(TOPIC_WIDTH)
+        self.core.producer_numbers = NumberTable(PRODUCER_WIDTH)
         self.core.upkeep = Upkeep(self.core)
         self.core.watchers = watching.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
@@ -129,7 +138,7 @@ class Broker:
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(publishing.on_sends),
-            events.SweepReceived: self._bound(sweeps.on_sweep),
+            events.SweepReceived: self._bound(_on_sweep),
             events.AcksReceived: self._bound(acks.on_acks),
             events.CommandReceived: self._on_command_received,
             events.UnknownCommandReceived: self._on_unknown_command_received,

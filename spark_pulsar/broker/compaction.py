@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .core import Core
     from .events import CompactionEnded, CompactionFailed, EntriesCompacted
-    from .topics import Topic
+    from .topic import Topic
 
 NOT_RUN: Final = "NOT_RUN"
 RUNNING: Final = "RUNNING"

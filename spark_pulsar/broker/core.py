@@ -31,17 +31,19 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state import DurableState
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName
+    from spark_pulsar.model.numbers import NumberTable
     from spark_pulsar.model.policies import EffectivePolicies
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from .config import BrokerConfig
     from .encryption import RequiredEncryption
     from .idle_subscriptions import IdleSubscriptions
+    from .producers import Producer
     from .publish_rates import PublishLimits
     from .rate_limits import RateLimit
     from .sessions import Session
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
     from .upkeep import Upkeep
     from .watching import TopicWatchers
 
@@ -75,6 +77,8 @@ class Core:
     """How fast topics may be published to (PR-14)."""
     encryption: RequiredEncryption
     """Which topics take encrypted messages only (PR-12)."""
+    topic_numbers: NumberTable[Topic]
+    producer_numbers: NumberTable[Producer]
 
     def __init__(self, state: DurableState, config: BrokerConfig, cache: EntryCache, instance: int) -> None:
         self.state = state
@@ -191,6 +195,10 @@ class Core:
     def group_of_now(self) -> int:
         """The group that what this turn appended up to now is durable with; 0 when it appended nothing."""
         return self._group + 1 if self._records else 0
+
+    def is_awaited(self, group: int) -> bool:
+        """Whether something of a group (see `group_of_now`), or of one before it, waits for the disk."""
+        return group > self._group or (bool(self._in_flight) and group >= self._in_flight[0][0])
 
     def when_group_durable(self, group: int, due: Due) -> None:
         """Call `due` when a group (see `group_of_now`) is on disk, perhaps later; at once when it is already. What does

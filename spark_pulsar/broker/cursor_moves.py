@@ -24,7 +24,7 @@ from . import damage, retention, seek, single_entries, subscriptions, terminatio
 if TYPE_CHECKING:
     from .core import Core
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 Done = Callable[[], None]
 

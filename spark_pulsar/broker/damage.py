@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .core import Core
     from .events import EntriesLost
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 _ACKS_MS: Final = 1_000
 

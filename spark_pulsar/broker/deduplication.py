@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from .core import Core
     from .producers import Producer
-    from .topics import Topic
+    from .topic import Topic
 
 NOTHING_SENT: Final = -1
 """The last sequence id that a producer is told when none is known of it (PR-3)."""

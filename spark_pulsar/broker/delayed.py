@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .core import Core, Timer
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 PAUSE_MS: Final = 10
 """Between two releases of a topic, so that many times that are close together cost little."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.send_runs import SendRun
 
     from .core import Core
-    from .topics import Topic
+    from .topic import Topic
 
 NOT_ENCRYPTED: Final = MetadataError("Messages must be encrypted")
 """What a SEND without keys is answered with."""

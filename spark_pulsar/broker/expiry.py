@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from .core import Core, Timer
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 CLOCK_TOLERANCE_MS: Final = 500
 """Publish times that deviate less from the order count as rising: expiry may be late by this much for them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import usage
+from .lanes import MOST_LANES
 from .retention import NOTHING_HELD
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from .consumers import Consumer
     from .core import Core
     from .sessions import Session
-    from .topics import Topic
+    from .topic import Topic
 
 
 def check(broker: Broker) -> None:
@@ -34,7 +35,7 @@ def _check_session(core: Core, session: Session) -> None:
     for producer_id, producer in session.producers.items():
         assert producer.producer_id == producer_id
         assert producer.topic.producers.get(producer.name) is producer, f"producer {producer.name} lost its name (PR-2)"
-        assert producer.entries_pending >= 0
+        assert producer_id >= MOST_LANES or session.lanes.of(producer_id) == producer.row, "whose SENDs are whose"
     for consumer_id, consumer in session.consumers.items():
         assert consumer.consumer_id == consumer_id
         assert consumer in consumer.subscription.consumers, f"consumer {consumer.name} is in no subscription"
@@ -59,6 +60,7 @@ def _check_topic(core: Core, topic: Topic) -> None:
         least = usage.least_backlog_bytes(topic)
         unseen = max(0, topic.look_at_bytes - topic.bytes_in)
         assert least + unseen <= max(topic.quota.size.limit_bytes, least + 1), "a quota is passed (BQ-1)"
+    assert topic.subscription_count == len(topic.subscriptions), "who reads is told what is new (ML-5)"
     for subscription in topic.subscriptions.values():
         assert (subscription.type is None) == (not subscription.consumers), "consumers fix the type (SUB-1)"
         assert subscription.is_durable == (topic.state.cursors.get(subscription.name) is subscription.cursor)

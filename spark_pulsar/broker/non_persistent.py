@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .core import Core, Timer
     from .producers import Producer
-    from .topics import Topic
+    from .topic import Topic
 
 _LEDGER_ID: Final = 0
 _NO_ID: Final = -1
@@ -69,7 +69,8 @@ class LiveTopics:
         self._core.upkeep.let_go(topic)
         self.by_name.pop(topic.full_name, None)
         self._core.topics.pop(topic.full_name, None)
-        topic.subscriptions.clear()
+        for subscription in list(topic.subscriptions.values()):
+            topic.remove_subscription(subscription)
 
     def _go_on(self) -> None:
         if self._round is None and self.by_name:
@@ -103,7 +104,7 @@ def create_subscription(core: Core, topic: Topic, name: str, properties: Mapping
     """A subscription, which has no position and lives as long as its topic (NP-8)."""
     subscription = Subscription(core, topic, Cursor(topic.ledger, name, EARLIEST, properties=properties))
     subscription.born_group = 0  # nothing of it is ever on disk
-    topic.subscriptions[name] = subscription
+    topic.add_subscription(subscription)
     return subscription
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.model.numbers import HasNumbers, Number, NumberTable
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
 
 from .effects import SendReceipts
+from .numbers import BYTES_IN, LAST_GROUP, MESSAGES_IN
 from .rates import Meter
 
 if TYPE_CHECKING:
@@ -15,25 +17,24 @@ if TYPE_CHECKING:
 
     from .core import Core
     from .sessions import Session
-    from .topics import Topic
+    from .topic import Topic
 
 
-class Producer:
+class Producer(HasNumbers):
     """One open producer: a name on a topic, held by a session."""
 
     __slots__ = (
+        "_table",
         "access_mode",
-        "bytes_in",
         "chunks_in",
         "connected_ms",
-        "entries_pending",
         "epoch",
         "is_encrypted",
-        "messages_in",
         "meter",
         "name",
         "producer_id",
         "properties",
+        "row",
         "schema_version",
         "session",
         "topic",
@@ -50,6 +51,9 @@ class Producer:
         connected_ms: int,
         access_mode: int = ProducerAccessMode.Shared,
     ) -> None:
+        super().__init__((topic.ledger.row, 0, 0, 0))
+        self._table: NumberTable[Producer] | None = None
+        self.row = -1
         self.session = session
         self.topic = topic
         self.producer_id = producer_id
@@ -64,13 +68,18 @@ class Producer:
         self.schema_version = b""
         """The version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
         self.meter = Meter(connected_ms)
-        self.entries_pending = 0
-        self.messages_in = 0
-        self.bytes_in = 0
         self.chunks_in = 0
 
-    def join(self) -> None:
-        """Take the id on the session and the name on the topic."""
+    messages_in = Number(MESSAGES_IN)
+    bytes_in = Number(BYTES_IN)
+    last_group = Number(LAST_GROUP)
+    """The group that its last entry is durable with; 0 when it sent none."""
+
+    def join(self, table: NumberTable[Producer]) -> None:
+        """Take the id on the session and the name on the topic; the numbers stand in this table until it leaves."""
+        self._table, self.row = table, table.claim()
+        table.put(self.row, self)
+        self.session.lanes.open(self.producer_id, self.row)
         self.session.producers[self.producer_id] = self
         self.session.dropped_producers.discard(self.producer_id)
         self.topic.producers[self.name] = self
@@ -78,6 +87,10 @@ class Producer:
 
     def leave(self) -> None:
         """Give both free; who waits for the topic may get it by that (PR-6)."""
+        if self._table is not None:
+            self.session.lanes.close(self.producer_id, self.row)
+            self._table.release(self.row)
+            self._table = None
         if self.session.producers.get(self.producer_id) is self:
             del self.session.producers[self.producer_id]
         if self.topic.producers.get(self.name) is self:

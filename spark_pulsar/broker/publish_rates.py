@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .core import Core, Timer
     from .producers import Producer
     from .sessions import Session
-    from .topics import Topic
+    from .topic import Topic
 
 
 class PublishLimit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.managed import fitting
+from spark_pulsar.ledger.ledgers import fitting
 from spark_pulsar.ledger.records import EntriesAppended
 from spark_pulsar.ledger.topic_records import TopicChunked
 from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
@@ -35,13 +35,13 @@ from .schemas import registry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_pulsar.ledger.managed import LedgerInfo
+    from spark_pulsar.ledger.ledgers import LedgerInfo
     from spark_pulsar.wire.send_runs import SendRun
 
     from .core import Core
     from .events import Flaw, SendsReceived
     from .sessions import Session
-    from .topics import Topic
+    from .topic import Topic
 
 FLAWS: Final[Mapping[Flaw, PulsarError]] = {
     "checksum": ChecksumFailed("Checksum failed on the broker"),
@@ -127,7 +127,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms, mode)
     producer.schema_version = schema_version
     producer.is_encrypted = command.encrypted
-    producer.join()
+    producer.join(core.producer_numbers)
     if mode != ProducerAccessMode.Shared:
         access.take(core, topic, producer, access.epoch_of(command))
     deduplication.on_joined(core, producer)
@@ -215,7 +215,7 @@ def on_close_producer(core: Core, session: Session, command: CommandCloseProduce
     if producer.topic.publish_limit is not None:
         producer.topic.publish_limit.let_through(producer)
     producer.leave()
-    if producer.entries_pending:
+    if core.is_awaited(producer.last_group):
         core.when_durable(lambda: core.succeed(session, command.request_id))
     else:
         core.succeed(session, command.request_id)
@@ -240,7 +240,6 @@ class _Stored:
         core, producer, run, sends = self.core, self.producer, self.run, self.sends
         producer.topic.confirm(core, run)
         entries = len(run.starts)
-        producer.entries_pending -= entries
         send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
         back_pressure.settle_pending(core, producer.session, entries, self.size_bytes)
 
@@ -369,7 +368,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     if topic.subscriptions:  # else nobody reads at its tail
         core.cache.insert(run)
     size_bytes = run.ends[-1] - run.starts[0]
-    producer.entries_pending += entries
+    producer.last_group = core.group_of_now
     producer.messages_in += messages
     producer.bytes_in += size_bytes
     topic.messages_in += messages
@@ -388,7 +387,7 @@ def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarE
         for sequence_id in sends.sequence_ids:
             core.send(producer.session, commands.send_error(producer.producer_id, sequence_id, error))
 
-    if producer.entries_pending or producer.topic.deduplicates:
+    if core.is_awaited(producer.last_group) or producer.topic.deduplicates:
         core.when_durable(tell)
     else:
         tell()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .core import Core, Timer
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 UNLIMITED: Final = 1 << 62
 _LEAST_WAIT_MS: Final = 10

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .core import Core
     from .producers import Producer
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 _LOOKS_A_TURN: Final = 64
 _PAUSE_MS: Final = 1

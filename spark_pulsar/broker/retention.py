@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.ids import Position
 
     from .core import Core
-    from .topics import Topic
+    from .topic import Topic
 
 NOTHING_HELD = -1
 

@@ -14,7 +14,7 @@ from spark_pulsar.model.names import TopicName
 from . import topics
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.managed import LedgerInfo
+    from spark_pulsar.ledger.ledgers import LedgerInfo
 
     from .core import Core, Timer
 

@@ -10,6 +10,7 @@ from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect, FeatureFlags
 
 from .effects import ResumeReading
+from .lanes import Lanes
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
@@ -46,6 +47,7 @@ class Session:
         "dropped_producers",
         "heard",
         "joining",
+        "lanes",
         "local",
         "open",
         "opening",
@@ -78,6 +80,7 @@ class Session:
         self.heard = True
         """Whether anything arrived since the last PING we sent."""
         self.producers: dict[int, Producer] = {}
+        self.lanes = Lanes()
         self.opening: dict[int, CommandProducer] = {}
         """By the ids of producers that wait to open, for the quota or until the holder of their name is looked for."""
         self.dropped_producers: set[int] = set()

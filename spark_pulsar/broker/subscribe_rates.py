@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .core import Core
     from .sessions import Session
-    from .topics import Topic
+    from .topic import Topic
 
 _MOST_KNOWN: Final = 1_000
 """Consumers of one topic; beyond, those that may subscribe as often as the rate says are forgotten, or all."""

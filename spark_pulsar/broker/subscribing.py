@@ -35,7 +35,7 @@ from .subscriptions import Subscription, check_subscription_name, delete, type_n
 if TYPE_CHECKING:
     from .core import Core
     from .sessions import Session
-    from .topics import Topic
+    from .topic import Topic
 
 MAX_WAITING_TO_JOIN: Final = 10_000
 """Requests that may wait for the end of a seek of one subscription (CUR-11)."""
@@ -114,7 +114,7 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
         cursor = Cursor(topic.ledger, command.subscription, mark_delete, properties=properties)
         subscription = Subscription(core, topic, cursor)
         subscription.born_group = 0  # nothing of it is ever on disk
-        topic.subscriptions[command.subscription] = subscription
+        topic.add_subscription(subscription)
     if command.start_message_rollback_duration_sec:
         since_ms = core.now_ms - 1000 * command.start_message_rollback_duration_sec
         subscription.fenced = True

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .consumers import Consumer
     from .core import Core
     from .dispatch.base import Dispatcher
-    from .topics import Topic
+    from .topic import Topic
 
 _RESERVED_PREFIX: Final = "pulsar.repl"
 _RESERVED_NAMES: Final = frozenset({"pulsar.dedup"})
@@ -177,7 +177,7 @@ class Subscription:
         """Forget the subscription."""
         topic = self.topic
         if topic.subscriptions.get(self.name) is self:
-            del topic.subscriptions[self.name]
+            topic.remove_subscription(self)
             topic.messages_out_before += self.messages_out
             topic.bytes_out_before += self.bytes_out
             if topic.dispatch_limits is not None:

@@ -1,31 +1,49 @@
 """SENDs of many producers at once: the same rules as for runs, by column instead of by run.
 
 A thousand producers that send in turn make runs of one entry, and an object per run would be an object per entry. A
-sweep is one event, one record and one write of receipts for all of them.
+sweep is one event, one record and one write of receipts for all of them, and changes their numbers together. Where a
+rule asks for more than that, its SENDs are taken one by one.
 """
 
 from __future__ import annotations
 
-from itertools import compress
 from typing import TYPE_CHECKING
 
-from spark_pulsar.ledger.managed import next_entry_ids
+import numpy as np
+
+from spark_pulsar.ledger import tails
+from spark_pulsar.ledger.ledgers import LEDGER_ID, RollLimits
 from spark_pulsar.ledger.scattered import EntriesScattered
+from spark_pulsar.model.numbers import column_of
 from spark_pulsar.wire.delays import delays_in
 from spark_pulsar.wire.send_runs import SendRun
 
 from . import back_pressure, deduplication, publishing, sessions, topics
 from .effects import SendScatteredReceipts
+from .events import SendsReceived
+from .numbers import (
+    BYTES_IN,
+    CONFIRMED_ENTRY_ID,
+    CONFIRMED_LEDGER_ID,
+    LAST_GROUP,
+    LAST_PUBLISHED_MS,
+    LOOK_AT_BYTES,
+    MESSAGES_IN,
+    SUBSCRIPTIONS,
+    TOPIC_BYTES_IN,
+    TOPIC_MESSAGES_IN,
+    TOPIC_ROW,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_pulsar.ledger.managed import LedgerInfo
+    from spark_pulsar.ledger.tails import Column
+    from spark_pulsar.wire.sweeps import SendSweep
 
     from .core import Core
     from .events import SweepReceived
     from .producers import Producer
     from .sessions import Session
+    from .topic import Topic
 
 
 def on_sweep(core: Core, event: SweepReceived) -> None:
@@ -35,164 +53,149 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         return
     sessions.heard_from(session)
     sweep = event.sweep
-    found = list(map(session.producers.get, sweep.producer_ids))
-    columns: tuple[Sequence[int], ...] = (sweep.sequence_ids, sweep.message_counts, sweep.starts, sweep.ends)
-    stray = None
-    if None in found:
-        stray, keep = _without_strays(session, sweep.producer_ids, found)
-        columns = tuple(list(compress(column, keep)) for column in columns)
-        found = list(compress(found, keep))
-    producers = [producer for producer in found if producer is not None]
-    if producers:
-        passes_on = core.live.by_name and any(producer.topic.live is not None for producer in producers)
-        is_limited = core.publish_limits.topics and any(
-            producer.topic.publish_limit is not None for producer in producers
-        )
-        encrypted = core.encryption.topics
-        is_looked_at = encrypted and any(producer.topic in encrypted for producer in producers)
-        if (
-            passes_on
-            or is_limited
-            or is_looked_at
-            or (1 in columns[1] and delays_in(sweep.buffer, columns[2], columns[3]))
-        ):
-            _take_each(core, producers, sweep.buffer, *columns)
-        elif core.silent_producers.is_watching:
-            _take(core, session, producers, sweep.buffer, *columns)
-        else:
-            _store(core, session, producers, sweep.buffer, *columns)
-    if stray is not None:
-        sessions.end(core, session, f"SEND for producer {stray}, which is not open")
-
-
-def _without_strays(
-    session: Session, producer_ids: Sequence[int], found: Sequence[Producer | None]
-) -> tuple[int | None, list[bool]]:
-    """Which entries count. SENDs for producers that we closed are dropped; at the first one for a producer that was
-    never open, which is returned, the connection ends (wire-protocol 5.4)."""
-    keep = [producer is not None for producer in found]
-    for index, producer_id in enumerate(producer_ids):
-        if not keep[index] and producer_id not in session.dropped_producers:
-            keep[index:] = [False] * (len(keep) - index)
-            return producer_id, keep
-    return None, keep
-
-
-def _take(
-    core: Core,
-    session: Session,
-    producers: list[Producer],
-    buffer: bytes,
-    sequence_ids: Sequence[int],
-    message_counts: Sequence[int],
-    starts: Sequence[int],
-    ends: Sequence[int],
-) -> None:
-    """Store what is new where some topics de-duplicate: all at once, or one by one when something is repeated."""
-    all_new, record = deduplication.reached_in_sweep(core, producers, sequence_ids, message_counts)
-    if all_new:
-        _store(core, session, producers, buffer, sequence_ids, message_counts, starts, ends)
-        if record is not None:
-            core.append(record)
+    lanes = _lanes(session, sweep)
+    if lanes is None or _is_particular(core, session, sweep):
+        _take_each(core, session, sweep)
         return
-    _take_each(core, producers, buffer, sequence_ids, message_counts, starts, ends)
+    if not core.silent_producers.is_watching:
+        _store(core, session, lanes, sweep)
+        return
+    all_new, record = deduplication.reached_in_sweep(
+        core, _producers(session, sweep), sweep.sequence_ids, sweep.message_counts
+    )
+    if not all_new:
+        _take_each(core, session, sweep)
+        return
+    _store(core, session, lanes, sweep)
+    if record is not None:
+        core.append(record)
 
 
-def _take_each(
-    core: Core,
-    producers: list[Producer],
-    buffer: bytes,
-    sequence_ids: Sequence[int],
-    message_counts: Sequence[int],
-    starts: Sequence[int],
-    ends: Sequence[int],
-) -> None:
+def _lanes(session: Session, sweep: SendSweep) -> Column | None:
+    """The row of each SEND's producer; None when one of them is not open, or has an id beyond the lanes."""
+    producer_ids = np.asarray(sweep.producer_ids)
+    rows = np.asarray(session.lanes.rows)
+    if producer_ids.max() >= len(rows):
+        return None
+    lanes = rows[producer_ids]
+    return None if (lanes < 0).any() else lanes
+
+
+def _producers(session: Session, sweep: SendSweep) -> list[Producer]:
+    return list(map(session.producers.__getitem__, sweep.producer_ids))
+
+
+def _is_particular(core: Core, session: Session, sweep: SendSweep) -> bool:
+    """Whether more is to be done about some of the entries than to store them: their topics are not persistent, limited
+    by a rate, or for encrypted messages alone, or they are to be delivered later."""
+    if core.live.by_name or core.publish_limits.topics or core.encryption.topics:
+        encrypted = core.encryption.topics
+        for topic in {producer.topic for producer in _producers(session, sweep)}:
+            if topic.live is not None or topic.publish_limit is not None or topic in encrypted:
+                return True
+    return 1 in sweep.message_counts and bool(delays_in(sweep.buffer, sweep.starts, sweep.ends))
+
+
+def _take_each(core: Core, session: Session, sweep: SendSweep) -> None:
     """One by one, as runs of one entry are taken."""
-    columns = zip(producers, sequence_ids, message_counts, starts, ends, strict=True)
-    for producer, sequence_id, messages, start, end in columns:
-        publishing.take(core, producer, SendRun(producer.producer_id, buffer, sequence_id, messages, start, end))
+    columns = (sweep.producer_ids, sweep.sequence_ids, sweep.message_counts, sweep.starts, sweep.ends)
+    for producer_id, sequence_id, messages, start, end in zip(*columns, strict=True):
+        if not session.open:  # one of them was for a producer that is not open
+            return
+        run = SendRun(producer_id, sweep.buffer, sequence_id, messages, start, end)
+        publishing.on_sends(core, SendsReceived(session.session_id, run))
 
 
-def _store(
-    core: Core,
-    session: Session,
-    producers: list[Producer],
-    buffer: bytes,
-    sequence_ids: Sequence[int],
-    message_counts: Sequence[int],
-    starts: Sequence[int],
-    ends: Sequence[int],
-) -> None:
+def _store(core: Core, session: Session, lanes: Column, sweep: SendSweep) -> None:
     """Append each entry to its topic's ledger: one record for all."""
-    infos: list[LedgerInfo] = []
-    to_look: list[int] = []
-    anybody_reads = False
-    may_roll_from_ms = core.now_ms - core.config.ledger_min_age_ms
-    for producer, messages, start, end in zip(producers, message_counts, starts, ends, strict=True):
-        topic = producer.topic
-        info = topic.ledger.open_ledger
-        if info is None or (info.opened_ms <= may_roll_from_ms and topic.must_roll(core)):
-            info = topics.open_ledger(core, topic)
-        infos.append(info)
-        size_bytes = end - start
-        producer.entries_pending += 1
-        producer.messages_in += messages
-        producer.bytes_in += size_bytes
-        topic.messages_in += messages
-        topic.bytes_in += size_bytes
-        if topic.subscriptions:
-            anybody_reads = True
-        if topic.bytes_in >= topic.look_at_bytes:
-            to_look.append(len(infos) - 1)
-    ledger_ids = [info.ledger_id for info in infos]
-    counts = None if sum(message_counts) == len(starts) else message_counts
-    record = EntriesScattered(buffer, ledger_ids, next_entry_ids(ledger_ids, infos), starts, ends, counts)
+    rows = core.producer_numbers.matrix()[:, TOPIC_ROW][lanes]
+    _open_ledgers(core, rows)
+    ledger_ids, entry_ids = tails.next_ids(core.state.tails, rows)
+    counts = None if sum(sweep.message_counts) == len(sweep) else sweep.message_counts
+    record = EntriesScattered(
+        sweep.buffer, column_of(ledger_ids), column_of(entry_ids), sweep.starts, sweep.ends, counts, column_of(rows)
+    )
     core.append(record)
-    if anybody_reads:
-        core.cache.insert_scattered(record)
-    size_bytes = sum(ends) - sum(starts)
-    core.when_durable(_SweepStored(core, session, producers, record, sequence_ids, size_bytes))
-    back_pressure.note_pending(core, session, len(starts), size_bytes)
+    to_look = _count(core, lanes, rows, sweep, record)
+    size_bytes = int(record.sizes().sum())
+    core.when_durable(_SweepStored(core, session, sweep, record, size_bytes))
+    back_pressure.note_pending(core, session, len(sweep), size_bytes)
     for index in to_look:
-        core.upkeep.appended(producers[index].topic, record.run(index))
+        core.upkeep.appended(_topic_in(core, int(rows[index])), record.run(index))
+
+
+def _count(core: Core, lanes: Column, rows: Column, sweep: SendSweep, record: EntriesScattered) -> list[int]:
+    """Note what came in; returns the indices of entries whose topics upkeep looks at."""
+    producers, numbers = core.producer_numbers.matrix(), core.topic_numbers.matrix()
+    messages, sizes = np.asarray(sweep.message_counts, np.int64), record.sizes()
+    np.add.at(producers[:, MESSAGES_IN], lanes, messages)
+    np.add.at(producers[:, BYTES_IN], lanes, sizes)
+    producers[:, LAST_GROUP][lanes] = core.group_of_now
+    np.add.at(numbers[:, TOPIC_MESSAGES_IN], rows, messages)
+    np.add.at(numbers[:, TOPIC_BYTES_IN], rows, sizes)
+    numbers[:, LAST_PUBLISHED_MS][rows] = core.now_ms
+    if numbers[:, SUBSCRIPTIONS][rows].any():  # else nobody reads at a tail
+        core.cache.insert_scattered(record)
+    is_due: list[int] = np.flatnonzero(numbers[:, TOPIC_BYTES_IN][rows] >= numbers[:, LOOK_AT_BYTES][rows]).tolist()
+    return is_due
+
+
+def _open_ledgers(core: Core, rows: Column) -> None:
+    """See that the topics of these rows have ledgers that take entries, and are not full (ML-1, ML-2)."""
+    config = core.config
+    limits = RollLimits(
+        config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
+    )
+    for row in tails.must_roll(core.state.tails, rows, core.now_ms, limits).tolist():
+        topics.open_ledger(core, _topic_in(core, row))
+
+
+def _topic_in(core: Core, row: int) -> Topic:
+    topic = core.topic_numbers.owners[row]
+    assert topic is not None, "it has a producer"
+    return topic
 
 
 class _SweepStored:
     """What is due when the entries of a sweep are on disk."""
 
-    __slots__ = ("core", "producers", "record", "sequence_ids", "session", "size_bytes")
+    __slots__ = ("core", "record", "session", "size_bytes", "sweep")
 
     def __init__(
-        self,
-        core: Core,
-        session: Session,
-        producers: list[Producer],
-        record: EntriesScattered,
-        sequence_ids: Sequence[int],
-        size_bytes: int,
+        self, core: Core, session: Session, sweep: SendSweep, record: EntriesScattered, size_bytes: int
     ) -> None:
         self.core = core
         self.session = session
-        self.producers = producers
+        self.sweep = sweep
         self.record = record
-        self.sequence_ids = sequence_ids
         self.size_bytes = size_bytes
 
     def __call__(self) -> None:
-        core, session, record = self.core, self.session, self.record
-        columns = zip(self.producers, record.ledger_ids, record.entry_ids, strict=True)
-        for producer, ledger_id, entry_id in columns:
-            producer.entries_pending -= 1
-            topic = producer.topic
-            topic.confirmed_ledger_id = ledger_id
-            topic.confirmed_entry_id = entry_id
-            if topic.subscriptions:
-                topic.wake_subscriptions(core)
+        core, session, record, sweep = self.core, self.session, self.record, self.sweep
+        _confirm(core, record)
         if session.open:
-            producer_ids = [producer.producer_id for producer in self.producers]
             core.effects.append(
                 SendScatteredReceipts(
-                    session.session_id, producer_ids, record.ledger_ids, record.entry_ids, self.sequence_ids
+                    session.session_id, sweep.producer_ids, record.ledger_ids, record.entry_ids, sweep.sequence_ids
                 )
             )
         back_pressure.settle_pending(core, session, len(record), self.size_bytes)
+
+
+def _confirm(core: Core, record: EntriesScattered) -> None:
+    """Readers may have these entries."""
+    rows, ledger_ids, entry_ids = np.asarray(record.rows), np.asarray(record.ledger_ids), np.asarray(record.entry_ids)
+    is_there = core.state.tails.matrix()[:, LEDGER_ID][rows] == ledger_ids
+    if not is_there.all():  # the ledger was followed by another one meanwhile, or is gone
+        for index in np.flatnonzero(~is_there).tolist():
+            info = core.state.ledgers.get(record.ledger_ids[index])
+            topic = None if info is None else core.topics.get(core.state.topics[info.topic_id].name)
+            if topic is not None:
+                topic.confirm(core, record.run(index))
+        rows, ledger_ids, entry_ids = rows[is_there], ledger_ids[is_there], entry_ids[is_there]
+    numbers = core.topic_numbers.matrix()
+    numbers[:, CONFIRMED_LEDGER_ID][rows] = ledger_ids
+    numbers[:, CONFIRMED_ENTRY_ID][rows] = entry_ids
+    if numbers[:, SUBSCRIPTIONS][rows].any():
+        for row in dict.fromkeys(rows.tolist()):
+            _topic_in(core, row).wake_subscriptions(core)

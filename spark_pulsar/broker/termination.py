@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .core import Core
     from .sessions import Session
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 _LEAST_VERSION: Final = 9
 _DEAF_CLIENTS: Final = ("Pulsar-CPP", "Pulsar-Go", "Pulsar Go", "Pulsar-Node")

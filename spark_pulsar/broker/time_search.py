@@ -13,7 +13,7 @@ from . import single_entries
 
 if TYPE_CHECKING:
     from .core import Core
-    from .topics import Topic
+    from .topic import Topic
 
 
 def first_at_or_after(core: Core, topic: Topic, time_ms: int, found: Callable[[Position], None]) -> None:

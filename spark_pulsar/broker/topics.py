@@ -1,7 +1,4 @@
-"""Topics: which exist, which come into being when used, partitions, deletion (section 1 and 12 of the rules).
-
-A `Topic` is a topic in use: its durable part from the state, and who is connected to it.
-"""
+"""Topics: which exist, which come into being when used, partitions, deletion (section 1 and 12 of the rules)."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_pulsar.ledger.cursor_records import CursorCreated
-from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits
+from spark_pulsar.ledger.ledgers import LedgerInfo
 from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, Position
@@ -28,152 +25,17 @@ from . import (
     retention,
 )
 from .persistence import check_copies
-from .rates import Meter
-from .retention import NOTHING_HELD
 from .schemas import registry
 from .subscriptions import Subscription, check_subscription_name, disconnect
+from .topic import Topic
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state import TopicState
 
-    from .access import Access
-    from .backlog_quota import QuotaWatch
-    from .core import Core, Timer
-    from .delayed import DelayWatch
-    from .dispatch_rates import DispatchLimits
-    from .expiry import Expiry
-    from .non_persistent import Live
-    from .producers import Producer
-    from .publish_rates import PublishLimit
-    from .usage import OldestEntry
+    from .core import Core
 
 SYSTEM_NAMESPACE = "pulsar/system"
 """Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
-
-NEVER_BYTES = 1 << 62
-"""`Topic.look_at_bytes` when nobody needs to look."""
-
-
-class Topic:
-    """A topic, or one partition of one, that somebody used since the start."""
-
-    __slots__ = (
-        "access",
-        "bytes_in",
-        "bytes_out_before",
-        "confirmed_entry_id",
-        "confirmed_ledger_id",
-        "deduplicates",
-        "delays",
-        "dispatch_limits",
-        "end_group",
-        "evictions_by_age",
-        "evictions_by_size",
-        "expiry",
-        "full_name",
-        "held_ledger",
-        "last_published_ms",
-        "ledger",
-        "live",
-        "look_at_bytes",
-        "messages_in",
-        "messages_out_before",
-        "meter",
-        "name",
-        "oldest",
-        "partition",
-        "producers",
-        "publish_limit",
-        "publish_limited_times",
-        "quota",
-        "roll_limits",
-        "state",
-        "subscriptions",
-        "trim_timer",
-        "was_used",
-    )
-
-    def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
-        config = core.config
-        self.name, self.full_name = name, name.full
-        self.partition = name.partition
-        """Index of the partition, -1 for a topic without."""
-        self.state = state
-        self.ledger: ManagedLedger = state.ledger
-        self.roll_limits = RollLimits(
-            config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
-        )
-        self.confirmed_ledger_id, self.confirmed_entry_id = confirmed
-        self.producers: dict[str, Producer] = {}
-        """By name."""
-        self.access: Access | None = None
-        """Who has the topic alone and who waits for it; None until somebody wants it alone (PR-4)."""
-        self.publish_limit: PublishLimit | None = None
-        """How fast it may be published to, when that is limited (PR-14)."""
-        self.publish_limited_times = 0
-        """How often a connection that publishes to it was not read because of a rate."""
-        self.dispatch_limits: DispatchLimits | None = None
-        """How fast it may be consumed, when that is limited (SUB-7)."""
-        self.subscriptions: dict[str, Subscription] = {}
-        """By name, durable or not."""
-        self.delays: DelayWatch | None = None
-        """What watches its delayed entries, once there was one (DEL-4)."""
-        self.live: Live | None = None
-        """What only a non-persistent topic has; None for others (NP-1)."""
-        self.end_group = 0
-        """The group that the end of the topic is durable with (TN-13)."""
-        self.deduplicates = False
-        """Whether repeated entries are found by their sequence ids (DED-1)."""
-        self.messages_in = self.bytes_in = 0
-        self.last_published_ms = 0
-        """When something was published since the start; 0 = never."""
-        self.messages_out_before = self.bytes_out_before = 0
-        """What went to subscriptions that are gone."""
-        self.meter = Meter(core.now_ms, (0, 0, state.ledger.total_entries))
-        self.evictions_by_size = self.evictions_by_age = 0
-        """How often backlogs lost entries because they reached a quota (BQ-6, BQ-7)."""
-        self.look_at_bytes = NEVER_BYTES
-        """Upkeep looks at what is appended when `bytes_in` has reached this."""
-        self.expiry: Expiry | None = None
-        """What lets entries expire, when the topic has a time to live (TTL-1)."""
-        self.quota: QuotaWatch | None = None
-        """What watches its backlog, when it has a quota (BQ-1, BQ-2)."""
-        self.oldest: OldestEntry | None = None
-        """The last answer to `usage.with_oldest`."""
-        self.held_ledger = NOTHING_HELD
-        """The oldest ledger, when nothing but retention keeps it."""
-        self.trim_timer: Timer | None = None
-        """When that is over."""
-        self.was_used = False
-        """Whether a producer, consumer or subscription came since `inactive_topics` looked at it."""
-
-    @property
-    def confirmed(self) -> Position:
-        """The last entry that is on disk (LAC): what may be delivered ends here (ML-5). Made when it is asked for: it
-        changes more often than that."""
-        return Position(self.confirmed_ledger_id, self.confirmed_entry_id)
-
-    @property
-    def consumer_count(self) -> int:
-        """Connected consumers of all subscriptions."""
-        return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
-
-    def must_roll(self, core: Core) -> bool:
-        """Whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
-        return self.ledger.must_roll(core.now_ms, self.roll_limits)
-
-    def confirm(self, core: Core, run: EntryRun) -> None:
-        """A run is on disk: readers may have it."""
-        self.confirmed_ledger_id, self.confirmed_entry_id = run.ledger_id, run.first_entry_id + len(run.starts) - 1
-        if self.subscriptions:
-            self.wake_subscriptions(core)
-
-    def wake_subscriptions(self, core: Core) -> None:
-        """Let every subscription with consumers send what is new."""
-        for subscription in self.subscriptions.values():
-            if subscription.consumers:
-                core.wake(subscription)
 
 
 # ---- questions --------------------------------------------------------------------------------------------------
@@ -308,11 +170,13 @@ def delete(core: Core, topic: Topic) -> None:
         return
     for ledger_id in topic.ledger.ledger_ids():
         core.cache.drop_ledger(ledger_id)
+    core.topic_numbers.take_out(topic.ledger.row)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
-    topic.subscriptions.clear()  # who waits to join one finds that it is gone
+    for subscription in list(topic.subscriptions.values()):  # who waits to join one finds that it is gone
+        topic.remove_subscription(subscription)
     compaction.forget(core, topic)
     core.upkeep.let_go(topic)
     if topic.partition < 0:
@@ -362,7 +226,7 @@ def _create_durable(
     place = (core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete)
     core.append(CursorCreated(*place, core.now_ms, dict(properties)))
     subscription = Subscription(core, topic, topic.state.cursors[name])
-    topic.subscriptions[name] = subscription
+    topic.add_subscription(subscription)
     topic.was_used = True
     core.idle.made(subscription)
     core.upkeep.joined(topic)
@@ -384,8 +248,9 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
 def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     topic = Topic(core, name, state, confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
-        subscription = topic.subscriptions[cursor.name] = Subscription(core, topic, cursor)
+        subscription = Subscription(core, topic, cursor)
         subscription.born_group = 0  # it was there when the broker started
+        topic.add_subscription(subscription)
     core.topics[topic.full_name] = topic
     core.upkeep.adopt(topic)
     delayed.adopt(core, topic)

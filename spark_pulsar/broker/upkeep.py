@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.topics import TopicState
 
     from .core import Core, Timer
-    from .topics import Topic
+    from .topic import Topic
 
 _VISITS_A_TURN: Final = 64
 _PAUSE_MS: Final = 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .core import Core
     from .subscriptions import Subscription
-    from .topics import Topic
+    from .topic import Topic
 
 
 class OldestEntry(NamedTuple):

@@ -6,8 +6,10 @@ Records (`records`, `cursor_records`) are past facts that carry their ids and ti
 one buffer with arrays of offsets, never an object per entry.
 
 `managed` answers questions about a topic's chain of ledgers (positions, counts, rolling, trimming), `cursor` about what
-a subscription has consumed. `snapshot` turns what changed into rows for the checkpoint, and rows into a state. `cache`
-keeps the newest runs for tailing consumers. `storage` says what a storage must keep; `spark_pulsar.storage` does.
+a subscription has consumed. The numbers of `ledgers` that take entries stand side by side, so that entries of a
+thousand topics (`scattered`) are appended by column (`tails`). `snapshot` turns what changed into rows for the
+checkpoint, and rows into a state. `cache` keeps the newest runs for tailing consumers. `storage` says what a storage
+must keep; `spark_pulsar.storage` does.
 
 Nothing in here knows a clock, a thread, a file or a random number.
 """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from spark_pulsar.model.ids import EARLIEST, Position
 
-from .managed import LedgerInfo
+from .ledgers import LedgerInfo
 from .record_codec import I64, I64S
 from .records import DeclaredRecord, InvalidRecord, Record
 

@@ -12,7 +12,7 @@ from .record_codec import i64s_from, i64s_packed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .managed import LedgerInfo
+    from .ledgers import LedgerInfo
     from .state import DurableState
 
 _NONE = -1

@@ -17,7 +17,7 @@ from .activity_records import CursorIdle
 from .damage_records import DamageAccepted
 from .delay_records import EntriesDelayed
 from .document_records import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentDeleted, DocumentSet
-from .managed import LedgerInfo
+from .ledgers import LedgerInfo
 from .record_codec import RecordDamaged
 from .records import InvalidRecord, Record
 from .scattered import EntriesScattered

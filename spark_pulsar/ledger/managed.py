@@ -9,104 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
-from .sizes import MARK_BYTES, Bounds, SizeMarks, SizeSpan, SizeWindow, entry_at_size, known_around, learn
-
-_MINUTE_MS = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class RollLimits:
-    """When a ledger is full (ML-2): (entries or size or age reached) and older than the minimum age
-    (which 0 switches off)."""
-
-    max_entries: int = 50_000
-    max_size_bytes: int = 2048 * 1024 * 1024
-    max_age_ms: int = 240 * _MINUTE_MS
-    min_age_ms: int = 10 * _MINUTE_MS
-
-
-@dataclass(slots=True)
-class LedgerInfo:
-    """One ledger of a topic.
-
-    | attribute | meaning |
-    | --- | --- |
-    | `base` | ordinal before its entry 0: entries the topic took before this ledger |
-    | `entries` | entries it took; the next one gets this id |
-    | `first_entry_id` | lowest id that can still be read (what lies before was consumed and dropped) |
-    | `size_bytes`, `messages` | of all entries it took |
-    | `opened_ms`, `sealed_ms` | wall clock; `sealed_ms` is None while it is open |
-    | `base_bytes` | of the ledgers before it in the chain; only differences mean something, and it is not stored |
-    | `marks`, `next_mark_bytes` | sizes inside it (see `sizes`), and at what size the next is noted; not stored |
-    """
-
-    ledger_id: int
-    topic_id: int
-    base: int
-    opened_ms: int
-    entries: int = 0
-    first_entry_id: int = 0
-    size_bytes: int = 0
-    messages: int = 0
-    sealed_ms: int | None = None
-    base_bytes: int = field(default=0, compare=False)
-    marks: SizeMarks | None = field(default=None, compare=False, repr=False)
-    next_mark_bytes: int = field(default=MARK_BYTES, compare=False, repr=False)
-
-    def mark(self) -> None:
-        """`size_bytes` has reached `next_mark_bytes`: remember what the entries up to now take."""
-        if self.marks is None:
-            self.marks = SizeMarks()
-        self.marks.add(self.entries, self.size_bytes)
-        self.next_mark_bytes = self.size_bytes + MARK_BYTES
-
-    @property
-    def readable_entries(self) -> int:
-        """Entries that can still be read."""
-        return self.entries - self.first_entry_id
-
-
-def is_full(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
-    """Whether an open ledger must be followed by a new one before the next append (ML-2)."""
-    return _may_roll(info, now_ms, limits) and (
-        info.entries >= limits.max_entries
-        or info.size_bytes >= limits.max_size_bytes
-        or now_ms - info.opened_ms >= limits.max_age_ms
-    )
-
-
-def fitting(info: LedgerInfo, now_ms: int, limits: RollLimits, starts: Sequence[int], ends: Sequence[int]) -> int:
-    """How many of a run of entries an open ledger takes until it is full (ML-2): at least one, it is not full yet.
-    Index i of `starts` and `ends` is where the i-th of them stands in a buffer."""
-    entries = len(ends)
-    if not _may_roll(info, now_ms, limits):
-        return entries
-    room = limits.max_entries - info.entries
-    if entries > room:
-        entries = max(1, room)
-    room_bytes = limits.max_size_bytes - info.size_bytes
-    if ends[entries - 1] - starts[0] > room_bytes:
-        entries = min(entries, 1 + bisect_left(ends, starts[0] + room_bytes, 0, entries))
-    return entries
-
-
-def _may_roll(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
-    return limits.min_age_ms <= 0 or now_ms - info.opened_ms > limits.min_age_ms
-
-
-def next_entry_ids(ledger_ids: Sequence[int], ledgers: Iterable[LedgerInfo]) -> list[int]:
-    """The entry ids that entries appended to these open ledgers in this order get; `ledgers` are those of the ids."""
-    ids = [ledger.entries for ledger in ledgers]
-    if len(set(ledger_ids)) < len(ids):
-        following: dict[int, int] = {}
-        for index, ledger_id in enumerate(ledger_ids):
-            ids[index] = entry_id = following.get(ledger_id, ids[index])
-            following[ledger_id] = entry_id + 1
-    return ids
+from .ledgers import LedgerInfo, RollLimits, is_full
+from .sizes import Bounds, SizeSpan, SizeWindow, entry_at_size, known_around, learn
 
 
 class ManagedLedger:
@@ -126,6 +33,7 @@ class ManagedLedger:
         "ledgers",
         "lost",
         "open_ledger",
+        "row",
         "topic_id",
     )
 
@@ -144,6 +52,8 @@ class ManagedLedger:
         """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
         self.open_ledger: LedgerInfo | None = None
         """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
+        self.row = -1
+        """Where the numbers of that ledger stand in `DurableState.tails`; -1 for what is not of a durable topic."""
 
     # Questions
 

@@ -6,14 +6,21 @@ A run per ledger would be a handful of objects per entry then. Here every column
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_pulsar.model.numbers import column_of
 
 from .entries import EntryRun
 from .record_codec import RecordDamaged, i64s_from, i64s_packed, u32s, u32s_from
 from .records import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _HEAD: Final = Struct("<IIIB")
 _ALL_SINGLE: Final = 1
@@ -39,7 +46,7 @@ class EntriesScattered(Record):
     as u32 each; then the region.
     """
 
-    __slots__ = ("buffer", "ends", "entry_ids", "ledger_ids", "message_counts", "starts")
+    __slots__ = ("buffer", "ends", "entry_ids", "ledger_ids", "message_counts", "rows", "starts")
     TYPE = 3
 
     def __init__(
@@ -50,19 +57,28 @@ class EntriesScattered(Record):
         starts: Sequence[int],
         ends: Sequence[int],
         message_counts: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
     ) -> None:
+        """`rows`: where the numbers of the open ledgers stand (`DurableState.tails`), if that is known. Not stored."""
         self.buffer = buffer
         self.ledger_ids = ledger_ids
         self.entry_ids = entry_ids
         self.starts = starts
         self.ends = ends
         self.message_counts = message_counts
+        self.rows = rows
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def __repr__(self) -> str:
         return f"EntriesScattered({len(self)} entries of {len(set(self.ledger_ids))} ledgers)"
+
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The bytes of each entry."""
+        import numpy as np
+
+        return np.subtract(self.ends, self.starts, dtype=np.int64)
 
     def run(self, index: int) -> EntryRun:
         """Entry `index` as a run of one."""
@@ -145,6 +161,12 @@ class EntriesScattered(Record):
             raise RecordDamaged("scattered entries: offsets point outside the region")
         shift = region_at - head.base
         columns.buffer = body
-        columns.starts = [start + shift for start in columns.starts]
-        columns.ends = [stop + shift for stop in columns.ends]
+        columns.starts = _moved(columns.starts, shift)
+        columns.ends = _moved(columns.ends, shift)
         return columns
+
+
+def _moved(offsets: Sequence[int], by: int) -> array[int]:
+    import numpy as np
+
+    return column_of(np.asarray(offsets, np.int64) + by)

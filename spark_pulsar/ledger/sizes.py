@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:
-    from .managed import LedgerInfo
+    from .ledgers import LedgerInfo
 
 MARK_BYTES: Final = 64 * 1024
 """Bytes appended between two marks, about."""

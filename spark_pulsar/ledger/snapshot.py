@@ -18,7 +18,8 @@ from .compaction_rows import add_compacted_ledger, compaction_values, load_compa
 from .cursor_rows import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
 from .damage_records import Damage, note_lost
 from .delay_records import DELAY_COLUMNS, delay_values, load_delays
-from .managed import LedgerInfo, ManagedLedger
+from .ledgers import LedgerInfo
+from .managed import ManagedLedger
 from .record_codec import RecordDamaged
 from .schema_rows import SCHEMA_COLUMNS, load_schemas, schema_values
 from .state import DurableState, PartitionedTopic, TopicState
@@ -202,18 +203,7 @@ def _topic_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | None:
 
 def _ledger_values(state: DurableState, ledger_id: int) -> tuple[Any, ...] | None:
     info = state.ledgers.get(ledger_id)
-    if info is None:
-        return None
-    return (
-        info.topic_id,
-        info.base,
-        info.opened_ms,
-        info.entries,
-        info.first_entry_id,
-        info.size_bytes,
-        info.messages,
-        info.sealed_ms,
-    )
+    return None if info is None else info.row()[1:]
 
 
 _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | None]]] = {

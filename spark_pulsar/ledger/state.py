@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from spark_pulsar.model.numbers import NumberTable
 from spark_pulsar.model.schemas import StoredSchema
 
 from . import compaction_records as kr
@@ -18,7 +19,8 @@ from . import cursor_records as cr
 from . import document_records as dr
 from . import records as r
 from .cursor import Cursor
-from .managed import LedgerInfo, next_entry_ids
+from .ledgers import WIDTH, LedgerInfo
+from .managed import ManagedLedger
 from .records import InvalidRecord
 from .topics import PartitionedTopic, TopicState
 from .transitions import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS
@@ -66,6 +68,8 @@ class DurableState:
         self.cursor_topics: dict[int, int] = {}
         self.ledgers: dict[int, LedgerInfo] = {}
         """Every existing ledger by its id."""
+        self.tails: NumberTable[LedgerInfo] = NumberTable(WIDTH)
+        """The numbers of the ledgers that take entries, a row for each topic (`ManagedLedger.row`)."""
         self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
         """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets
         it. It is no part of the state."""
@@ -104,7 +108,13 @@ class DurableState:
 
     def next_entry_ids(self, ledger_ids: Sequence[int]) -> list[int]:
         """The entry ids that entries appended to these open ledgers in this order get, for EntriesScattered."""
-        return next_entry_ids(ledger_ids, map(self.ledgers.__getitem__, ledger_ids))
+        taken: dict[int, int] = {}
+        ids = []
+        for ledger_id in ledger_ids:
+            entry_id = taken.get(ledger_id, self.ledgers[ledger_id].entries)
+            taken[ledger_id] = entry_id + 1
+            ids.append(entry_id)
+        return ids
 
     def first_needed_entry(self, ledger_id: int) -> int | None:
         """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable
@@ -143,13 +153,22 @@ class DurableState:
         """Called once after loading and replaying: recovered ledgers take no more entries (ML-1)."""
         for topic in self.topics.values():
             topic.ledger.open_ledger = None
+            self.follow_open(topic.ledger)
 
     # Building blocks that loading from rows shares with the records
 
     def add_topic(self, topic: TopicState) -> None:
         """Register a topic under its id and name."""
+        topic.ledger.row = self.tails.claim()
         self.topics[topic.topic_id] = topic
         self.topics_by_name[topic.name] = topic
+
+    def follow_open(self, ledger: ManagedLedger) -> None:
+        """After another ledger of a topic, or none, takes entries: its numbers stand in the topic's row."""
+        if self.tails.owners[ledger.row] is not ledger.open_ledger:
+            self.tails.take_out(ledger.row)
+            if ledger.open_ledger is not None:
+                self.tails.put(ledger.row, ledger.open_ledger)
 
     def add_ledger(self, info: LedgerInfo) -> None:
         """Put a ledger at the end of its topic's chain."""

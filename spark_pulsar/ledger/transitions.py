@@ -18,7 +18,8 @@ from . import schema_records
 from . import sequence_records as sr
 from . import topic_records as tr
 from .cursor import Cursor
-from .managed import LedgerInfo, ManagedLedger, next_entry_ids
+from .ledgers import LedgerInfo
+from .managed import ManagedLedger
 from .records import InvalidRecord
 from .scattered import EntriesScattered
 from .topics import PartitionedTopic, TopicState
@@ -56,29 +57,9 @@ def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
 
 
 def _entries_scattered(state: DurableState, record: EntriesScattered) -> None:
-    ledgers = state.ledgers
-    ledger_ids, entry_ids = record.ledger_ids, record.entry_ids
-    counts = record.message_counts
-    infos = [info for info in map(ledgers.get, ledger_ids) if info is not None and info.sealed_ms is None]
-    if len(infos) < len(ledger_ids):
-        missing = next(each for each in ledger_ids if each not in ledgers or ledgers[each].sealed_ms is not None)
-        raise InvalidRecord(f"entries for ledger {missing}, which is not open")
-    expected_ids = next_entry_ids(ledger_ids, infos)
-    if expected_ids != list(entry_ids):
-        ids = zip(ledger_ids, entry_ids, expected_ids, strict=True)
-        ledger_id, entry_id, expected = next(each for each in ids if each[1] != each[2])
-        raise InvalidRecord(f"entry {ledger_id}:{entry_id} is out of order, {expected} is next")
-    for info, entry_id, start, end in zip(infos, entry_ids, record.starts, record.ends, strict=True):
-        info.entries = entry_id + 1
-        info.messages += 1
-        info.size_bytes += end - start
-    if counts is not None:
-        for info, count in zip(infos, counts, strict=True):
-            info.messages += count - 1
-    for info in infos:
-        if info.size_bytes >= info.next_mark_bytes:
-            info.mark()
-    state.dirty_ledgers.update(ledger_ids)
+    from .tails import append  # with NumPy, which a broker loads when somebody publishes to many topics in turn
+
+    append(state, record)
 
 
 def _counter_set(state: DurableState, record: r.CounterSet) -> None:
@@ -125,6 +106,7 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
         raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
+    state.tails.release(topic.ledger.row)
     state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
     if topic.damages:
         state.dirty["damages"].add(topic.topic_id)
@@ -170,6 +152,7 @@ def _ledger_opened(state: DurableState, record: r.LedgerOpened) -> None:
     info = LedgerInfo(record.ledger_id, record.topic_id, ledger.total_entries, record.opened_ms)
     state.add_ledger(info)
     ledger.open_ledger = info
+    state.follow_open(ledger)
     state.dirty_ledgers.add(record.ledger_id)
 
 
@@ -182,6 +165,7 @@ def _ledger_sealed(state: DurableState, record: r.LedgerSealed) -> None:
     if info.marks is not None:
         info.marks.thin(info.entries)
     ledger.open_ledger = None
+    state.follow_open(ledger)
     if info.entries == 0:
         _remove_ledgers(state, ledger, (record.ledger_id,))
     state.dirty_ledgers.add(record.ledger_id)
@@ -213,7 +197,9 @@ def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
 
 
 def _remove_ledgers(state: DurableState, ledger: ManagedLedger, ledger_ids: Iterable[int]) -> None:
-    for ledger_id in ledger.remove(ledger_ids):
+    removed = ledger.remove(ledger_ids)
+    state.follow_open(ledger)
+    for ledger_id in removed:
         del state.ledgers[ledger_id]
         state.dirty_ledgers.add(ledger_id)
         state.dirty["topics"].add(ledger.topic_id)

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from spark_pulsar.model.ids import Position
     from spark_pulsar.model.policies import RetentionPolicy
 
-    from .managed import LedgerInfo, ManagedLedger
+    from .ledgers import LedgerInfo
+    from .managed import ManagedLedger
 
 
 class Trimming(NamedTuple):

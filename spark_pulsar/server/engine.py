@@ -43,7 +43,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
-from spark_pulsar.wire.receipts import receipts, scattered_receipts
+from spark_pulsar.wire.receipts import receipts
 
 from . import turns
 from .addresses import local_text, peer_text
@@ -280,6 +280,8 @@ class Engine:
             )
 
     def _send_scattered_receipts(self, effect: SendScatteredReceipts) -> None:
+        from spark_pulsar.wire.sweep_receipts import scattered_receipts  # with NumPy, as sweeps are
+
         pieces = self._out(effect.session_id)
         if pieces is not None:
             pieces.append(

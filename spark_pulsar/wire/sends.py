@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import Final, cast
+from typing import Final, TypeGuard
 
 from google_crc32c import value as checksum_of
 
 from spark_pulsar.model.errors import MalformedFrame
-from spark_pulsar.model.limits import MIN_TOTAL_SIZE_BYTES
+from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MIN_TOTAL_SIZE_BYTES
 from spark_pulsar.wire import varint
 from spark_pulsar.wire.checksum import crc32c_of
 from spark_pulsar.wire.frames import HEADER, Frame, FrameSplitter, parse_command
@@ -36,7 +36,7 @@ from spark_pulsar.wire.send_runs import (
     TRANSACTION,
     SendRun,
 )
-from spark_pulsar.wire.sweeps import STREAK, SendSweep, learn
+from spark_pulsar.wire.sweeps import LEAST, STREAK, SendSweep
 
 __all__ = [
     "CHECKSUM_ABSENT",
@@ -67,7 +67,14 @@ Item = Frame | SendRun | SendSweep
 class RunSplitter(FrameSplitter):
     """A FrameSplitter that returns SENDs in bulk. Other frames come as they are, in the order of arrival."""
 
-    __slots__ = ()
+    __slots__ = ("expects_sweep", "least_sweep")
+
+    def __init__(self, max_frame_size_bytes: int = MAX_FRAME_SIZE_BYTES) -> None:
+        super().__init__(max_frame_size_bytes)
+        self.least_sweep = LEAST
+        """SENDs that make a sweep."""
+        self.expects_sweep = False
+        """Whether the last SENDs were a sweep, so that the next ones probably are."""
 
     def feed_sends(self, data: bytes) -> list[Item]:
         """The runs, sweeps and other frames completed by `data`; fails as `feed` does."""
@@ -78,12 +85,25 @@ class RunSplitter(FrameSplitter):
         max_total = self._max_total
         position, size = 0, len(buffer)
         header = HEADER.unpack_from
+        sweep_from = 0
         while size - position >= 8:
             total, command_size = header(buffer, position)
             end = position + 4 + total
             if end > size or not MIN_TOTAL_SIZE_BYTES <= total <= max_total:
                 break
             if buffer.startswith(_SEND_START, position + 8):
+                if (
+                    (self.expects_sweep or _alternates(items))
+                    and position >= sweep_from
+                    and size - position >= self.least_sweep * (4 + total)
+                ):
+                    sweep = _read_sweep(buffer, position, max_total, self.least_sweep)
+                    self.expects_sweep = sweep is not None
+                    if sweep is not None:
+                        items.append(sweep)
+                        position = sweep.ends[-1]
+                        continue
+                    sweep_from = position + self.least_sweep * (4 + total)
                 try:
                     position = _add_send(items, buffer, position, end, command_size, max_total)
                 except MalformedFrame as error:
@@ -149,12 +169,6 @@ def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command
         run.ends.append(end)
         if run.highest_sequence_ids is not None and highest is not None:
             run.highest_sequence_ids.append(highest)
-    elif highest is None and _sweeps_on(last, producer_id):
-        sweep = last if type(last) is SendSweep else SendSweep(cast("SendRun", last))
-        items[-1] = sweep
-        sweep.add(producer_id, sequence_id, message_count, payload_start, end)
-        learn(buffer, position, sequence_at, payload_start, (producer_id, sequence_id, message_count))
-        return sweep.follow(end, max_total)
     else:
         run = SendRun(producer_id, buffer, sequence_id, message_count, payload_start, end)
         if highest is not None:
@@ -166,11 +180,24 @@ def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command
     return end
 
 
-def _sweeps_on(last: Item | None, producer_id: int) -> bool:
-    """Whether a plain SEND of another producer than the last run's makes or lengthens a sweep."""
-    if type(last) is SendSweep:
-        return last.takes(producer_id)
-    return type(last) is SendRun and not last.flags and last.highest_sequence_ids is None and len(last) < STREAK
+def _alternates(items: list[Item]) -> bool:
+    """Whether the SENDs that came last are of different producers."""
+    if len(items) < 2:
+        return False
+    before, last = items[-2:]
+    return _is_short(last) and (
+        type(before) is SendSweep or (_is_short(before) and before.producer_id != last.producer_id)
+    )
+
+
+def _is_short(item: Item) -> TypeGuard[SendRun]:
+    return type(item) is SendRun and not item.flags and item.highest_sequence_ids is None and len(item) < STREAK
+
+
+def _read_sweep(buffer: bytes, position: int, max_total: int, least: int) -> SendSweep | None:
+    from spark_pulsar.wire.sweep_reading import read_sweep  # with NumPy, for those who publish to many topics in turn
+
+    return read_sweep(buffer, position, max_total, least)
 
 
 def _add_odd(items: list[Item], buffer: bytes, position: int, end: int) -> int:

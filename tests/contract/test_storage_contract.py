@@ -10,7 +10,7 @@ import pytest
 
 from spark_pulsar.ledger.cursor_records import CursorCreated, CursorDeleted, CursorMarkDeleted
 from spark_pulsar.ledger.entries import EntryRun, run_of
-from spark_pulsar.ledger.managed import RollLimits
+from spark_pulsar.ledger.ledgers import RollLimits
 from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.storage import StorageFailed

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.broker import cursor_moves, policies, usage
-from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger
+from spark_pulsar.ledger.ledgers import LedgerInfo
+from spark_pulsar.ledger.managed import ManagedLedger
 from spark_pulsar.ledger.sizes import SizeSpan
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, REQUEST_HOLD, BacklogQuota

@@ -11,8 +11,9 @@ from spark_pulsar.wire import commands, entries, frames, requests, sends
 from spark_pulsar.wire.frames import Frame, FrameSplitter
 from spark_pulsar.wire.messages import message_frames, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData, MessageMetadata
-from spark_pulsar.wire.receipts import receipts, scattered_receipts
+from spark_pulsar.wire.receipts import receipts
 from spark_pulsar.wire.sends import RunSplitter
+from spark_pulsar.wire.sweep_receipts import scattered_receipts
 from spark_pulsar.wire.sweeps import SendSweep
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)
@@ -125,6 +126,7 @@ def test_runs_hold_what_protobuf_reads(
     expected = [row_of(frame) for frame in FrameSplitter().feed(data)]
     for pieces in ([data] if data else [], cut(data, sizes)):
         splitter, found = RunSplitter(), []
+        splitter.least_sweep = 2
         for piece in pieces:
             for item in splitter.feed_sends(piece):
                 found += rows_of(item)
@@ -220,7 +222,7 @@ def test_receipts_are_what_protobuf_writes(
 
 
 @QUICK
-@given(st.lists(st.tuples(NUMBERS, st.integers(0, 2**63 - 1), NUMBERS, NUMBERS), max_size=30))
+@given(st.lists(st.tuples(*[NUMBERS.filter(lambda number: number < 2**63)] * 4), max_size=30))
 def test_scattered_receipts_are_what_protobuf_writes(rows: list[tuple[int, int, int, int]]) -> None:
     expected = [
         frames.command_frame(commands.send_receipt(producer_id, sequence_id, Position(ledger_id, entry_id)))

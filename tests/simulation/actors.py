@@ -53,6 +53,7 @@ class Link:
         self.malformed = False
         self._events: list[Event] = []
         self._connection = Connection(self, session_id, MAX_FRAME_BYTES)  # type: ignore[arg-type]
+        self._connection.splitter.least_sweep = 2
         self._connection.transport = self  # type: ignore[assignment]
         self.loop = self
         self._soon: deque[Callable[[], None]] = deque()
@@ -87,6 +88,7 @@ class Link:
                 self.upstream.appendleft(data[cut:])
             data = data[:cut]
         if data:
+            self._connection.splitter.expects_sweep = True  # which few would be else: a read has few SENDs here
             self._connection.data_received(data)
         while self._soon:
             self._soon.popleft()()

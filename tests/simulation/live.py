@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker import effects as fx
     from spark_pulsar.broker.consumers import Consumer
     from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
 
     from .account import Sent
     from .takeovers import Takeovers

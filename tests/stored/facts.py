@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from spark_pulsar.ledger.cursor import Cursor
-from spark_pulsar.ledger.managed import LedgerInfo
+from spark_pulsar.ledger.ledgers import LedgerInfo
 from spark_pulsar.ledger.state import DurableState, TopicState
 from spark_pulsar.ledger.storage import Storage
 from spark_pulsar.model.schemas import StoredSchema

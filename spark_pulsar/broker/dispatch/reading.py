@@ -9,7 +9,7 @@ from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
     from spark_pulsar.ledger.entries import EntryRun
 
 _FIRST_RETRY_MS: Final = 10

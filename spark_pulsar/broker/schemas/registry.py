@@ -20,7 +20,7 @@ from . import definitions
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topics import Topic
+    from spark_pulsar.broker.topic import Topic
     from spark_pulsar.model.names import TopicName
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
 

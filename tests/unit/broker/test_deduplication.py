@@ -208,7 +208,7 @@ def test_producers_in_turn(world: World, client: Client) -> None:
     client.open_producer(producer_id=2, name="q")
     client.open_producer(topic=TOPIC + "2", producer_id=3)
     sweep(client, {1: [0, 1, 2], 2: [0, 1], 3: [5, 6]})
-    (receipts,) = client.take_all()
+    *_, receipts = client.take_all()
     assert isinstance(receipts, fx.SendScatteredReceipts)
     assert world.state.topics_by_name[TOPIC].sequences == {"p": 2, "q": 1}
     assert world.state.topics_by_name[TOPIC + "2"].sequences == {"p": 6}

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from spark_pulsar.ledger.cursor import Cursor
-from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger
+from spark_pulsar.ledger.ledgers import LedgerInfo
+from spark_pulsar.ledger.managed import ManagedLedger
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.managed import LedgerInfo, ManagedLedger, RollLimits, fitting, is_full
+from spark_pulsar.ledger.ledgers import LedgerInfo, RollLimits, fitting, is_full
+from spark_pulsar.ledger.managed import ManagedLedger
 from spark_pulsar.ledger.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 from spark_pulsar.model.policies import RetentionPolicy

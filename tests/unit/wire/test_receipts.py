@@ -6,7 +6,8 @@ import pytest
 
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands, frames
-from spark_pulsar.wire.receipts import receipts, scattered_receipts
+from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.wire.sweep_receipts import scattered_receipts
 
 
 def expected(
@@ -49,7 +50,11 @@ def test_dropped_duplicates() -> None:
 
 def test_scattered() -> None:
     rows = [
-        (p, ledger, e, s) for p in (0, 300) for ledger in (1, 2**40) for e in (0, 127, 128, 9**9) for s in (0, 2**63)
+        (p, ledger, e, s)
+        for p in (0, 300)
+        for ledger in (1, 2**40)
+        for e in (0, 127, 128, 9**9)
+        for s in (0, 2**63 - 1)
     ]
     expected_frames = [expected(p, ledger, e, [s]) for p, ledger, e, s in rows]
     assert scattered_receipts(*([row[i] for row in rows] for i in range(4))) == b"".join(expected_frames)

@@ -12,7 +12,7 @@ from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import RunSplitter, SendRun
-from spark_pulsar.wire.sweeps import STREAK, SendSweep
+from spark_pulsar.wire.sweeps import LEAST, STREAK, SendSweep
 
 PING = frames.command_frame(commands.ping())
 
@@ -112,18 +112,33 @@ class TestSweeps:
         return b"".join(send(producer, 300 + i) for producer, count in stretches for i in range(count))
 
     @staticmethod
-    def kinds(data: bytes) -> list[tuple[str, int]]:
-        items = RunSplitter().feed_sends(data)
-        return [(type(item).__name__, 1 if isinstance(item, Frame) else len(item)) for item in items]
+    def kinds(data: bytes, least: int = 2) -> list[tuple[str, int]]:
+        splitter = RunSplitter()
+        splitter.least_sweep = least
+        return [
+            (type(item).__name__, 1 if isinstance(item, Frame) else len(item)) for item in splitter.feed_sends(data)
+        ]
 
-    def test_two_producers_make_one(self) -> None:
-        data = self.turns((1, 1), (2, 1), (1, 2), (300, 7), (1, 1))
-        (sweep,) = RunSplitter().feed_sends(data)
+    def test_after_two_producers_comes_one(self) -> None:
+        data = self.turns((1, 1), (2, 1), (1, 2), (300, 7), (1, 1), *[(number, 1) for number in range(9)])
+        splitter = RunSplitter()
+        first, second, sweep = splitter.feed_sends(data)
+        assert isinstance(first, SendRun)
+        assert isinstance(second, SendRun)
         assert isinstance(sweep, SendSweep)
         assert sweep.buffer is data
-        assert sweep.producer_ids == [1, 2, 1, 1, *[300] * 7, 1]
-        assert sweep.sequence_ids == [300, 300, 300, 301, *range(300, 307), 300]
-        assert repr(sweep) == "SendSweep(entries=12)"
+        assert list(sweep.producer_ids) == [1, 1, *[300] * 7, 1, *range(9)]
+        assert list(sweep.sequence_ids) == [300, 301, *range(300, 307), 300, *[300] * 9]
+        assert list(sweep.message_counts) == [1] * 19
+        assert [data[start:end] for start, end in zip(sweep.starts, sweep.ends, strict=True)] == [entry()] * 19
+        assert repr(sweep) == "SendSweep(entries=19)"
+        (sweep,) = splitter.feed_sends(data)  # who took turns does so again
+        assert len(sweep) == 21
+
+    def test_few_stay_runs(self) -> None:
+        for count, kinds in ((LEAST - 1, ["SendRun"] * (LEAST + 1)), (LEAST, ["SendRun", "SendRun", "SendSweep"])):
+            data = self.turns((8, 1), (9, 1), *[(number, 1) for number in range(count)])
+            assert [kind for kind, _ in self.kinds(data, LEAST)] == kinds
 
     def test_one_producer_stays_a_run(self) -> None:
         assert self.kinds(self.turns((1, 1))) == [("SendRun", 1)]
@@ -131,34 +146,57 @@ class TestSweeps:
         assert self.kinds(self.turns((1, STREAK), (2, STREAK), (1, STREAK))) == [("SendRun", STREAK)] * 3
 
     def test_a_streak_ends_it(self) -> None:
-        streak = self.turns((1, 1), (2, 1), (3, 50), (1, 1), (2, 1))
-        assert self.kinds(streak) == [("SendSweep", 2 + STREAK), ("SendRun", 50 - STREAK), ("SendSweep", 2)]
+        turns = [(1, 1), (2, 1), (1, 1), (2, STREAK - 1)]
+        data = self.turns(*turns, (3, 50), *turns)
+        runs = [("SendRun", 1)] * 2
+        assert self.kinds(data) == [*runs, ("SendSweep", STREAK), ("SendRun", 50), *runs, ("SendSweep", STREAK)]
 
     def test_others_end_it_and_keep_their_place(self) -> None:
-        data = self.turns((1, 1), (2, 1)) + PING + self.turns((1, 1), (2, 1))
-        assert self.kinds(data) == [("SendSweep", 2), ("Frame", 1), ("SendSweep", 2)]
+        turns = self.turns((1, 1), (2, 1), (1, 1), (2, 1))
+        found = [("SendRun", 1), ("SendRun", 1), ("SendSweep", 2)]
+        assert self.kinds(turns + PING + turns) == [*found, ("Frame", 1), ("SendSweep", 4)]
         bad = bytearray(send(2, 5, stored=entry(b"x")))
         bad[-1] ^= 1
+        long = send(2, 5, stored=entry(b"x"))
+        long = struct.pack(">I", len(long) - 3) + long[4:] + b"."
         chunk = odd_send(is_chunk=True)
         java = send(2, 10, 5, 14)
-        for odd in (bytes(bad), chunk, java):
-            data = self.turns((1, 1), (2, 1)) + odd + self.turns((1, 1), (2, 1))
-            assert self.kinds(data) == [("SendSweep", 2), ("SendRun", 1), ("SendSweep", 2)]
+        cut = struct.pack(">HII", 0x0E01, crc32c(struct.pack(">I", 3) + b"xx"), 3) + b"xx"
+        for odd in (bytes(bad), long, chunk, java, odd_send(marker=True), send(2, 5, stored=cut)):
+            assert self.kinds(turns + odd + turns) == [*found, ("SendRun", 1), *found]
 
     def test_numbers_of_every_length(self) -> None:
-        producers = [0, 127, 128, 16_383, 16_384, 2**64 - 1]
-        ids = [0, 127, 128, 129, 16_383, 16_384, 2**35, 2**64 - 1]
-        rows = [(producer, at, count) for _ in range(3) for at in ids for producer in producers for count in (1, 200)]
-        (sweep,) = RunSplitter().feed_sends(b"".join(send(*row) for row in rows))
+        producers = [0, 127, 128, 16_383, 16_384, 2**56 - 1]
+        ids = [0, 127, 128, 129, 16_383, 16_384, 2**35, 2**56 - 1]
+        counts = (1, 200, 2**31 - 1)
+        rows = [(producer, at, count) for _ in range(3) for at in ids for producer in producers for count in counts]
+        stored = [entry(bytes(number * 37 % 200)) for number in range(len(rows))]
+        data = b"".join(send(*row, stored=each) for row, each in zip(rows, stored, strict=True))
+        first, second, sweep = RunSplitter().feed_sends(data)
         assert isinstance(sweep, SendSweep)
-        assert list(zip(sweep.producer_ids, sweep.sequence_ids, sweep.message_counts, strict=True)) == rows
+        assert (
+            list(zip(sweep.producer_ids, sweep.sequence_ids, sweep.message_counts, strict=True))
+            == rows[len(first) + len(second) :]
+        )
 
-    def test_what_is_learnt_stays_bounded(self) -> None:
-        sweeps = RunSplitter()
-        for block in range(3):
-            for item in sweeps.feed_sends(b"".join(send(block * 10_000 + i, 5) for i in range(10_000))):
-                assert isinstance(item, SendSweep)
-                assert item.producer_ids == list(range(block * 10_000, block * 10_000 + 10_000))
+    @pytest.mark.parametrize("at", [(2**56, 1), (3, 2**56), (2**64 - 1, 2**64 - 1)])
+    def test_longer_numbers_end_it(self, at: tuple[int, int]) -> None:
+        turns = self.turns((1, 1), (2, 1), (1, 1), (2, 1))
+        found = [("SendRun", 1), ("SendRun", 1), ("SendSweep", 2)]
+        assert self.kinds(turns + send(*at) + turns) == [*found, ("SendRun", 1), *found]
+
+    @pytest.mark.parametrize("size", [1, 7, 64, 1000])
+    def test_in_pieces(self, size: int) -> None:
+        data = b"".join(send(number % 3, number, stored=entry(bytes(number % 80))) for number in range(300))
+        splitter = RunSplitter()
+        splitter.least_sweep = 2
+        found: list[tuple[int, int]] = []
+        for at in range(0, len(data), size):
+            for item in splitter.feed_sends(data[at : at + size]):
+                assert isinstance(item, SendRun | SendSweep)
+                producers = [item.producer_id] * len(item) if isinstance(item, SendRun) else item.producer_ids
+                found += zip(producers, item.sequence_ids, strict=True)
+        assert found == [(number % 3, number) for number in range(300)]
 
 
 def test_an_unfinished_send_waits_for_the_next_buffer() -> None:

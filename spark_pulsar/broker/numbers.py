@@ -1,0 +1,24 @@
+"""The numbers of topics and producers that change with every entry, by column (see `model.numbers`).
+
+A topic's stand in the row that the numbers of its open ledger have in `DurableState.tails`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+(
+    CONFIRMED_LEDGER_ID,
+    CONFIRMED_ENTRY_ID,
+    TOPIC_MESSAGES_IN,
+    TOPIC_BYTES_IN,
+    LOOK_AT_BYTES,
+    LAST_PUBLISHED_MS,
+    SUBSCRIPTIONS,
+) = range(7)
+"""Of a topic."""
+TOPIC_WIDTH: Final = 7
+
+TOPIC_ROW, MESSAGES_IN, BYTES_IN, LAST_GROUP = range(4)
+"""Of a producer."""
+PRODUCER_WIDTH: Final = 4

@@ -1,0 +1,113 @@
+"""Numbers of many objects, kept in rows side by side: an object reads and sets its own as attributes, and those of a
+thousand objects change at once by column.
+
+What happens to one topic at a time needs no such thing. A connection that publishes to a thousand topics in turn
+touches a dozen numbers with every message, and by name that takes longer than all the rest of its way.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_Owner = TypeVar("_Owner", bound="HasNumbers")
+
+
+class HasNumbers:
+    """An object with numbers, signed and of 64 bits: in a row of a table, or by itself."""
+
+    __slots__ = ("at", "cells")
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.cells = array("q", numbers)
+        self.at = 0
+        """Where its numbers begin in the cells."""
+
+
+class Number(property):
+    """An attribute of an object that is one of its numbers."""
+
+    def __init__(self, column: int) -> None:
+        def get(owner: HasNumbers) -> int:
+            return owner.cells[owner.at + column]
+
+        def put(owner: HasNumbers, value: int) -> None:
+            owner.cells[owner.at + column] = value
+
+        super().__init__(get, put)
+
+    if TYPE_CHECKING:
+
+        def __get__(self, owner: HasNumbers, kind: type | None = None) -> int: ...  # type: ignore[override]
+
+        def __set__(self, owner: HasNumbers, value: int) -> None: ...
+
+
+def column_of(numbers: npt.NDArray[np.int64]) -> array[int]:
+    """A column of numbers as those have it who look at single ones."""
+    values = array("q")
+    values.frombytes(numbers.tobytes())
+    return values
+
+
+def bounds_of(ordered: npt.NDArray[np.int64]) -> list[int]:
+    """Where the stretches of equal numbers begin, and where the last one ends. There is at least one."""
+    import numpy as np
+
+    return [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
+
+
+class NumberTable(Generic[_Owner]):
+    """Rows of `width` numbers. `owners[row]` is whose they are; where there is nobody they are 0."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.cells = array("q")
+        self.owners: list[_Owner | None] = []
+        self._free: list[int] = []
+
+    def claim(self) -> int:
+        """A row that nobody else has."""
+        row = self._free.pop() if self._free else len(self.owners)
+        self._reach(row)
+        return row
+
+    def release(self, row: int) -> None:
+        """Give back a claimed row."""
+        self.take_out(row)
+        self._free.append(row)
+
+    def put(self, row: int, owner: _Owner) -> None:
+        """The numbers of an object stand in this row from now on, instead of somebody else's."""
+        self._reach(row)
+        self.take_out(row)
+        at = row * self.width
+        self.cells[at : at + self.width] = owner.cells[owner.at : owner.at + self.width]
+        owner.cells, owner.at = self.cells, at
+        self.owners[row] = owner
+
+    def take_out(self, row: int) -> None:
+        """Whose numbers stand in this row, if anybody's do, has them by itself."""
+        owner = self.owners[row]
+        if owner is not None:
+            at = row * self.width
+            owner.cells, owner.at = self.cells[at : at + self.width], 0
+            self.cells[at : at + self.width] = array("q", bytes(8 * self.width))
+            self.owners[row] = None
+
+    def matrix(self) -> npt.NDArray[np.int64]:
+        """All rows, to be read and changed by column. Not to be kept: no row can be added while it is."""
+        import numpy as np
+
+        return np.frombuffer(self.cells, np.int64).reshape(-1, self.width)
+
+    def _reach(self, row: int) -> None:
+        missing = row + 1 - len(self.owners)
+        if missing > 0:
+            self.owners += [None] * missing
+            self.cells.frombytes(bytes(8 * self.width * missing))
