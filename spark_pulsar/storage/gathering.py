@@ -1,29 +1,34 @@
 """Entries of many ledgers, read from the journal in the order they were written, brought together by ledger.
 
-Entries that come scattered over ledgers are handed out by the interpreter's own loops, a column at a time; whether each
-ledger's are complete is looked at once for all of them, when they are written.
+Entries that come scattered over ledgers are sorted by column, many at a time; whether each ledger's are complete is
+looked at once for all of them, when they are written.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, compress, repeat
-from operator import call, ge
-from typing import Any, Final, NamedTuple
+from itertools import accumulate, pairwise, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.model.numbers import bounds_of
 
 from .disk import Buffer
-from .ledger_writing import GatheredEntries, cut_out
+from .ledger_writing import GatheredEntries, cut_out, source_of
 from .lost_entries import LostEntries
 from .salvage import EntrySpan
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 ENTRY_OVERHEAD_BYTES: Final = 64
 
+_MOST_SCATTERED: Final = 16_384
+"""Scattered entries that are brought together at once."""
 _NEVER: Final = (1 << 63) - 1
 
 
@@ -64,9 +69,9 @@ class Gathering:
         self._lost = lost
         self._write = write
         self._ledgers = {ledger_id: _Columns(first) for ledger_id, first in needed.items()}
-        self._entries_of = {ledger_id: columns.entries.append for ledger_id, columns in self._ledgers.items()}
-        self._ids_of = {ledger_id: columns.ids.append for ledger_id, columns in self._ledgers.items()}
-        self._counts_of = {ledger_id: columns.counts.append for ledger_id, columns in self._ledgers.items()}
+        self._scattered: list[EntriesScattered] = []
+        """What is not yet with its ledgers."""
+        self._scattered_entries = 0
         self._counted = False
         self._sources: list[tuple[Place, Sequence[int], Sequence[int]]] = []
         self.size_bytes = 0
@@ -82,9 +87,14 @@ class Gathering:
         """Take what is needed of a run."""
         if not self.wants(run.ledger_id, run.end_entry_id):
             return
+        if self._scattered:  # which came before it
+            self._hand_out()
         run = run.slice(self._needed[run.ledger_id], run.end_entry_id)
         columns = self._ledgers[run.ledger_id]
-        self._note(place, (run.ledger_id,), (run.first_entry_id,), run.starts, run.ends, run.message_counts)
+        if run.message_counts is not None:
+            self._begin_to_count()
+        self._sources.append((place, (run.ledger_id,), (run.first_entry_id,)))
+        self.size_bytes += run.size_bytes + ENTRY_OVERHEAD_BYTES * len(run)
         if self._counted:
             columns.counts.extend(run.message_counts or repeat(1, len(run)))
         columns.entries += cut_out(run.buffer, run.starts, run.ends)
@@ -92,40 +102,64 @@ class Gathering:
 
     def add_scattered(self, place: Place, record: EntriesScattered) -> None:
         """Take what is needed of scattered entries."""
-        ledger_ids, entry_ids, starts, ends = record.ledger_ids, record.entry_ids, record.starts, record.ends
-        counts = record.message_counts
-        needed = list(map(ge, entry_ids, map(self._needed.get, ledger_ids, repeat(_NEVER))))
-        if not all(needed):
-            ledger_ids, entry_ids = list(compress(ledger_ids, needed)), list(compress(entry_ids, needed))
-            starts, ends = list(compress(starts, needed)), list(compress(ends, needed))
-            counts = None if counts is None else list(compress(counts, needed))
-            if not ledger_ids:
-                return
-        self._note(place, ledger_ids, entry_ids, starts, ends, counts)
-        if self._counted:
-            _hand_out(self._counts_of, ledger_ids, counts or repeat(1))
-        _hand_out(self._entries_of, ledger_ids, cut_out(record.buffer, starts, ends))
-        _hand_out(self._ids_of, ledger_ids, entry_ids)
+        self._sources.append((place, record.ledger_ids, record.entry_ids))
+        self._scattered.append(record)
+        self._scattered_entries += len(record)
+        self.size_bytes += int(record.sizes().sum()) + ENTRY_OVERHEAD_BYTES * len(record)
+        if self._scattered_entries >= _MOST_SCATTERED:
+            self._hand_out()
 
-    def _note(
-        self,
-        place: Place,
-        ledger_ids: Sequence[int],
-        entry_ids: Sequence[int],
-        starts: Sequence[int],
-        ends: Sequence[int],
-        counts: Sequence[int] | None,
-    ) -> None:
-        """Before entries are added."""
-        if counts is not None and not self._counted:
+    def _hand_out(self) -> None:
+        """Bring the scattered entries together by ledger, all that came since the last time."""
+        import numpy as np
+
+        def column(values: Iterable[Sequence[int]]) -> npt.NDArray[np.int64]:
+            return np.concatenate([np.asarray(each, np.int64) for each in values])
+
+        records, self._scattered, self._scattered_entries = self._scattered, [], 0
+        if any(record.message_counts is not None for record in records):
+            self._begin_to_count()
+        ledger_ids = column(record.ledger_ids for record in records)
+        entry_ids = column(record.entry_ids for record in records)
+        order = np.argsort(ledger_ids, kind="stable")
+        order = order[self._is_needed(ledger_ids[order], entry_ids[order])]
+        if not len(order):
+            return
+        ledger_ids, ids = ledger_ids[order], entry_ids[order].tobytes()
+        sources = [source_of(record.buffer, record.starts, record.ends) for record in records]
+        owners = np.repeat(np.arange(len(records)), [len(record) for record in records])[order].tolist()
+        starts = column(record.starts for record in records)[order].tolist()
+        ends = column(record.ends for record in records)[order].tolist()
+        entries = [sources[owner][start:end] for owner, start, end in zip(owners, starts, ends, strict=True)]
+        counts: list[int] = []
+        if self._counted:
+            counts = column(record.message_counts or (1,) * len(record) for record in records)[order].tolist()
+        for low, high in pairwise(bounds_of(ledger_ids)):
+            columns = self._ledgers[int(ledger_ids[low])]
+            columns.entries += entries[low:high]
+            columns.ids.frombytes(ids[8 * low : 8 * high])
+            columns.counts += counts[low:high]
+
+    def _is_needed(self, ledger_ids: npt.NDArray[np.int64], entry_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these entries, in the order of their ledgers, are needed."""
+        import numpy as np
+
+        bounds = bounds_of(ledger_ids)
+        firsts = [self._needed.get(ledger_id, _NEVER) for ledger_id in ledger_ids[bounds[:-1]].tolist()]
+        is_needed: npt.NDArray[np.bool_] = entry_ids >= np.repeat(firsts, np.diff(bounds))
+        return is_needed
+
+    def _begin_to_count(self) -> None:
+        """Some entries hold several messages: what was gathered before holds one each."""
+        if not self._counted:
             self._counted = True
             for columns in self._ledgers.values():
                 columns.counts.extend(repeat(1, len(columns.entries)))
-        self._sources.append((place, ledger_ids, entry_ids))
-        self.size_bytes += sum(ends) - sum(starts) + ENTRY_OVERHEAD_BYTES * len(starts)
 
     def drain(self) -> Iterator[None]:
         """Write what is gathered, ledger by ledger; yields before each."""
+        if self._scattered:
+            self._hand_out()
         for ledger_id, columns in self._ledgers.items():
             if columns.entries:
                 yield
@@ -181,8 +215,3 @@ class Gathering:
             ledger_id, first, end = span
             text = f"entries {ledger_id}:{first} to {ledger_id}:{end - 1} are not where they were written"
             raise StorageDamaged(place.name, place.offset, text, [span])
-
-
-def _hand_out(takers: Mapping[int, Callable[[Any], object]], ledger_ids: Iterable[int], column: Iterable[Any]) -> None:
-    """Give each value of a column to its ledger's taker."""
-    deque(map(call, map(takers.__getitem__, ledger_ids), column), maxlen=0)

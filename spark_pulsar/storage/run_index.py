@@ -5,8 +5,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from struct import Struct
+from itertools import pairwise
 from typing import Final, NamedTuple
+
+from spark_pulsar.model.numbers import bounds_of
 
 _OFFSET_BITS: Final = 32
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
@@ -14,7 +16,8 @@ _SCATTERED: Final = 1 << 32
 """Beside a length, which is a number of 32 bits."""
 
 _WORDS: Final = 3
-_RUN: Final = Struct("=QQQ")
+_MOST_WAITING: Final = 32_768
+"""Entries of scattered records: so many are handed out in some milliseconds."""
 
 
 class RunPlace(NamedTuple):
@@ -113,17 +116,34 @@ class LedgerRuns:
 
 
 class RunIndex:
-    """The unsettled runs of all ledgers. Guarded by the storage's lock."""
+    """The unsettled runs of all ledgers. Guarded by the storage's lock.
+
+    Entries of scattered records are handed out to their ledgers later, many at once: most are never looked for.
+    """
 
     def __init__(self) -> None:
-        self.ledgers: dict[int, LedgerRuns] = {}
+        self._ledgers: dict[int, LedgerRuns] = {}
+        self._waiting: list[tuple[Sequence[int], Sequence[int], int, int]] = []
+        """Ledger ids, entry ids, place and length of scattered records, in order."""
+        self._waiting_entries = 0
+
+    @property
+    def ledgers(self) -> dict[int, LedgerRuns]:
+        """By ledger id. Not to be changed."""
+        if self._waiting:
+            self._hand_out()
+        return self._ledgers
 
     def add(self, ledger_id: int, first: int, end: int, segment: int, offset: int, length: int) -> None:
         """Append a run of a ledger."""
-        runs = self.ledgers.get(ledger_id)
+        self._runs_of(ledger_id).add(first, end, segment, offset, length)
+
+    def _runs_of(self, ledger_id: int) -> LedgerRuns:
+        ledgers = self.ledgers
+        runs = ledgers.get(ledger_id)
         if runs is None:
-            runs = self.ledgers[ledger_id] = LedgerRuns()
-        runs.add(first, end, segment, offset, length)
+            runs = ledgers[ledger_id] = LedgerRuns()
+        return runs
 
     def fill_gap(self, ledger_id: int, first: int, segment: int, offset: int) -> None:
         """Entries between the ledger's last run and `first` are lost."""
@@ -134,18 +154,29 @@ class RunIndex:
     def add_scattered(
         self, ledger_ids: Sequence[int], entry_ids: Sequence[int], segment: int, offset: int, length: int
     ) -> None:
-        """Append one entry to each of many ledgers, all in one record."""
-        ledgers = self.ledgers
-        place = segment << _OFFSET_BITS | offset
-        length |= _SCATTERED
-        words, last = b"", -1
-        for ledger_id, entry_id in zip(ledger_ids, entry_ids, strict=True):
-            if entry_id != last:  # ledgers that are filled in turn are often equally far
-                words, last = _RUN.pack(entry_id, place, length), entry_id
-            runs = ledgers.get(ledger_id)
-            if runs is None:
-                runs = ledgers[ledger_id] = LedgerRuns()
-            runs.words.frombytes(words)
+        """Append one entry to each of many ledgers, all in one record. The sequences are not to be changed any more."""
+        if not ledger_ids:
+            return
+        self._waiting.append((ledger_ids, entry_ids, segment << _OFFSET_BITS | offset, length | _SCATTERED))
+        self._waiting_entries += len(ledger_ids)
+        if self._waiting_entries >= _MOST_WAITING:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        import numpy as np
+
+        waiting, self._waiting, self._waiting_entries = self._waiting, [], 0
+        counts = [len(entry_ids) for _, entry_ids, _, _ in waiting]
+        ledger_ids = np.concatenate([np.asarray(ids, np.int64) for ids, _, _, _ in waiting])
+        words = np.empty((len(ledger_ids), _WORDS), np.uint64)
+        words[:, 0] = np.concatenate([np.asarray(ids, np.int64) for _, ids, _, _ in waiting])
+        words[:, 1] = np.repeat(np.array([place for _, _, place, _ in waiting], np.uint64), counts)
+        words[:, 2] = np.repeat(np.array([length for _, _, _, length in waiting], np.uint64), counts)
+        order = np.argsort(ledger_ids, kind="stable")
+        ledger_ids, data = ledger_ids[order], words[order].tobytes()
+        size = 8 * _WORDS
+        for low, high in pairwise(bounds_of(ledger_ids)):
+            self._runs_of(int(ledger_ids[low])).words.frombytes(data[low * size : high * size])
 
     def move_from(self, segment: int, offset: int, to_segment: int, to_offset: int) -> None:
         """What stands at this place and after it was copied to another one, in a later segment."""
