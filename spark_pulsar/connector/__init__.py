@@ -4,7 +4,8 @@ Theory of operation. A read passes four rooms, and only the last two meet a JVM 
 
 1. `options` turns the strings of `.option(...)` into one checked value; `schema` knows the columns.
 2. `offsets` says what a position means: the *next* message to read, exact inside a batch, ends exclusive.
-   `admission` decides how far a micro-batch goes, `planning` how a range is split into tasks. All are pure functions.
+   `admission` and `publish_order` decide how far a micro-batch goes, `planning` how a range is split into tasks. All
+   are pure functions.
 3. `driver` asks the broker what exists (`topics`), where it ends, and moves the durable cursor of a named subscription.
 4. `reading` runs in a task: entries of one range come from the wire client in blocks, the columnar kernels turn a block
    into an Arrow record batch, and Spark takes it as it is. No Python object exists for a message.

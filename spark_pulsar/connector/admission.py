@@ -1,8 +1,8 @@
 """Admission: how far a micro-batch goes when `maxMessagesPerTrigger` limits it. Pure functions.
 
-The limit is shared by the partitions in proportion to their backlog. Nobody with a backlog gets less than one
-message, so that a small partition is never starved by a large one; with fewer messages than partitions the batch is
-that much larger.
+What was published first is admitted first (`publish_order`), and nobody with a backlog gets less than one message; with
+fewer messages than partitions the batch is that much larger. How far each partition is looked ahead for that is its
+share of the limit, in proportion to its backlog.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Counting messages ahead of a position, for exact row limits.
 
 Positions say nothing about how many messages lie between them, so a limited stream reads forward on the driver: a
-non-durable reader for each partition that looks at the metadata of entries only. What was counted is kept, as three
-numbers an entry, until the query has passed it; so each entry is looked at once, and no further than the limit asks.
+non-durable reader for each partition that looks at the metadata of entries only. What was counted is kept, as four
+numbers an entry, until the query has passed it; so each entry is looked at once, and no partition further than the
+limit asks.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from spark_pulsar.connector.admission import advance, share
 from spark_pulsar.connector.blocks import table_of
 from spark_pulsar.connector.endpoints import end_positions_of_each
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.publish_order import Ahead, earliest
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.ids import MessageId
 
@@ -41,14 +43,16 @@ class Counted(NamedTuple):
     ledger_ids: npt.NDArray[np.int64]
     entry_ids: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
+    publish_times_ms: npt.NDArray[np.int64]
     total: int
 
     @classmethod
     def of(cls, block: EntryBlock) -> Counted:
         """The messages of a block's entries."""
-        counts = table_of(block).message_counts.copy()  # a view would hold the metadata of all of them
+        table = table_of(block)
+        counts, times = table.message_counts.copy(), table.publish_times.copy()  # views would hold all metadata
         ids = np.array([block.ledger_ids, block.entry_ids], np.int64)
-        return cls(ids[0], ids[1], counts, int(counts.sum()))
+        return cls(ids[0], ids[1], counts, times, int(counts.sum()))
 
     @property
     def first(self) -> ReadPosition:
@@ -69,8 +73,8 @@ class Counted(NamedTuple):
 
     def part(self, first: int, stop: int) -> Counted:
         """Entries `first` to `stop` (exclusive)."""
-        counts = self.counts[first:stop]
-        return Counted(self.ledger_ids[first:stop], self.entry_ids[first:stop], counts, int(counts.sum()))
+        counts, times = self.counts[first:stop], self.publish_times_ms[first:stop]
+        return Counted(self.ledger_ids[first:stop], self.entry_ids[first:stop], counts, times, int(counts.sum()))
 
     def count_in_entry(self, position: ReadPosition) -> int:
         """How many messages of the entry of `position` lie before it; 0 when the entry is not here."""
@@ -153,11 +157,25 @@ class PartitionLookAhead:
             self._frontier = counted.after
         return True
 
-    def take(self, start: ReadPosition, end: ReadPosition, grant: int) -> tuple[ReadPosition, int]:
-        """The position `grant` messages after `start`, at most `end`, and how many messages lie before it.
+    def counted(self, start: ReadPosition, end: ReadPosition) -> Ahead:
+        """What is known of the entries from `start` to `end`."""
+        self._drop_before(start)
+        counts, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for block in self._blocks:
+            of_last = block.count_in_entry(end)
+            inside = block.part(0, block.index_of(end) + (1 if of_last else 0))
+            wanted = inside.counts.copy()
+            if of_last:
+                wanted[-1] = of_last
+            if len(wanted) and inside.first[:2] == start[:2]:
+                wanted[0] = max(int(wanted[0]) - start.batch_index, 0)
+            counts.append(wanted)
+            times.append(inside.publish_times_ms)
+        is_all = self._fetch is not None and self._frontier >= end
+        return Ahead(np.concatenate(counts), np.concatenate(times), is_all)
 
-        It is less far, or `start` itself, when less was counted.
-        """
+    def take(self, start: ReadPosition, grant: int) -> ReadPosition:
+        """The position `grant` messages after `start`, which must have been counted."""
         position, taken = start, 0
         for block in self._blocks:
             if taken + block.total <= grant and position.batch_index == 0:
@@ -167,7 +185,7 @@ class PartitionLookAhead:
                 taken += more
             if taken >= grant:
                 break
-        return (end, self._counted_between(start, end)) if position >= end else (position, taken)
+        return position
 
     def _drop_before(self, start: ReadPosition) -> None:
         if start < self._passed:
@@ -212,36 +230,40 @@ class LookAhead:
     ) -> dict[str, ReadPosition]:
         """Ends for the next micro-batch: from `start` towards `end`, with at most `max_messages` messages in all.
 
-        Partitions that only `end` knows start at their beginning, those that are gone from the broker are not in the
-        answer. What a partition leaves of its share goes to the others. One time-out is all that they are waited for
-        together: who sent nothing by then is less far than its share. A range whose end is gone from the broker is
-        taken whole, so that the task that reads it says what is missing. OperationTimeout when there are messages,
-        but none came in time.
+        Those that were published first, but one of each partition at least. Partitions that only `end` knows start at
+        their beginning, those that are gone from the broker are not in the answer. One time-out is all that they are
+        waited for together: nobody waits any longer for who sent too little by then. A range whose end is gone from the
+        broker is taken whole, so that the task that reads it says what is missing. OperationTimeout when there are
+        messages, but none came in time.
         """
         for topic in set(self._partitions) - set(end):
             self._partitions.pop(topic).close()
         gathering = _Gathering(self._client, self._of, self._arrived, end, self._timeout_ms)
         position = {topic: start.get(topic, EARLIEST) for topic in end}
-        left, first_round = max_messages, True
+        left, least = max_messages, 1
         silent: set[str] = set()
         while left > 0:
-            backlogs = {topic: self._of(topic).backlog(at, end[topic]) for topic, at in position.items()}
-            grants = share(left, {topic: count for topic, count in backlogs.items() if topic not in silent})
-            if not grants:
-                break
-            for topic in gathering.count(position, grants):
-                del position[topic]
-            for topic in sorted(grants.keys() & position.keys()):
-                if left <= 0 and not first_round:
-                    break
-                at, taken = self._of(topic).take(position[topic], end[topic], grants[topic])
-                if at == position[topic] and topic in gathering.cut_short:
-                    at = end[topic]
-                position[topic] = at
-                left -= taken
-                if taken < grants[topic] and at < end[topic]:
+            unfinished = {topic: at for topic, at in position.items() if at < end[topic]}
+            ahead = {topic: self._of(topic).counted(at, end[topic]) for topic, at in unfinished.items()}
+            unknown = [topic for topic, one in ahead.items() if not one.total and not one.is_all]
+            backlogs = {topic: self._of(topic).backlog(unfinished[topic], end[topic]) for topic in unknown}
+            wanted = share(left, {topic: count for topic, count in backlogs.items() if topic not in silent})
+            for topic in gathering.count(position, wanted):
+                del position[topic], unfinished[topic], ahead[topic]
+            for topic in wanted.keys() & ahead.keys():
+                ahead[topic] = self._of(topic).counted(unfinished[topic], end[topic])
+                if ahead[topic].total < wanted[topic] and not ahead[topic].is_all:
                     silent.add(topic)
-            first_round = False
+            grants = earliest(left, ahead, least, silent)
+            for topic, grant in grants.items():
+                rest = ahead[topic].total - grant
+                if not rest and (ahead[topic].is_all or (not grant and topic in gathering.cut_short)):
+                    position[topic] = end[topic]
+                elif grant:
+                    position[topic] = self._of(topic).take(unfinished[topic], grant)
+            left, least = left - sum(grants.values()), 0
+            if all(position[topic] == at for topic, at in unfinished.items()):
+                break
         unmoved = all(position.get(topic) == start.get(topic, EARLIEST) for topic in end)
         if silent and unmoved:
             raise gathering.timeout(silent)

@@ -111,8 +111,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "integer",
         "",
         (STREAM_READ,),
-        "At most this many rows in a micro-batch, shared by the partitions in proportion to their backlog, at"
-        " least one each.",
+        "At most this many rows in a micro-batch: of all partitions those that were published first, at least one"
+        " of each.",
     ),
     Option(
         "failOnDataLoss",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from tests.eventually import eventually
@@ -186,7 +187,21 @@ def test_available_now_with_a_topic_deleted_meanwhile(flows: Flows, fail_on_data
         assert sorted(value for value in seen if value.startswith("k")) == texts(4, prefix="k")
 
 
-def test_the_limit_is_shared_by_backlog(flows: Flows) -> None:
+def test_what_was_published_first_is_read_first(flows: Flows) -> None:
+    topic, begin_ms = flows.broker.topic("oldest", partitions=2), 1_790_000_000_000
+    flows.send_at(f"{topic}-partition-0", {f"a{ms}": begin_ms + ms for ms in range(40)})
+    flows.send_at(f"{topic}-partition-1", {f"b{ms}": begin_ms + ms for ms in range(30, 40)})
+    batches = flows.drain(flows.stream(topic, maxMessagesPerTrigger=10), flows.checkpoint())
+    assert [sorted(values(batch)) for batch in batches] == [
+        sorted([*texts(9, prefix="a"), "b30"]),  # one of each partition at least
+        sorted([*texts(9, 9, prefix="a"), "b31"]),
+        sorted([*texts(9, 18, prefix="a"), "b32"]),
+        sorted([*texts(8, 27, prefix="a"), "b33", "b34"]),
+        sorted([*texts(5, 35, prefix="a"), *texts(5, 35, prefix="b")]),
+    ]
+
+
+def test_no_partition_gets_less_than_one_message(flows: Flows) -> None:
     topic = flows.broker.topic("shared", partitions=3)
     for index, count in enumerate((40, 10, 1)):
         flows.send(f"{topic}-partition-{index}", texts(count, prefix=f"p{index}-"))
@@ -194,9 +209,31 @@ def test_the_limit_is_shared_by_backlog(flows: Flows) -> None:
     shares = [
         [sum(value.startswith(f"p{index}-") for value in values(batch)) for index in range(3)] for batch in batches
     ]
-    assert shares[0] == [7, 2, 1]
+    assert shares[0] == [8, 1, 1]
     assert [sum(share) for share in shares] == [10, 10, 10, 10, 10, 1]
     assert [sum(column) for column in zip(*shares, strict=True)] == [40, 10, 1]
+
+
+def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flows) -> None:
+    # One of two equal partitions begins with small entries, as a producer's that starts slowly.
+    topic, minute_ms = flows.broker.topic("watermark", partitions=2), 60_000
+    for minute in range(24):
+        message = {"event_timestamp": 1_790_000_000_000 + minute * minute_ms}
+        flows.send(f"{topic}-partition-0", texts(100), message, **(UNBATCHED if minute < 6 else BATCHED))
+        flows.send(f"{topic}-partition-1", texts(100), message, **BATCHED)
+    counts: dict[Any, int] = {}
+
+    def update(batch: DataFrame, _: int) -> None:
+        counts.update(batch.select("window.start", "count").collect())
+
+    frame = flows.stream(topic, maxMessagesPerTrigger=500).withWatermark("__eventTime", "1 minute")
+    writer = frame.groupBy(F.window("__eventTime", "1 minute")).count().writeStream.outputMode("update")
+    writer = writer.foreachBatch(update).option("checkpointLocation", flows.checkpoint())
+    query = flows.start(writer.trigger(availableNow=True))
+    assert query.awaitTermination(180)
+    operators = [operator for progress in query.recentProgress for operator in progress["stateOperators"]]
+    assert sum(operator["numRowsDroppedByWatermark"] for operator in operators) == 0
+    assert sorted(counts.values()) == [200] * 24
 
 
 def test_new_partitions_are_read_from_their_start(flows: Flows) -> None:

@@ -31,7 +31,7 @@ def peer() -> Iterator[Peer]:
 
 def counted(*entries: tuple[int, int, int]) -> Counted:
     ledgers, numbers, counts = (np.array(column, np.int64) for column in zip(*entries, strict=True))
-    return Counted(ledgers, numbers, counts, int(counts.sum()))
+    return Counted(ledgers, numbers, counts, np.zeros(len(counts), np.int64), int(counts.sum()))
 
 
 BLOCK = counted((5, 8, 1), (5, 9, 10), (6, 0, 0), (6, 1, 3))
