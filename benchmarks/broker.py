@@ -82,16 +82,21 @@ def send_buffer(count: int, batch: int = 0, producers: int = 1, keys: int = 0) -
     return frames.SendBuffer(count, MESSAGE_BYTES, batch, producers, keys=keys)
 
 
+def enough(per_s: int, seconds: float) -> int:
+    """Frames for a measurement of so many seconds, but three at most: a longer one ends with them."""
+    return int(per_s * min(seconds, 3.0))
+
+
 def unbatched(peer: Peer, seconds: float) -> Figures:
     """Single SENDs of one producer."""
-    buffer = send_buffer(int(MAX_FRAMES_PER_S * min(seconds, 3.0)))
+    buffer = send_buffer(enough(MAX_FRAMES_PER_S, seconds))
     done = workloads.publish(peer.service_url, buffer, [workloads.fresh_topic()], IN_FLIGHT, seconds)
     return {"unbatched": done.messages_per_s}
 
 
 def batches(peer: Peer, seconds: float) -> Figures:
     """Batches of one producer."""
-    buffer = send_buffer(int(MAX_BATCHES_PER_S * min(seconds, 3.0)), BATCH)
+    buffer = send_buffer(enough(MAX_BATCHES_PER_S, seconds), BATCH)
     done = workloads.publish(peer.service_url, buffer, [workloads.fresh_topic()], BATCHES_IN_FLIGHT, seconds)
     return {"batches": done.messages_per_s}
 
@@ -155,7 +160,7 @@ def share(name: str, kind: int) -> Workload:
 
 def topics(peer: Peer, seconds: float) -> Figures:
     """Single SENDs of a thousand producers in turn, each on its own topic, on one connection."""
-    buffer = send_buffer(int(MAX_FRAMES_PER_S * min(seconds, 3.0)) // TOPICS * TOPICS, producers=TOPICS)
+    buffer = send_buffer(enough(MAX_FRAMES_PER_S, seconds) // TOPICS * TOPICS, producers=TOPICS)
     names = [workloads.fresh_topic() for _ in range(TOPICS)]
     return {"topics": workloads.publish(peer.service_url, buffer, names, IN_FLIGHT, seconds).messages_per_s}
 

@@ -34,6 +34,7 @@ from typing import Final
 
 from load import consuming, frames, machine, peers, workloads
 from load.connection import Connection
+from load.disturbance import settle
 from rich.console import Console
 from rich.table import Table
 
@@ -49,7 +50,7 @@ TOPICS: Final = 10_000
 PUBLISHING: Final = 1000
 RUN: Final = 10
 PACE_PER_S: Final = 1000
-MAX_FRAMES_PER_S: Final = 260_000
+MAX_FRAMES_PER_S: Final = 900_000
 BACKLOG_PART: Final = 500_000
 SETTLED_ENTRIES: Final = 1_500_000
 BATCHES_PART: Final = 2_000
@@ -117,7 +118,7 @@ def topics(args: argparse.Namespace, beside: Executor) -> list[Figure]:
     count = int(MAX_FRAMES_PER_S * args.seconds)
     per_round = PUBLISHING * RUN
     with broker(args, TOPICS_STAY) as process:
-        url = process.service_url
+        url, peer = process.service_url, peers.Peer(peers.OURS, process.service_url, process.pid)
         started = time.perf_counter()
         with Connection(url) as connection:
             connection.create_many_producers(names)
@@ -129,6 +130,7 @@ def topics(args: argparse.Namespace, beside: Executor) -> list[Figure]:
                 buffer = frames.SendBuffer(count // per_round * per_round, MESSAGE_BYTES, producers=producers, run=run)
                 if not rates[name]:
                     workloads.publish(url, buffer, busy[:producers], IN_FLIGHT, min(args.seconds, 1.0))
+                settle(peer)
                 rates[name].append(
                     workloads.publish(url, buffer, busy[:producers], IN_FLIGHT, args.seconds).messages_per_s
                 )
@@ -141,8 +143,7 @@ def topics(args: argparse.Namespace, beside: Executor) -> list[Figure]:
             for name in ("in turn", "in runs")
         ]
         figures += latencies(f"paced beside {PUBLISHING:,} topics in runs", pace.result())
-        memory = peers.Peer(peers.OURS, url, process.pid).resident_mb() or 0.0
-        return [*figures, Figure(f"memory with {TOPICS:,} topics, MB", memory)]
+        return [*figures, Figure(f"memory with {TOPICS:,} topics, MB", peer.resident_mb() or 0.0)]
 
 
 # -- a large backlog -------------------------------------------------------------------------------------------------

@@ -72,13 +72,12 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
 
 
 def _lanes(session: Session, sweep: SendSweep) -> Column | None:
-    """The row of each SEND's producer; None when one of them is not open, or has an id beyond the lanes."""
-    producer_ids = np.asarray(sweep.producer_ids)
-    rows = np.asarray(session.lanes.rows)
-    if producer_ids.max() >= len(rows):
+    """The row of each SEND's producer; None when one of them is not open, or has no lane."""
+    producer_ids, ids = np.asarray(sweep.producer_ids), np.asarray(session.lanes.ids)
+    if not len(ids):
         return None
-    lanes = rows[producer_ids]
-    return None if (lanes < 0).any() else lanes
+    lanes = producer_ids & len(ids) - 1
+    return np.asarray(session.lanes.rows)[lanes] if (ids[lanes] == producer_ids).all() else None
 
 
 def _producers(session: Session, sweep: SendSweep) -> list[Producer]:

@@ -56,6 +56,8 @@ __all__ = [
 _SEND_START: Final = b"\x08\x06\x32"
 _MAGIC: Final = 0x0E01
 _MAGIC_BYTES: Final = b"\x0e\x01"
+_FIRST_SWEEP: Final = 64
+_GROWTH: Final = 4
 _SIZE: Final = Struct(">I")
 _ENTRY: Final = Struct(">HII")
 
@@ -67,12 +69,14 @@ Item = Frame | SendRun | SendSweep
 class RunSplitter(FrameSplitter):
     """A FrameSplitter that returns SENDs in bulk. Other frames come as they are, in the order of arrival."""
 
-    __slots__ = ("expects_sweep", "least_sweep")
+    __slots__ = ("_most_swept", "expects_sweep", "least_sweep")
 
     def __init__(self, max_frame_size_bytes: int = MAX_FRAME_SIZE_BYTES) -> None:
         super().__init__(max_frame_size_bytes)
         self.least_sweep = LEAST
         """SENDs that make a sweep."""
+        self._most_swept = _FIRST_SWEEP
+        """SENDs that are looked at for the next one: not many more than the last one had."""
         self.expects_sweep = False
         """Whether the last SENDs were a sweep, so that the next ones probably are."""
 
@@ -97,8 +101,9 @@ class RunSplitter(FrameSplitter):
                     and position >= sweep_from
                     and size - position >= self.least_sweep * (4 + total)
                 ):
-                    sweep = _read_sweep(buffer, position, max_total, self.least_sweep)
+                    sweep = _read_sweep(buffer, position, max_total, self.least_sweep, self._most_swept)
                     self.expects_sweep = sweep is not None
+                    self._most_swept = max(_FIRST_SWEEP, 0 if sweep is None else _GROWTH * len(sweep))
                     if sweep is not None:
                         items.append(sweep)
                         position = sweep.ends[-1]
@@ -194,10 +199,10 @@ def _is_short(item: Item) -> TypeGuard[SendRun]:
     return type(item) is SendRun and not item.flags and item.highest_sequence_ids is None and len(item) < STREAK
 
 
-def _read_sweep(buffer: bytes, position: int, max_total: int, least: int) -> SendSweep | None:
+def _read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
     from spark_pulsar.wire.sweep_reading import read_sweep  # with NumPy, for those who publish to many topics in turn
 
-    return read_sweep(buffer, position, max_total, least)
+    return read_sweep(buffer, position, max_total, least, most)
 
 
 def _add_odd(items: list[Item], buffer: bytes, position: int, end: int) -> int:

@@ -32,10 +32,10 @@ _Bytes = npt.NDArray[np.uint8]
 _Words = npt.NDArray[np.uint64]
 
 
-def read_sweep(buffer: bytes, position: int, max_total: int, least: int) -> SendSweep | None:
+def read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
     """The plain SENDs of several producers from `position` on, up to the first frame that is none of these or the
-    first streak of one producer; None when they are fewer than `least`."""
-    frames = _frames_at(buffer, position)
+    first streak of one producer, and at most `most`; None when they are fewer than `least`."""
+    frames = _frames_at(buffer, position, most)
     if len(frames) < least:
         return None
     heads = _heads(buffer, frames)
@@ -65,20 +65,22 @@ def _column(typecode: str, kind: type[np.generic], numbers: npt.NDArray[Any]) ->
     return values
 
 
-def _frames_at(buffer: bytes, position: int) -> _Numbers:
-    """Where frames begin from `position` on, as their sizes say."""
+def _frames_at(buffer: bytes, position: int, most: int) -> _Numbers:
+    """Where some `most` frames begin from `position` on, as their sizes say."""
     last = len(buffer) - _SIZE.size
     found: list[_Numbers] = []
-    while position <= last:
+    while position <= last and most > 0:
         size = 4 + _SIZE.unpack_from(buffer, position)[0]
-        alike = np.ndarray(((last - position) // size + 1,), ">u4", buffer, position, (size,)) == size - 4
+        alike = np.ndarray((min(most, (last - position) // size + 1),), ">u4", buffer, position, (size,)) == size - 4
         count = _leading(alike)
         if count < _FEW:
             some, position = _walk(buffer, position, last)
+            count = len(some)
             found.append(np.array(some))
         else:
             found.append(np.arange(position, position + count * size, size))
             position += count * size
+        most -= count
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 

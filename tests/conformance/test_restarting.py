@@ -8,9 +8,10 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched
+from tests.conformance.exchange import expect_nothing, position, receive, receive_texts, send_all, send_batched
 from tests.conftest import started
 from tests.eventually import eventually
+from tests.raw import command_bytes, entry_bytes, frame_bytes
 
 EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
@@ -170,6 +171,38 @@ def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
     assert [message.message_id() for message in messages] == sent
     (after,) = send_all(fresh.create_producer(topic), ["after"])
     assert (after.ledger_id(), after.entry_id()) > (sent[-1].ledger_id(), sent[-1].entry_id())
+
+
+def test_what_many_producers_sent_in_turn_outlives_a_kill(own_broker: Broker) -> None:
+    # covers DUR-1, PR-9: a connection that publishes to many topics
+    topics = [_kept_topic(own_broker) for _ in range(40)]
+    raw = own_broker.raw()
+    for number, topic in enumerate(topics):
+        raw.request("LOOKUP", topic=topic)
+        raw.request("PRODUCER", topic=topic, producer_id=100 + number, producer_name="p")
+    frames = []
+    for turn in range(50):
+        for number in range(40):
+            metadata = {"producer_name": "p", "sequence_id": turn, "publish_time": 1_700_000_000_000}
+            payload = f"{number}/{turn}".encode().ljust(8 + number + turn % 7)
+            command = command_bytes("SEND", {"producer_id": 100 + number, "sequence_id": turn})
+            frames.append(frame_bytes(command, entry_bytes(metadata, payload)))
+    raw.send_bytes(b"".join(frames))
+    positions: list[list[tuple[int, int]]] = [[] for _ in topics]
+    for _ in frames:
+        receipt = raw.expect("SEND_RECEIPT", timeout_s=60)
+        found = positions[receipt["producer_id"] - 100]
+        assert receipt["sequence_id"] == len(found)
+        found.append(receipt.position)
+    for found in positions:
+        assert found == [(found[0][0], found[0][1] + index) for index in range(50)]
+    own_broker.kill()
+    own_broker.restart()
+    client = _client(own_broker)
+    for number, topic in list(enumerate(topics))[::5]:
+        messages = receive(client.create_reader(topic, pulsar.MessageId.earliest), 50)
+        assert [message.data().rstrip() for message in messages] == [f"{number}/{turn}".encode() for turn in range(50)]
+        assert [position(message.message_id())[:2] for message in messages] == positions[number]
 
 
 @pytest.fixture
