@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.cache import EntryCache
+from spark_pulsar.ledger.ledgers import RollLimits
 from spark_pulsar.ledger.records import CounterSet
 from spark_pulsar.model.errors import NotAllowed, PulsarError
 from spark_pulsar.model.numbers import NumberTable
@@ -119,6 +120,9 @@ class Broker:
         instance = state.counters.get(_INSTANCE_COUNTER, 0)
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
         self.core.now_ms = self.core.started_ms = now_ms
+        self.core.roll_limits = RollLimits(
+            config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
+        )
         self.core.topic_numbers = NumberTable(TOPIC_WIDTH)
         self.core.producer_numbers = NumberTable(PRODUCER_WIDTH)
         self.core.upkeep = Upkeep(self.core)

@@ -27,6 +27,7 @@ from .unacked import unacked_limit
 if TYPE_CHECKING:
     from spark_pulsar.ledger.cache import EntryCache
     from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.ledger.ledgers import RollLimits
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state import DurableState
     from spark_pulsar.model.errors import PulsarError
@@ -77,6 +78,8 @@ class Core:
     """How fast topics may be published to (PR-14)."""
     encryption: RequiredEncryption
     """Which topics take encrypted messages only (PR-12)."""
+    roll_limits: RollLimits
+    """When a ledger is full."""
     topic_numbers: NumberTable[Topic]
     producer_numbers: NumberTable[Producer]
 

@@ -31,10 +31,11 @@ def check(broker: Broker) -> None:
 def _check_session(core: Core, session: Session) -> None:
     assert session.pending_publishes >= 0
     assert session.pending_publish_bytes >= 0
+    assert session.producer_rows.keys() == session.producers.keys()
     for producer_id, producer in session.producers.items():
         assert producer.producer_id == producer_id
         assert producer.topic.producers.get(producer.name) is producer, f"producer {producer.name} lost its name (PR-2)"
-        assert session.lanes.of(producer_id) in (producer.row, -1), "whose SENDs are whose"
+        assert session.producer_rows[producer_id] == producer.row, "whose SENDs are whose"
     for consumer_id, consumer in session.consumers.items():
         assert consumer.consumer_id == consumer_id
         assert consumer in consumer.subscription.consumers, f"consumer {consumer.name} is in no subscription"

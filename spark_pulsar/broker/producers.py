@@ -79,7 +79,7 @@ class Producer(HasNumbers):
         """Take the id on the session and the name on the topic; the numbers stand in this table until it leaves."""
         self._table, self.row = table, table.claim()
         table.put(self.row, self)
-        self.session.lanes.open(self.producer_id, self.row)
+        self.session.producer_rows[self.producer_id] = self.row
         self.session.producers[self.producer_id] = self
         self.session.dropped_producers.discard(self.producer_id)
         self.topic.producers[self.name] = self
@@ -88,9 +88,10 @@ class Producer(HasNumbers):
     def leave(self) -> None:
         """Give both free; who waits for the topic may get it by that (PR-6)."""
         if self._table is not None:
-            self.session.lanes.close(self.producer_id, self.row)
+            if self.session.producer_rows.get(self.producer_id) == self.row:
+                del self.session.producer_rows[self.producer_id]
             self._table.release(self.row)
-            self._table = None
+            self._table, self.row = None, -1
         if self.session.producers.get(self.producer_id) is self:
             del self.session.producers[self.producer_id]
         if self.topic.producers.get(self.name) is self:

@@ -348,7 +348,7 @@ def _store(core: Core, producer: Producer, sends: SendRun) -> None:
         info = topic.ledger.open_ledger
         if info is None or topic.must_roll(core):
             info = topics.open_ledger(core, topic)
-        entries = fitting(info, core.now_ms, topic.roll_limits, sends.starts, sends.ends)
+        entries = fitting(info, core.now_ms, core.roll_limits, sends.starts, sends.ends)
         if entries == len(sends.ends):
             _store_in(core, info, producer, sends)
             return

@@ -10,7 +10,6 @@ from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect, FeatureFlags
 
 from .effects import ResumeReading
-from .lanes import Lanes
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
@@ -47,13 +46,13 @@ class Session:
         "dropped_producers",
         "heard",
         "joining",
-        "lanes",
         "local",
         "open",
         "opening",
         "peer",
         "pending_publish_bytes",
         "pending_publishes",
+        "producer_rows",
         "producers",
         "protocol_version",
         "reading_paused",
@@ -80,7 +79,8 @@ class Session:
         self.heard = True
         """Whether anything arrived since the last PING we sent."""
         self.producers: dict[int, Producer] = {}
-        self.lanes = Lanes()
+        self.producer_rows: dict[int, int] = {}
+        """By the ids of producers, where their numbers stand in `Core.producer_numbers`."""
         self.opening: dict[int, CommandProducer] = {}
         """By the ids of producers that wait to open, for the quota or until the holder of their name is looked for."""
         self.dropped_producers: set[int] = set()

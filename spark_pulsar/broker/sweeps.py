@@ -7,12 +7,13 @@ rule asks for more than that, its SENDs are taken one by one.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spark_pulsar.ledger import tails
-from spark_pulsar.ledger.ledgers import LEDGER_ID, RollLimits
+from spark_pulsar.ledger.ledgers import LEDGER_ID
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.model.numbers import column_of
 from spark_pulsar.wire.delays import delays_in
@@ -53,12 +54,12 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
         return
     sessions.heard_from(session)
     sweep = event.sweep
-    lanes = _lanes(session, sweep)
-    if lanes is None or _is_particular(core, session, sweep):
+    producer_rows = np.fromiter(map(session.producer_rows.get, sweep.producer_ids, repeat(-1)), np.int64, len(sweep))
+    if producer_rows.min() < 0 or _is_particular(core, session, sweep):
         _take_each(core, session, sweep)
         return
     if not core.silent_producers.is_watching:
-        _store(core, session, lanes, sweep)
+        _store(core, session, producer_rows, sweep)
         return
     all_new, record = deduplication.reached_in_sweep(
         core, _producers(session, sweep), sweep.sequence_ids, sweep.message_counts
@@ -66,18 +67,9 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
     if not all_new:
         _take_each(core, session, sweep)
         return
-    _store(core, session, lanes, sweep)
+    _store(core, session, producer_rows, sweep)
     if record is not None:
         core.append(record)
-
-
-def _lanes(session: Session, sweep: SendSweep) -> Column | None:
-    """The row of each SEND's producer; None when one of them is not open, or has no lane."""
-    producer_ids, ids = np.asarray(sweep.producer_ids), np.asarray(session.lanes.ids)
-    if not len(ids):
-        return None
-    lanes = producer_ids & len(ids) - 1
-    return np.asarray(session.lanes.rows)[lanes] if (ids[lanes] == producer_ids).all() else None
 
 
 def _producers(session: Session, sweep: SendSweep) -> list[Producer]:
@@ -105,9 +97,10 @@ def _take_each(core: Core, session: Session, sweep: SendSweep) -> None:
         publishing.on_sends(core, SendsReceived(session.session_id, run))
 
 
-def _store(core: Core, session: Session, lanes: Column, sweep: SendSweep) -> None:
+def _store(core: Core, session: Session, producer_rows: Column, sweep: SendSweep) -> None:
     """Append each entry to its topic's ledger: one record for all."""
-    rows = core.producer_numbers.matrix()[:, TOPIC_ROW][lanes]
+    rows = core.producer_numbers.matrix()[:, TOPIC_ROW][producer_rows]
+    assert rows.min() >= 0, "their topics are persistent"
     _open_ledgers(core, rows)
     ledger_ids, entry_ids = tails.next_ids(core.state.tails, rows)
     counts = None if sum(sweep.message_counts) == len(sweep) else sweep.message_counts
@@ -115,7 +108,7 @@ def _store(core: Core, session: Session, lanes: Column, sweep: SendSweep) -> Non
         sweep.buffer, column_of(ledger_ids), column_of(entry_ids), sweep.starts, sweep.ends, counts, column_of(rows)
     )
     core.append(record)
-    to_look = _count(core, lanes, rows, sweep, record)
+    to_look = _count(core, producer_rows, rows, sweep, record)
     size_bytes = int(record.sizes().sum())
     core.when_durable(_SweepStored(core, session, sweep, record, size_bytes))
     back_pressure.note_pending(core, session, len(sweep), size_bytes)
@@ -123,13 +116,13 @@ def _store(core: Core, session: Session, lanes: Column, sweep: SendSweep) -> Non
         core.upkeep.appended(_topic_in(core, int(rows[index])), record.run(index))
 
 
-def _count(core: Core, lanes: Column, rows: Column, sweep: SendSweep, record: EntriesScattered) -> list[int]:
+def _count(core: Core, producer_rows: Column, rows: Column, sweep: SendSweep, record: EntriesScattered) -> list[int]:
     """Note what came in; returns the indices of entries whose topics upkeep looks at."""
     producers, numbers = core.producer_numbers.matrix(), core.topic_numbers.matrix()
     messages, sizes = np.asarray(sweep.message_counts, np.int64), record.sizes()
-    np.add.at(producers[:, MESSAGES_IN], lanes, messages)
-    np.add.at(producers[:, BYTES_IN], lanes, sizes)
-    producers[:, LAST_GROUP][lanes] = core.group_of_now
+    np.add.at(producers[:, MESSAGES_IN], producer_rows, messages)
+    np.add.at(producers[:, BYTES_IN], producer_rows, sizes)
+    producers[:, LAST_GROUP][producer_rows] = core.group_of_now
     np.add.at(numbers[:, TOPIC_MESSAGES_IN], rows, messages)
     np.add.at(numbers[:, TOPIC_BYTES_IN], rows, sizes)
     numbers[:, LAST_PUBLISHED_MS][rows] = core.now_ms
@@ -141,11 +134,7 @@ def _count(core: Core, lanes: Column, rows: Column, sweep: SendSweep, record: En
 
 def _open_ledgers(core: Core, rows: Column) -> None:
     """See that the topics of these rows have ledgers that take entries, and are not full (ML-1, ML-2)."""
-    config = core.config
-    limits = RollLimits(
-        config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
-    )
-    for row in tails.must_roll(core.state.tails, rows, core.now_ms, limits).tolist():
+    for row in tails.must_roll(core.state.tails, rows, core.now_ms, core.roll_limits).tolist():
         topics.open_ledger(core, _topic_in(core, row))
 
 
@@ -158,7 +147,7 @@ def _topic_in(core: Core, row: int) -> Topic:
 class _SweepStored:
     """What is due when the entries of a sweep are on disk."""
 
-    __slots__ = ("core", "record", "session", "size_bytes", "sweep")
+    __slots__ = ("core", "record", "session", "size_bytes", "sweep", "topics_left")
 
     def __init__(
         self, core: Core, session: Session, sweep: SendSweep, record: EntriesScattered, size_bytes: int
@@ -168,10 +157,11 @@ class _SweepStored:
         self.sweep = sweep
         self.record = record
         self.size_bytes = size_bytes
+        self.topics_left = core.topic_numbers.left
 
     def __call__(self) -> None:
         core, session, record, sweep = self.core, self.session, self.record, self.sweep
-        _confirm(core, record)
+        _confirm(core, record, are_there=self.topics_left == core.topic_numbers.left)
         if session.open:
             core.effects.append(
                 SendScatteredReceipts(
@@ -181,20 +171,24 @@ class _SweepStored:
         back_pressure.settle_pending(core, session, len(record), self.size_bytes)
 
 
-def _confirm(core: Core, record: EntriesScattered) -> None:
-    """Readers may have these entries."""
+def _confirm(core: Core, record: EntriesScattered, *, are_there: bool) -> None:
+    """Readers may have these entries. `are_there`: no topic was deleted meanwhile."""
     rows, ledger_ids, entry_ids = np.asarray(record.rows), np.asarray(record.ledger_ids), np.asarray(record.entry_ids)
-    is_there = core.state.tails.matrix()[:, LEDGER_ID][rows] == ledger_ids
-    if not is_there.all():  # the ledger was followed by another one meanwhile, or is gone
-        for index in np.flatnonzero(~is_there).tolist():
-            info = core.state.ledgers.get(record.ledger_ids[index])
-            topic = None if info is None else core.topics.get(core.state.topics[info.topic_id].name)
+    is_open = core.state.tails.matrix()[:, LEDGER_ID][rows] == ledger_ids
+    if not is_open.all():  # the ledger was followed by another one meanwhile, or is gone
+        for index in np.flatnonzero(~is_open).tolist():
+            topic = _topic_in(core, int(rows[index])) if are_there else _topic_of(core, record.ledger_ids[index])
             if topic is not None:
                 topic.confirm(core, record.run(index))
-        rows, ledger_ids, entry_ids = rows[is_there], ledger_ids[is_there], entry_ids[is_there]
+        rows, ledger_ids, entry_ids = rows[is_open], ledger_ids[is_open], entry_ids[is_open]
     numbers = core.topic_numbers.matrix()
     numbers[:, CONFIRMED_LEDGER_ID][rows] = ledger_ids
     numbers[:, CONFIRMED_ENTRY_ID][rows] = entry_ids
     if numbers[:, SUBSCRIPTIONS][rows].any():
         for row in dict.fromkeys(rows.tolist()):
             _topic_in(core, row).wake_subscriptions(core)
+
+
+def _topic_of(core: Core, ledger_id: int) -> Topic | None:
+    info = core.state.ledgers.get(ledger_id)
+    return None if info is None else core.topics.get(core.state.topics[info.topic_id].name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.ledgers import RollLimits
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.numbers import HasNumbers, Number
@@ -68,7 +67,6 @@ class Topic(HasNumbers):
         "publish_limit",
         "publish_limited_times",
         "quota",
-        "roll_limits",
         "state",
         "subscriptions",
         "trim_timer",
@@ -77,15 +75,11 @@ class Topic(HasNumbers):
 
     def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
         super().__init__((*confirmed, 0, 0, NEVER_BYTES, 0, 0))
-        config = core.config
         self.name, self.full_name = name, name.full
         self.partition = name.partition
         """Index of the partition, -1 for a topic without."""
         self.state = state
         self.ledger: ManagedLedger = state.ledger
-        self.roll_limits = RollLimits(
-            config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
-        )
         self.producers: dict[str, Producer] = {}
         """By name."""
         self.access: Access | None = None
@@ -149,7 +143,7 @@ class Topic(HasNumbers):
 
     def must_roll(self, core: Core) -> bool:
         """Whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
-        return self.ledger.must_roll(core.now_ms, self.roll_limits)
+        return self.ledger.must_roll(core.now_ms, core.roll_limits)
 
     def confirm(self, core: Core, run: EntryRun) -> None:
         """A run is on disk: readers may have it."""

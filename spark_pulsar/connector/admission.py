@@ -2,7 +2,7 @@
 
 What was published first is admitted first (`publish_order`), and nobody with a backlog gets less than one message; with
 fewer messages than partitions the batch is that much larger. How far each partition is looked ahead for that is its
-share of the limit, in proportion to its backlog.
+share of the limit, in proportion to its backlog, or a little more.
 """
 
 from __future__ import annotations

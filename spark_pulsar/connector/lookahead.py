@@ -33,6 +33,9 @@ _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
 _ASK_AFTER_MS: Final = 1_000
 """When a micro-batch has waited so long, the broker is asked, once, where those that are waited for end."""
+_LEAST_AHEAD: Final = 256
+"""Messages to which each partition is looked ahead, if the limit is not less: what is known of one with a small share
+would hold up the others after each few of its messages."""
 _LOOK_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
@@ -216,6 +219,11 @@ class PartitionLookAhead:
         return total
 
 
+def lacks(ahead: Ahead, count: int) -> bool:
+    """Whether more is to be counted for so many messages."""
+    return ahead.total < count and not ahead.is_all
+
+
 class LookAhead:
     """Row limits for all partitions of a query."""
 
@@ -245,14 +253,15 @@ class LookAhead:
         while left > 0:
             unfinished = {topic: at for topic, at in position.items() if at < end[topic]}
             ahead = {topic: self._of(topic).counted(at, end[topic]) for topic, at in unfinished.items()}
-            unknown = [topic for topic, one in ahead.items() if not one.total and not one.is_all]
-            backlogs = {topic: self._of(topic).backlog(unfinished[topic], end[topic]) for topic in unknown}
-            wanted = share(left, {topic: count for topic, count in backlogs.items() if topic not in silent})
-            for topic in gathering.count(position, wanted):
+            awaited = unfinished.keys() - silent
+            shares = share(left, {topic: self._of(topic).backlog(unfinished[topic], end[topic]) for topic in awaited})
+            wanted = {topic: min(left, max(count, _LEAST_AHEAD)) for topic, count in shares.items()}
+            short = {topic: count for topic, count in wanted.items() if lacks(ahead[topic], count)}
+            for topic in gathering.count(position, short):
                 del position[topic], unfinished[topic], ahead[topic]
-            for topic in wanted.keys() & ahead.keys():
+            for topic in short.keys() & ahead.keys():
                 ahead[topic] = self._of(topic).counted(unfinished[topic], end[topic])
-                if ahead[topic].total < wanted[topic] and not ahead[topic].is_all:
+                if lacks(ahead[topic], short[topic]):
                     silent.add(topic)
             grants = earliest(left, ahead, least, silent)
             for topic, grant in grants.items():
@@ -316,7 +325,7 @@ class _Gathering:
             if self._deadline.passed:
                 self.cut_short |= self._shorter & set(waiting)
                 break
-            if self._ask_after.passed and not self._asked:
+            if waiting and self._ask_after.passed and not self._asked:
                 self._ask(waiting)
             waiting = [topic for topic in waiting if topic not in self.cut_short]
             pause = self._deadline if self._asked else self._ask_after

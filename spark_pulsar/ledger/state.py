@@ -107,7 +107,8 @@ class DurableState:
         return set(self.ledgers)
 
     def next_entry_ids(self, ledger_ids: Sequence[int]) -> list[int]:
-        """The entry ids that entries appended to these open ledgers in this order get, for EntriesScattered."""
+        """The entry ids that entries appended to these open ledgers in this order get: what a record of them must
+        say that was made elsewhere."""
         taken: dict[int, int] = {}
         ids = []
         for ledger_id in ledger_ids:

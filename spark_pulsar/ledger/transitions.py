@@ -107,6 +107,7 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
     state.tails.release(topic.ledger.row)
+    topic.ledger.row = -1
     state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
     if topic.damages:
         state.dirty["damages"].add(topic.topic_id)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 _Owner = TypeVar("_Owner", bound="HasNumbers")
+_LARGEST: Final = (1 << 63) - 1
 
 
 class HasNumbers:
@@ -30,14 +31,17 @@ class HasNumbers:
 
 
 class Number(property):
-    """An attribute of an object that is one of its numbers."""
+    """An attribute of an object that is one of its numbers; the largest there is when it is set to more."""
 
     def __init__(self, column: int) -> None:
         def get(owner: HasNumbers) -> int:
             return owner.cells[owner.at + column]
 
         def put(owner: HasNumbers, value: int) -> None:
-            owner.cells[owner.at + column] = value
+            try:
+                owner.cells[owner.at + column] = value
+            except OverflowError:
+                owner.cells[owner.at + column] = _LARGEST
 
         super().__init__(get, put)
 
@@ -69,6 +73,8 @@ class NumberTable(Generic[_Owner]):
         self.width = width
         self.cells = array("q")
         self.owners: list[_Owner | None] = []
+        self.left = 0
+        """How often somebody's numbers were taken out: while nobody left, whose row it was it is."""
         self._free: list[int] = []
 
     def claim(self) -> int:
@@ -99,6 +105,7 @@ class NumberTable(Generic[_Owner]):
             owner.cells, owner.at = self.cells[at : at + self.width], 0
             self.cells[at : at + self.width] = array("q", bytes(8 * self.width))
             self.owners[row] = None
+            self.left += 1
 
     def matrix(self) -> npt.NDArray[np.int64]:
         """All rows, to be read and changed by column. Not to be kept: no row can be added while it is."""

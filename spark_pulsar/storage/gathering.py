@@ -7,7 +7,7 @@ looked at once for all of them, when they are written.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.numbers import bounds_of
 
 from .disk import Buffer
-from .ledger_writing import GatheredEntries, cut_out, source_of
+from .ledger_writing import GatheredEntries, cut_out
 from .lost_entries import LostEntries
 from .salvage import EntrySpan
 
@@ -57,6 +57,14 @@ class _Columns:
         del self.ids[:]
 
 
+class _Scattered(NamedTuple):
+    """What is needed of a scattered record, beside the entries."""
+
+    ledger_ids: npt.NDArray[np.int64]
+    entry_ids: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+
 class Gathering:
     """Entries on their way to their ledgers' files. `needed` says for each ledger that is settled from which entry on;
     everything else is passed over. `write` is called with consecutive entries. What is missing and not known to be lost
@@ -69,11 +77,11 @@ class Gathering:
         self._lost = lost
         self._write = write
         self._ledgers = {ledger_id: _Columns(first) for ledger_id, first in needed.items()}
-        self._scattered: list[EntriesScattered] = []
+        self._scattered: list[_Scattered] = []
+        self._scattered_entries: list[Buffer] = []
         """What is not yet with its ledgers."""
-        self._scattered_entries = 0
         self._counted = False
-        self._sources: list[tuple[Place, Sequence[int], Sequence[int]]] = []
+        self._sources: list[tuple[Place, Iterable[int], Iterable[int]]] = []
         self.size_bytes = 0
 
     def __contains__(self, ledger_id: int) -> bool:
@@ -102,52 +110,42 @@ class Gathering:
 
     def add_scattered(self, place: Place, record: EntriesScattered) -> None:
         """Take what is needed of scattered entries."""
-        self._sources.append((place, record.ledger_ids, record.entry_ids))
-        self._scattered.append(record)
-        self._scattered_entries += len(record)
-        self.size_bytes += int(record.sizes().sum()) + ENTRY_OVERHEAD_BYTES * len(record)
-        if self._scattered_entries >= _MOST_SCATTERED:
+        import numpy as np
+
+        counted = record.message_counts or (1,) * len(record)
+        columns = (record.ledger_ids, record.entry_ids, record.starts, record.ends, counted)
+        ledger_ids, entry_ids, starts, ends, counts = (np.asarray(column, np.int64) for column in columns)
+        firsts = np.fromiter(map(self._needed.get, record.ledger_ids, repeat(_NEVER)), np.int64, len(record))
+        needed = np.flatnonzero(entry_ids >= firsts)
+        if not len(needed):
+            return
+        if record.message_counts is not None:
+            self._begin_to_count()
+        starts, ends = starts[needed], ends[needed]
+        taken = _Scattered(ledger_ids[needed], entry_ids[needed], counts[needed])
+        self._sources.append((place, taken.ledger_ids, taken.entry_ids))
+        self._scattered.append(taken)
+        self._scattered_entries += cut_out(record.buffer, starts.tolist(), ends.tolist())
+        self.size_bytes += int((ends - starts).sum()) + ENTRY_OVERHEAD_BYTES * len(needed)
+        if len(self._scattered_entries) >= _MOST_SCATTERED:
             self._hand_out()
 
     def _hand_out(self) -> None:
         """Bring the scattered entries together by ledger, all that came since the last time."""
         import numpy as np
 
-        def column(values: Iterable[Sequence[int]]) -> npt.NDArray[np.int64]:
-            return np.concatenate([np.asarray(each, np.int64) for each in values])
-
-        records, self._scattered, self._scattered_entries = self._scattered, [], 0
-        if any(record.message_counts is not None for record in records):
-            self._begin_to_count()
-        ledger_ids = column(record.ledger_ids for record in records)
-        entry_ids = column(record.entry_ids for record in records)
+        scattered, self._scattered = self._scattered, []
+        entries, self._scattered_entries = self._scattered_entries, []
+        ledger_ids, entry_ids, counts = (np.concatenate(columns) for columns in zip(*scattered, strict=True))
         order = np.argsort(ledger_ids, kind="stable")
-        order = order[self._is_needed(ledger_ids[order], entry_ids[order])]
-        if not len(order):
-            return
         ledger_ids, ids = ledger_ids[order], entry_ids[order].tobytes()
-        sources = [source_of(record.buffer, record.starts, record.ends) for record in records]
-        owners = np.repeat(np.arange(len(records)), [len(record) for record in records])[order].tolist()
-        starts = column(record.starts for record in records)[order].tolist()
-        ends = column(record.ends for record in records)[order].tolist()
-        entries = [sources[owner][start:end] for owner, start, end in zip(owners, starts, ends, strict=True)]
-        counts: list[int] = []
-        if self._counted:
-            counts = column(record.message_counts or (1,) * len(record) for record in records)[order].tolist()
+        entries = [entries[index] for index in order.tolist()]
+        ordered_counts: list[int] = counts[order].tolist() if self._counted else []
         for low, high in pairwise(bounds_of(ledger_ids)):
             columns = self._ledgers[int(ledger_ids[low])]
             columns.entries += entries[low:high]
             columns.ids.frombytes(ids[8 * low : 8 * high])
-            columns.counts += counts[low:high]
-
-    def _is_needed(self, ledger_ids: npt.NDArray[np.int64], entry_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these entries, in the order of their ledgers, are needed."""
-        import numpy as np
-
-        bounds = bounds_of(ledger_ids)
-        firsts = [self._needed.get(ledger_id, _NEVER) for ledger_id in ledger_ids[bounds[:-1]].tolist()]
-        is_needed: npt.NDArray[np.bool_] = entry_ids >= np.repeat(firsts, np.diff(bounds))
-        return is_needed
+            columns.counts += ordered_counts[low:high]
 
     def _begin_to_count(self) -> None:
         """Some entries hold several messages: what was gathered before holds one each."""

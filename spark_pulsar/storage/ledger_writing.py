@@ -30,15 +30,11 @@ _SHARE_OF_DESCRIPTORS: Final = 4
 
 
 def cut_out(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[Buffer]:
-    """The entries that a buffer holds."""
-    source = source_of(buffer, starts, ends)
+    """The entries that a buffer holds. Small ones are copied: a view takes more memory than they do, and keeps the
+    whole buffer."""
+    large = sum(ends) - sum(starts) >= LARGE_ENTRY_BYTES * len(starts)
+    source: Buffer = memoryview(buffer) if large else buffer
     return [source[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-def source_of(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> Buffer:
-    """What the entries of a buffer are cut out of. Small ones are copied: a view takes more memory than they do, and
-    keeps the whole buffer."""
-    return memoryview(buffer) if sum(ends) - sum(starts) >= LARGE_ENTRY_BYTES * len(starts) else buffer
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ _MAGIC: Final = 0x0E01
 _MAGIC_BYTES: Final = b"\x0e\x01"
 _FIRST_SWEEP: Final = 64
 _GROWTH: Final = 4
+_LONGEST_PAUSE: Final = 64
 _SIZE: Final = Struct(">I")
 _ENTRY: Final = Struct(">HII")
 
@@ -69,7 +70,7 @@ Item = Frame | SendRun | SendSweep
 class RunSplitter(FrameSplitter):
     """A FrameSplitter that returns SENDs in bulk. Other frames come as they are, in the order of arrival."""
 
-    __slots__ = ("_most_swept", "expects_sweep", "least_sweep")
+    __slots__ = ("_most_swept", "_pause", "expects_sweep", "least_sweep")
 
     def __init__(self, max_frame_size_bytes: int = MAX_FRAME_SIZE_BYTES) -> None:
         super().__init__(max_frame_size_bytes)
@@ -77,6 +78,8 @@ class RunSplitter(FrameSplitter):
         """SENDs that make a sweep."""
         self._most_swept = _FIRST_SWEEP
         """SENDs that are looked at for the next one: not many more than the last one had."""
+        self._pause = 1
+        """Times as far as one would have to reach nothing is looked at after one that was none."""
         self.expects_sweep = False
         """Whether the last SENDs were a sweep, so that the next ones probably are."""
 
@@ -103,12 +106,13 @@ class RunSplitter(FrameSplitter):
                 ):
                     sweep = _read_sweep(buffer, position, max_total, self.least_sweep, self._most_swept)
                     self.expects_sweep = sweep is not None
-                    self._most_swept = max(_FIRST_SWEEP, 0 if sweep is None else _GROWTH * len(sweep))
                     if sweep is not None:
+                        self._most_swept, self._pause = max(_FIRST_SWEEP, _GROWTH * len(sweep)), 1
                         items.append(sweep)
                         position = sweep.ends[-1]
                         continue
-                    sweep_from = position + self.least_sweep * (4 + total)
+                    sweep_from = position + self._pause * self.least_sweep * (4 + total)
+                    self._most_swept, self._pause = _FIRST_SWEEP, min(_LONGEST_PAUSE, 2 * self._pause)
                 try:
                     position = _add_send(items, buffer, position, end, command_size, max_total)
                 except MalformedFrame as error:
@@ -284,7 +288,7 @@ def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | 
     """A CommandSend with nothing rare in it and its fields in order, None for others. `at` is its length byte.
 
     Returns (producer id, sequence id, message count, highest sequence id, index of the sequence id). Numbers of one
-    and two bytes are read in place: on a connection of many producers this runs for every SEND.
+    and two bytes are read in place.
     """
     if end - at < 5 or buffer[at] != end - at - 1 or buffer[at + 1] != 0x08:
         return None

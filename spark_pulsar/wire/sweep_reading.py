@@ -34,7 +34,7 @@ _Words = npt.NDArray[np.uint64]
 
 def read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
     """The plain SENDs of several producers from `position` on, up to the first frame that is none of these or the
-    first streak of one producer, and at most `most`; None when they are fewer than `least`."""
+    first streak of one producer, and not many more than `most`; None when they are fewer than `least`."""
     frames = _frames_at(buffer, position, most)
     if len(frames) < least:
         return None
@@ -43,10 +43,11 @@ def read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: i
     ends = frames + 4 + fields.total
     fits = fields.is_plain & (fields.total <= max_total) & (ends <= len(buffer))
     fits &= fields.metadata_size.view(np.int64) + fields.entry_offset + 6 <= fields.total
-    count = _leading(fits)
+    count = _before_streak(fields.producer_id[: _leading(fits)])
+    if count < least:
+        return None
     starts = frames[:count] + fields.entry_offset[:count]
     count = _intact(buffer, starts + 6, ends[:count], fields.checksum[:count])
-    count = _before_streak(fields.producer_id[:count])
     if count < least:
         return None
     return SendSweep(

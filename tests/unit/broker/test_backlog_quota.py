@@ -146,6 +146,16 @@ def test_producers_in_turn(world: World, eater: Client, feeder: Client) -> None:
     assert refusal(world) is not None
 
 
+def test_a_limit_may_be_as_large_as_numbers_are(world: World, eater: Client, feeder: Client) -> None:
+    # covers BQ-1
+    publish(feeder, 3)
+    limit(world, REQUEST_HOLD, size=2**63 - 1)
+    publish(feeder, 3, first=3)
+    world.advance(world.core.config.quota_check_interval_ms + 1)
+    assert refusal(world) is None
+    assert subscription(world).backlog == 6
+
+
 def test_eviction_leaves_nine_tenths_of_the_limit(world: World, eater: Client, feeder: Client) -> None:
     # covers BQ-6, row 17 of section 21
     publish(feeder, 40)

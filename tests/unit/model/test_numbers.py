@@ -73,6 +73,8 @@ def test_numbers_may_be_as_large_as_64_bits_are() -> None:
     table: NumberTable[Pair] = NumberTable(2)
     table.put(0, owner)
     assert (owner.left, owner.right) == (-(2**63), 2**63 - 1)
+    owner.right += 1
+    assert owner.right == 2**63 - 1
 
 
 def test_stretches() -> None:

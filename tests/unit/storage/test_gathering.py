@@ -8,7 +8,7 @@ from spark_pulsar.ledger.damage_records import TopicDamaged
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.scattered import EntriesScattered
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.storage.gathering import Gathering, Place
+from spark_pulsar.storage.gathering import ENTRY_OVERHEAD_BYTES, Gathering, Place
 from spark_pulsar.storage.ledger_writing import GatheredEntries
 from spark_pulsar.storage.lost_entries import LostEntries
 
@@ -75,6 +75,18 @@ def test_runs_and_scattered_entries_of_a_ledger_keep_their_order() -> None:
     world.gathering.must_be_whole({1: 7, 2: 8, 3: 2})
     with pytest.raises(StorageDamaged, match="entries 3:2 to 3:4 are not where"):
         world.gathering.must_be_whole({3: 5})
+
+
+def test_what_nobody_needs_takes_no_room() -> None:
+    world = World({1: 2, 2: 1})
+    for entry_id in range(3):
+        world.scatter(entry_id, *((ledger_id, entry_id) for ledger_id in range(3, 50)))
+    world.scatter(3, (1, 0), (2, 0), (1, 1))
+    assert world.gathering.size_bytes == 0
+    world.scatter(4, (7, 3), (1, 2), (8, 3))
+    assert world.gathering.size_bytes == len(bytes_of((1, 2))) + ENTRY_OVERHEAD_BYTES
+    world.drain()
+    assert world.written == {1: [[(2, 1)]]}
 
 
 def test_batches_among_single_messages_keep_their_counts() -> None:

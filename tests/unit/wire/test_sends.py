@@ -12,6 +12,7 @@ from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import RunSplitter, SendRun
+from spark_pulsar.wire.sweep_reading import read_sweep
 from spark_pulsar.wire.sweeps import LEAST, STREAK, SendSweep
 
 PING = frames.command_frame(commands.ping())
@@ -185,6 +186,20 @@ class TestSweeps:
         turns = self.turns((1, 1), (2, 1), (1, 1), (2, 1))
         found = [("SendRun", 1), ("SendRun", 1), ("SendSweep", 2)]
         assert self.kinds(turns + send(*at) + turns) == [*found, ("SendRun", 1), *found]
+
+    def test_what_is_no_sweep_is_seldom_looked_at_as_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        looked_at: list[int] = []
+
+        def counting(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
+            looked_at.append(most)
+            return read_sweep(buffer, position, max_total, least, most)
+
+        monkeypatch.setattr("spark_pulsar.wire.sweep_reading.read_sweep", counting)
+        data = self.turns(*[(1, 1), (2, 1), (3, STREAK)] * 300)
+        splitter = RunSplitter()
+        assert sum(len(item) for item in splitter.feed_sends(data)) == 300 * (2 + STREAK)
+        assert len(looked_at) < 20
+        assert set(looked_at) == {64}
 
     @pytest.mark.parametrize("size", [1, 7, 64, 1000])
     def test_in_pieces(self, size: int) -> None:
