@@ -147,7 +147,7 @@ def _topic_in(core: Core, row: int) -> Topic:
 class _SweepStored:
     """What is due when the entries of a sweep are on disk."""
 
-    __slots__ = ("core", "record", "session", "size_bytes", "sweep", "topics_left")
+    __slots__ = ("core", "departures", "record", "session", "size_bytes", "sweep")
 
     def __init__(
         self, core: Core, session: Session, sweep: SendSweep, record: EntriesScattered, size_bytes: int
@@ -157,11 +157,11 @@ class _SweepStored:
         self.sweep = sweep
         self.record = record
         self.size_bytes = size_bytes
-        self.topics_left = core.topic_numbers.left
+        self.departures = core.topic_numbers.departures
 
     def __call__(self) -> None:
         core, session, record, sweep = self.core, self.session, self.record, self.sweep
-        _confirm(core, record, are_there=self.topics_left == core.topic_numbers.left)
+        _confirm(core, record, are_there=self.departures == core.topic_numbers.departures)
         if session.open:
             core.effects.append(
                 SendScatteredReceipts(

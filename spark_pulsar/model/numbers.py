@@ -73,8 +73,8 @@ class NumberTable(Generic[_Owner]):
         self.width = width
         self.cells = array("q")
         self.owners: list[_Owner | None] = []
-        self.left = 0
-        """How often somebody's numbers were taken out: while nobody left, whose row it was it is."""
+        self.departures = 0
+        """How often somebody's numbers were taken out. While that stays the same, rows are whose they were."""
         self._free: list[int] = []
 
     def claim(self) -> int:
@@ -105,7 +105,7 @@ class NumberTable(Generic[_Owner]):
             owner.cells, owner.at = self.cells[at : at + self.width], 0
             self.cells[at : at + self.width] = array("q", bytes(8 * self.width))
             self.owners[row] = None
-            self.left += 1
+            self.departures += 1
 
     def matrix(self) -> npt.NDArray[np.int64]:
         """All rows, to be read and changed by column. Not to be kept: no row can be added while it is."""
