@@ -5,7 +5,7 @@
 Each line is one job over prepared bytes in 64 KB reads, as CPU time of this process: best of the rounds that fit into
 the given seconds. "peer" is the same job done entry by entry with protobuf (and the same CRC32C), the obvious way.
 
-Two cores, Python 3.11.2, in entries/s: scan + receipts 2.0 to 2.3 M at 100 B (peer 140,000), 1.2 to 1.3 M when 1,000
+Two cores, Python 3.11.2, in entries/s: scan + receipts 2.0 to 2.3 M at 100 B (peer 140,000), 1.6 M when 1,000
 producers take turns (137,000); MESSAGE frames 5.5 to 6.2 M at 100 B (0.45 M), 3.9 M twenty at a time, 0.9 to 1.2 M of
 10 KB (0.3 M); acknowledged ids 55 to 70 M in order (3 M), 8.3 M in runs of twenty, 13 M every second (3 M).
 """
