@@ -103,8 +103,7 @@ def set_look_at_bytes(topic: Topic) -> None:
     elif watch is None or not watch.has_size:
         topic.look_at_bytes = NEVER_BYTES
     else:
-        room = max(1, watch.size.limit_bytes - usage.most_backlog_bytes(topic))
-        topic.look_at_bytes = min(NEVER_BYTES, topic.bytes_in + room)
+        topic.look_at_bytes = topic.bytes_in + max(1, watch.size.limit_bytes - usage.most_backlog_bytes(topic))
 
 
 def appended(core: Core, topic: Topic, run: EntryRun) -> None:

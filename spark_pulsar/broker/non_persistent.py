@@ -69,8 +69,7 @@ class LiveTopics:
         self._core.upkeep.let_go(topic)
         self.by_name.pop(topic.full_name, None)
         self._core.topics.pop(topic.full_name, None)
-        for subscription in list(topic.subscriptions.values()):
-            topic.remove_subscription(subscription)
+        topic.remove_all_subscriptions()
 
     def _go_on(self) -> None:
         if self._round is None and self.by_name:

@@ -108,18 +108,20 @@ def _store(core: Core, session: Session, producer_rows: Column, sweep: SendSweep
         sweep.buffer, column_of(ledger_ids), column_of(entry_ids), sweep.starts, sweep.ends, counts, column_of(rows)
     )
     core.append(record)
-    to_look = _count(core, producer_rows, rows, sweep, record)
-    size_bytes = int(record.sizes().sum())
+    sizes = record.sizes()
+    to_look = _count(core, producer_rows, rows, record, sizes, np.asarray(sweep.message_counts, np.int64))
+    size_bytes = int(sizes.sum())
     core.when_durable(_SweepStored(core, session, sweep, record, size_bytes))
     back_pressure.note_pending(core, session, len(sweep), size_bytes)
     for index in to_look:
         core.upkeep.appended(_topic_in(core, int(rows[index])), record.run(index))
 
 
-def _count(core: Core, producer_rows: Column, rows: Column, sweep: SendSweep, record: EntriesScattered) -> list[int]:
+def _count(
+    core: Core, producer_rows: Column, rows: Column, record: EntriesScattered, sizes: Column, messages: Column
+) -> list[int]:
     """Note what came in; returns the indices of entries whose topics upkeep looks at."""
     producers, numbers = core.producer_numbers.matrix(), core.topic_numbers.matrix()
-    messages, sizes = np.asarray(sweep.message_counts, np.int64), record.sizes()
     np.add.at(producers[:, MESSAGES_IN], producer_rows, messages)
     np.add.at(producers[:, BYTES_IN], producer_rows, sizes)
     producers[:, LAST_GROUP][producer_rows] = core.group_of_now

@@ -91,7 +91,7 @@ class Topic(HasNumbers):
         self.dispatch_limits: DispatchLimits | None = None
         """How fast it may be consumed, when that is limited (SUB-7)."""
         self.subscriptions: dict[str, Subscription] = {}
-        """By name, durable or not. Changed by `add_subscription` and `remove_subscription` alone."""
+        """By name, durable or not. Changed by methods alone."""
         self.delays: DelayWatch | None = None
         """What watches its delayed entries, once there was one (DEL-4)."""
         self.live: Live | None = None
@@ -160,6 +160,11 @@ class Topic(HasNumbers):
         """One of them is gone."""
         del self.subscriptions[subscription.name]
         self.subscription_count = len(self.subscriptions)
+
+    def remove_all_subscriptions(self) -> None:
+        """The topic is gone, and they with it."""
+        self.subscriptions.clear()
+        self.subscription_count = 0
 
     def wake_subscriptions(self, core: Core) -> None:
         """Let every subscription with consumers send what is new."""

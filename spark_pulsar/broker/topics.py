@@ -175,8 +175,7 @@ def delete(core: Core, topic: Topic) -> None:
         core.append(record)
     core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
-    for subscription in list(topic.subscriptions.values()):  # who waits to join one finds that it is gone
-        topic.remove_subscription(subscription)
+    topic.remove_all_subscriptions()  # who waits to join one finds that it is gone
     compaction.forget(core, topic)
     core.upkeep.let_go(topic)
     if topic.partition < 0:

@@ -67,7 +67,7 @@ def append(state: DurableState, record: EntriesScattered) -> None:
         return
     entry_ids = np.asarray(record.entry_ids)
     rows = _rows_of(state, record)
-    expected = state.tails.matrix()[:, ENTRIES][rows] + _times_before(rows)
+    _, expected = next_ids(state.tails, rows)
     if not np.array_equal(expected, entry_ids):
         at = int(np.argmin(expected == entry_ids))
         entry = f"{record.ledger_ids[at]}:{record.entry_ids[at]}"

@@ -52,10 +52,10 @@ class Number(property):
         def __set__(self, owner: HasNumbers, value: int) -> None: ...
 
 
-def column_of(numbers: npt.NDArray[np.int64]) -> array[int]:
-    """A column of numbers as those have it who look at single ones."""
-    values = array("q")
-    values.frombytes(numbers.tobytes())
+def column_of(numbers: npt.NDArray[np.int64], typecode: str = "q") -> array[int]:
+    """A column of numbers as those have it who look at single ones, by the code of the array's type."""
+    values = array(typecode)
+    values.frombytes(numbers.astype(typecode, copy=False).tobytes())
     return values
 
 

@@ -7,14 +7,14 @@ sweep in front of it.
 
 from __future__ import annotations
 
-from array import array
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from google_crc32c import value as checksum_of
 
+from spark_pulsar.model.numbers import bounds_of, column_of
 from spark_pulsar.wire.sweeps import STREAK, SendSweep
 
 _SIZE: Final = Struct(">I")
@@ -52,18 +52,12 @@ def read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: i
         return None
     return SendSweep(
         buffer,
-        _column("q", np.int64, fields.producer_id[:count]),
-        _column("q", np.int64, fields.sequence_id[:count]),
-        _column("I", np.uint32, fields.message_count[:count]),
-        _column("I", np.uint32, starts[:count]),
-        _column("I", np.uint32, ends[:count]),
+        column_of(fields.producer_id[:count]),
+        column_of(fields.sequence_id[:count]),
+        column_of(fields.message_count[:count], "I"),
+        column_of(starts[:count], "I"),
+        column_of(ends[:count], "I"),
     )
-
-
-def _column(typecode: str, kind: type[np.generic], numbers: npt.NDArray[Any]) -> array[int]:
-    values = array(typecode)
-    values.frombytes(numbers.astype(kind).tobytes())
-    return values
 
 
 def _frames_at(buffer: bytes, position: int, most: int) -> _Numbers:
@@ -202,7 +196,6 @@ def _before_streak(producer_ids: _Numbers) -> int:
     """How many come before the first streak of one producer."""
     if np.count_nonzero(producer_ids[1:] == producer_ids[:-1]) < STREAK - 1:
         return len(producer_ids)
-    changes = np.flatnonzero(producer_ids[1:] != producer_ids[:-1]) + 1
-    bounds = np.concatenate(([0], changes, [len(producer_ids)]))
+    bounds = np.array(bounds_of(producer_ids))
     is_streak = bounds[1:] - bounds[:-1] >= STREAK
     return int(bounds[np.argmax(is_streak)]) if is_streak.any() else len(producer_ids)
