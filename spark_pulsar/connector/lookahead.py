@@ -123,19 +123,16 @@ class PartitionLookAhead:
         self._blocks.clear()
         self._counted = 0
 
-    def backlog(self, start: ReadPosition, end: ReadPosition) -> int:
-        """Messages from `start` to `end`: counted as far as was looked, estimated by number of entries beyond."""
-        if start >= end:
-            return 0
-        self._drop_before(start)
-        ahead = self._counted_between(start, end)
+    def backlog(self, start: ReadPosition, end: ReadPosition, known: Ahead) -> int:
+        """Messages from `start` to `end`, which is later: those that are known (see `counted`), and beyond them an
+        estimate by the number of entries."""
         frontier = max(self._frontier if self._fetch is not None else EARLIEST, start)
         if frontier >= end:
-            return max(ahead, 1)
+            return max(known.total, 1)
         entries = end.entry_id - (frontier.entry_id if frontier.ledger_id == end.ledger_id else 0)
         entries += 1 if end.batch_index else 0
         per_entry = self._seen_messages / self._seen_entries if self._seen_entries else 1.0
-        return max(ahead + int(entries * per_entry), 1)
+        return max(known.total + int(entries * per_entry), 1)
 
     def look(self, start: ReadPosition, end: ReadPosition, grant: int, patience: Deadline) -> bool:
         """Count what has arrived; whether that is all between `start` and `end`, or `grant` messages of it.
@@ -208,16 +205,6 @@ class PartitionLookAhead:
         """Messages counted from `start` on, which is in the first block or before it."""
         return self._counted - (self._blocks[0].count_in_entry(start) if self._blocks and start.batch_index else 0)
 
-    def _counted_between(self, start: ReadPosition, end: ReadPosition) -> int:
-        total = 0
-        for block in self._blocks:
-            if block.first >= start and block.after <= end:
-                total += block.total
-            else:
-                inside = block.part(block.index_of(start), block.index_of(end)).total
-                total += inside - block.count_in_entry(start) + block.count_in_entry(end)
-        return total
-
 
 def lacks(ahead: Ahead, count: int) -> bool:
     """Whether more is to be counted for so many messages."""
@@ -254,7 +241,10 @@ class LookAhead:
             unfinished = {topic: at for topic, at in position.items() if at < end[topic]}
             ahead = {topic: self._of(topic).counted(at, end[topic]) for topic, at in unfinished.items()}
             awaited = unfinished.keys() - silent
-            shares = share(left, {topic: self._of(topic).backlog(unfinished[topic], end[topic]) for topic in awaited})
+            backlogs = {
+                topic: self._of(topic).backlog(unfinished[topic], end[topic], ahead[topic]) for topic in awaited
+            }
+            shares = share(left, backlogs)
             wanted = {topic: min(left, max(count, _LEAST_AHEAD)) for topic, count in shares.items()}
             short = {topic: count for topic, count in wanted.items() if lacks(ahead[topic], count)}
             for topic in gathering.count(position, short):
