@@ -23,11 +23,11 @@ import pulsar
 from load.machine import description
 
 from spark_pulsar.cli.process import BrokerProcess
-from spark_pulsar.ledger import records as r
-from spark_pulsar.ledger.cursor_records import CursorAcked, CursorCreated
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
+from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.model.ids import LATEST, Position
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.wire.entries import build_entry

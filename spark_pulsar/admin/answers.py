@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.broker.bounds import check_properties
+from spark_pulsar.broker.topics.name_limits import check_properties
 from spark_pulsar.model.errors import NotAllowed, PulsarError
 
 MAX_BODY_BYTES = 1024 * 1024

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
-from spark_pulsar.broker import backlog_quota, usage
-from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker.publishing import backlog_quota
+from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.model.errors import PulsarError
 
 from .answers import Refused
@@ -19,8 +20,8 @@ from .waiting import ask_later
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.ids import Position
 
     from .calls import Call, Routes
@@ -60,7 +61,7 @@ def _measure(core: Core, topic: Topic, before: Position, answer: _Answer) -> Non
         else:
             answer(Refused(500, f"{_WHAT}: entries of ledger {span.ledger_id} cannot be read"))
 
-    usage.measure(core, topic, span, measured)
+    backlog_size.measure(core, topic, span, measured)
 
 
 async def _check_quotas(call: Call) -> Response:

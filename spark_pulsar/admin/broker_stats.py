@@ -16,8 +16,8 @@ from .topic_stats import topic_stats
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
 
     from .calls import Call, Routes
 

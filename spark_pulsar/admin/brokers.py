@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.broker import topics as topic_rules
-from spark_pulsar.ledger.document_records import CLUSTERS
+from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.ledger.records.documents import CLUSTERS
 
 from .answers import Refused
 from .namespaces import existing

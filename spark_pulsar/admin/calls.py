@@ -11,7 +11,7 @@ from .answers import Refused, done, flag, parse_body
 from .topics import topic_name
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.model.names import TopicName
 
     from .gate import Gate

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.ledger.document_records import CLUSTERS, TENANTS, DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.records.documents import CLUSTERS, TENANTS, DocumentDeleted, DocumentSet
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import check_entity
 
 from .answers import Refused
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .calls import Call, Routes
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
-from spark_pulsar.broker import compaction
+from spark_pulsar.broker.lifetime import compaction
 
 from . import cursors, topics
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .calls import Call, Routes
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_pulsar.broker import bounds, cursor_moves, expire_now, partitions, subscriptions
-from spark_pulsar.broker import topics as topic_rules
-from spark_pulsar.ledger.cursor_records import CursorPropertiesSet
+from spark_pulsar.broker.entities import subscription as subscriptions
+from spark_pulsar.broker.lifetime import expire_by_time as expire_now
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import name_limits, partitions
+from spark_pulsar.ledger.records.cursors import CursorPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
@@ -19,9 +22,9 @@ from .answers import Refused, text_map, whole_number
 from .topics import check_namespace, existing, existing_partitions
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.names import TopicName
 
 Answer = Callable[[None], None]
@@ -146,7 +149,7 @@ def create(core: Core, name: TopicName, subscription: str, place: Place | None, 
 def _check_name(subscription: str) -> None:
     try:
         subscriptions.check_subscription_name(subscription)
-        bounds.check_name("Subscription name", subscription)
+        name_limits.check_name("Subscription name", subscription)
     except (ProducerBusy, NotAllowed) as error:
         raise Refused(412, error.message) from error
 

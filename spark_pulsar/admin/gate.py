@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
 Answer = TypeVar("Answer")
 

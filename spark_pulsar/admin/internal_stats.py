@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker.stats import timestamp
-from spark_pulsar.ledger.cursor import Cursor
+from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
+from spark_pulsar.ledger.state.cursor import Cursor
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.topic import Topic
-    from spark_pulsar.ledger.ledgers import LedgerInfo
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.model.ids import Position
 
 MAX_RANGES: Final = 10_000

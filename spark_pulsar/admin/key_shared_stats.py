@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
-from spark_pulsar.broker.dispatch.key_shared_classic import ClassicKeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared.classic import ClassicKeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.model.ids import Position
 
 

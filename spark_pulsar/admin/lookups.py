@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse
 
-from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 
 from .answers import Refused
 from .namespaces import bundle_edges

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
 
-from spark_pulsar.broker import topics as topic_rules
-from spark_pulsar.broker import usage
-from spark_pulsar.broker.backlog_scan import BacklogScan
-from spark_pulsar.broker.stats import timestamp
+from spark_pulsar.broker.subscriptions.backlog_scan import BacklogScan
+from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
+from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 
 from . import cursors
 from .internal_stats import MAX_RANGES
@@ -27,10 +27,10 @@ from .waiting import ask_later
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
-    from spark_pulsar.ledger.cursor import Cursor
-    from spark_pulsar.ledger.ledgers import LedgerInfo
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.ledger.state.cursor import Cursor
+    from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.ids import Position
 
@@ -118,7 +118,7 @@ async def _backlog(call: Call) -> Response:
     infos = [info for topic in found for info in topic.ledger.ledgers.values()]
     return JSONResponse(
         {
-            "storageSize": sum(usage.storage_bytes(topic) for topic in found),
+            "storageSize": sum(backlog_size.storage_bytes(topic) for topic in found),
             "totalMessages": sum(info.entries for info in infos),
             "messageBacklog": sum(each["cursorBacklog"] for each in details.values()),
             "brokerName": call.broker_name,

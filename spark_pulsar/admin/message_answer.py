@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
-from spark_pulsar.broker.stats import timestamp
+from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.wire.compression import decompress
 from spark_pulsar.wire.entries import Entry, parse_entry, text_of
 from spark_pulsar.wire.pulsar_api_pb2 import CompressionType

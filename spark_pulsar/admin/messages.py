@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.responses import JSONResponse
 
-from spark_pulsar.broker import cursor_moves, single_entries, time_search
-from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topic_log import entry_lookup, time_search
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST, Position
 
@@ -21,8 +22,8 @@ from .waiting import ask_later
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
 
     from .calls import Call, Routes
 
@@ -55,7 +56,7 @@ def _fetch(core: Core, topic: Topic, position: Position, answer: StoredAnswer) -
         answer(Refused(404, "Message not found") if entry is None else Stored(position, entry))
 
     if topic.ledger.contains(position) and position <= topic.confirmed:
-        single_entries.fetch(core, position, fetched)
+        entry_lookup.fetch(core, position, fetched)
     else:
         answer(Refused(404, "Message id not found"))
 
@@ -137,7 +138,7 @@ async def _last_id(call: Call) -> Response:
         last, current = topic.confirmed, topic.ledger.current
 
         def fetched(entry: bytes | None) -> None:
-            size = 0 if entry is None else single_entries.declared_batch_size(entry)
+            size = 0 if entry is None else entry_lookup.declared_batch_size(entry)
             answer(
                 id_json(last, name.partition, size - 1)
                 | {"batchSize": 0, "outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
@@ -146,7 +147,7 @@ async def _last_id(call: Call) -> Response:
             )
 
         if topic.ledger.contains(last):
-            single_entries.fetch(core, last, fetched)
+            entry_lookup.fetch(core, last, fetched)
         else:
             answer(id_json(Position(-1 if current is None else current.ledger_id, -1), name.partition))
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_pulsar.broker import rates, usage
+from spark_pulsar.broker.entities import meters
+from spark_pulsar.broker.topic_log import backlog_size
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.entities.topic import Topic
 
 
 class Scrape:
@@ -54,15 +55,15 @@ class SubscriptionMetric(NamedTuple):
 
 
 def _rate_out(topic: Topic) -> float:
-    return sum(rates.delivered(each).messages for each in topic.subscriptions.values())
+    return sum(meters.delivered(each).messages for each in topic.subscriptions.values())
 
 
 def _throughput_out(topic: Topic) -> float:
-    return sum(rates.delivered(each).bytes for each in topic.subscriptions.values())
+    return sum(meters.delivered(each).bytes for each in topic.subscriptions.values())
 
 
 def _read_rate(topic: Topic) -> float:
-    return sum(rates.delivered(each).read for each in topic.subscriptions.values())
+    return sum(meters.delivered(each).read for each in topic.subscriptions.values())
 
 
 def _backlog(topic: Topic) -> int:
@@ -93,27 +94,29 @@ BROKER: Final = (
     BrokerMetric(
         "pulsar_broker_rate_in",
         "Messages that come, per second.",
-        lambda scrape: scrape.per_topic(lambda topic: rates.published(topic).messages),
+        lambda scrape: scrape.per_topic(lambda topic: meters.published(topic).messages),
     ),
     BrokerMetric(
         "pulsar_broker_throughput_in",
         "Bytes that come, per second.",
-        lambda scrape: scrape.per_topic(lambda topic: rates.published(topic).bytes),
+        lambda scrape: scrape.per_topic(lambda topic: meters.published(topic).bytes),
     ),
     BrokerMetric("pulsar_broker_rate_out", "Messages that go, per second.", lambda scrape: scrape.per_topic(_rate_out)),
     BrokerMetric(
         "pulsar_broker_throughput_out", "Bytes that go, per second.", lambda scrape: scrape.per_topic(_throughput_out)
     ),
-    BrokerMetric("pulsar_broker_storage_size", "Bytes stored.", lambda scrape: scrape.per_topic(usage.storage_bytes)),
+    BrokerMetric(
+        "pulsar_broker_storage_size", "Bytes stored.", lambda scrape: scrape.per_topic(backlog_size.storage_bytes)
+    ),
     BrokerMetric(
         "pulsar_broker_storage_logical_size",
         "Bytes stored, one copy.",
-        lambda scrape: scrape.per_topic(usage.storage_bytes),
+        lambda scrape: scrape.per_topic(backlog_size.storage_bytes),
     ),
     BrokerMetric(
         "pulsar_broker_storage_write_rate",
         "Entries that are stored, per second.",
-        lambda scrape: scrape.per_topic(lambda topic: rates.published(topic).stored),
+        lambda scrape: scrape.per_topic(lambda topic: meters.published(topic).stored),
     ),
     BrokerMetric(
         "pulsar_broker_storage_read_rate",
@@ -155,24 +158,26 @@ TOPIC: Final = (
     TopicMetric("pulsar_subscriptions_count", "Subscriptions.", lambda _, topic: len(topic.subscriptions)),
     TopicMetric("pulsar_producers_count", "Producers.", lambda _, topic: len(topic.producers)),
     TopicMetric("pulsar_consumers_count", "Consumers.", lambda _, topic: topic.consumer_count),
-    TopicMetric("pulsar_rate_in", "Messages that come, per second.", lambda _, topic: rates.published(topic).messages),
-    TopicMetric("pulsar_throughput_in", "Bytes that come, per second.", lambda _, topic: rates.published(topic).bytes),
+    TopicMetric("pulsar_rate_in", "Messages that come, per second.", lambda _, topic: meters.published(topic).messages),
+    TopicMetric("pulsar_throughput_in", "Bytes that come, per second.", lambda _, topic: meters.published(topic).bytes),
     TopicMetric("pulsar_rate_out", "Messages that go, per second.", lambda _, topic: _rate_out(topic)),
     TopicMetric("pulsar_throughput_out", "Bytes that go, per second.", lambda _, topic: _throughput_out(topic)),
     TopicMetric(
         "pulsar_average_msg_size",
         "Bytes of a message.",
-        lambda _, topic: rates.published(topic).average_message_bytes,
+        lambda _, topic: meters.published(topic).average_message_bytes,
     ),
     TopicMetric("pulsar_in_messages_total", "Messages since the start.", lambda _, topic: topic.messages_in),
     TopicMetric("pulsar_in_bytes_total", "Bytes of entries since the start.", lambda _, topic: topic.bytes_in),
     TopicMetric("pulsar_msg_backlog", "Entries not acknowledged, all subscriptions.", lambda _, topic: _backlog(topic)),
-    TopicMetric("pulsar_storage_size", "Bytes stored.", lambda _, topic: usage.storage_bytes(topic)),
-    TopicMetric("pulsar_storage_logical_size", "Bytes stored, one copy.", lambda _, topic: usage.storage_bytes(topic)),
+    TopicMetric("pulsar_storage_size", "Bytes stored.", lambda _, topic: backlog_size.storage_bytes(topic)),
+    TopicMetric(
+        "pulsar_storage_logical_size", "Bytes stored, one copy.", lambda _, topic: backlog_size.storage_bytes(topic)
+    ),
     TopicMetric(
         "pulsar_storage_write_rate",
         "Entries that are stored, per second.",
-        lambda _, topic: rates.published(topic).stored,
+        lambda _, topic: meters.published(topic).stored,
     ),
     TopicMetric(
         "pulsar_storage_read_rate",
@@ -182,12 +187,12 @@ TOPIC: Final = (
     TopicMetric(
         "pulsar_storage_backlog_size",
         "Bytes that the slowest subscription has not acknowledged.",
-        lambda _, topic: usage.backlog_bytes(topic),
+        lambda _, topic: backlog_size.backlog_bytes(topic),
     ),
     TopicMetric(
         "pulsar_storage_backlog_age_seconds",
         "Age of the oldest message that the slowest subscription has not acknowledged; -1: none, or not looked at.",
-        usage.oldest_backlog_age_s,
+        backlog_size.oldest_backlog_age_s,
     ),
     TopicMetric(
         "pulsar_storage_backlog_quota_limit",
@@ -251,25 +256,27 @@ SUBSCRIPTION: Final = (
     SubscriptionMetric(
         "pulsar_subscription_msg_rate_out",
         "Messages that go, per second.",
-        lambda each: rates.delivered(each).messages,
+        lambda each: meters.delivered(each).messages,
     ),
     SubscriptionMetric(
-        "pulsar_subscription_msg_throughput_out", "Bytes that go, per second.", lambda each: rates.delivered(each).bytes
+        "pulsar_subscription_msg_throughput_out",
+        "Bytes that go, per second.",
+        lambda each: meters.delivered(each).bytes,
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_rate_redeliver",
         "Messages that consumers want again, per second.",
-        lambda each: sum(rates.consumed(consumer).redelivered for consumer in each.consumers),
+        lambda each: sum(meters.consumed(consumer).redelivered for consumer in each.consumers),
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_ack_rate",
         "Acknowledged per second; a cumulative acknowledgement counts as one.",
-        lambda each: sum(rates.consumed(consumer).acked for consumer in each.consumers),
+        lambda each: sum(meters.consumed(consumer).acked for consumer in each.consumers),
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_rate_expired",
         "Entries that expire, per second.",
-        lambda each: rates.delivered(each).expired,
+        lambda each: meters.delivered(each).expired,
     ),
     SubscriptionMetric(
         "pulsar_subscription_total_msg_expired", "Expired since the start.", lambda each: each.entries_expired

@@ -15,7 +15,7 @@ from .metric_table import BROKER, SUBSCRIPTION, TOPIC, Scrape
 from .piecewise import Piecewise
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
 _LINES_A_TURN: Final = 512
 _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from spark_pulsar.broker import bounds, cursor_moves, policies, subscriptions, topic_names
-from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker.entities import registry as topic_names
+from spark_pulsar.broker.entities import subscription as subscriptions
+from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.schemas import registry
-from spark_pulsar.ledger.document_records import TENANTS
-from spark_pulsar.ledger.records import NamespaceDeleted, NamespaceSet
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import name_limits
+from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
+from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.names import check_entity
 from spark_pulsar.model.policies import members
@@ -28,9 +32,9 @@ from .topics import list_topics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.entities.topic import Topic
 
     from .calls import Call, Routes
 
@@ -66,21 +70,21 @@ _FRESH: Final[dict[str, Any]] = {
 """What Apache Pulsar shows of a namespace for which nothing was set."""
 _BUILT: Final = frozenset(
     {
-        policies.BACKLOG_QUOTAS,
-        policies.SUBSCRIPTION_TYPES,
-        policies.SCHEMA_COMPATIBILITY,
-        policies.ALLOW_SCHEMA_UPDATES,
-        policies.ENFORCE_SCHEMAS,
-        policies.ENCRYPTION_REQUIRED,
+        documents.BACKLOG_QUOTAS,
+        documents.SUBSCRIPTION_TYPES,
+        documents.SCHEMA_COMPATIBILITY,
+        documents.ALLOW_SCHEMA_UPDATES,
+        documents.ENFORCE_SCHEMAS,
+        documents.ENCRYPTION_REQUIRED,
     }
 )
 """Those of them that have an effect here."""
 _BY_CLUSTER: Final = {
-    "publishMaxMessageRate": policies.PUBLISH_RATE,
-    "clusterDispatchRate": policies.DISPATCH_RATE,
-    "topicDispatchRate": policies.DISPATCH_RATE,
-    "subscriptionDispatchRate": policies.SUBSCRIPTION_DISPATCH_RATE,
-    "clusterSubscribeRate": policies.SUBSCRIBE_RATE,
+    "publishMaxMessageRate": documents.PUBLISH_RATE,
+    "clusterDispatchRate": documents.DISPATCH_RATE,
+    "topicDispatchRate": documents.DISPATCH_RATE,
+    "subscriptionDispatchRate": documents.SUBSCRIPTION_DISPATCH_RATE,
+    "clusterSubscribeRate": documents.SUBSCRIBE_RATE,
 }
 """Rates, which Apache Pulsar shows and takes for each cluster; there is only our own. `clusterDispatchRate` is what
 `topicDispatchRate` was called once."""
@@ -90,7 +94,7 @@ def existing(core: Core, namespace: str, reason: str = "Namespace does not exist
     """What was set for a namespace; 404 with this reason when there is none."""
     if namespace not in core.state.namespaces:
         raise Refused(404, reason)
-    return policies.of_namespace(core, namespace)
+    return documents.of_namespace(core, namespace)
 
 
 def boundaries(bundles: int) -> list[str]:
@@ -152,7 +156,7 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
             wanted[member] = _KEPT[member](value, member)
         elif member in _BY_CLUSTER:
             rate = members(value, member).get(core.config.cluster_name)
-            if rate is not None and (member != "clusterDispatchRate" or policies.DISPATCH_RATE not in wanted):
+            if rate is not None and (member != "clusterDispatchRate" or documents.DISPATCH_RATE not in wanted):
                 wanted[_BY_CLUSTER[member]] = read_member(_BY_CLUSTER[member], rate, namespace)
         elif member in _FRESH and member not in _BUILT:
             raise Refused(501, f"The policy {member} is not built in this broker yet")
@@ -189,7 +193,7 @@ async def _create(call: Call) -> Response:
     def create(core: Core) -> None:
         try:
             check_entity(call.parts["namespace"])
-            bounds.check_name("Namespace", namespace)
+            name_limits.check_name("Namespace", namespace)
         except (InvalidTopicName, NotAllowed) as error:
             raise Refused(412, "Namespace name is not valid") from error
         if tenant not in core.state.documents[TENANTS]:
@@ -247,8 +251,8 @@ def _change_properties(core: Core, namespace: str, changed: Mapping[str, str], r
     known = existing(core, namespace).get("properties", {})
     kept = {key: value for key, value in known.items() if key not in removed}
     properties = {**kept, **changed}
-    bounds.check_properties("Namespace properties", properties)
-    policies.set_of_namespace(core, namespace, "properties", properties or None)
+    name_limits.check_properties("Namespace properties", properties)
+    documents.set_of_namespace(core, namespace, "properties", properties or None)
 
 
 async def _put_properties(call: Call) -> Response:
@@ -259,7 +263,7 @@ async def _put_properties(call: Call) -> Response:
 async def _delete_properties(call: Call) -> Response:
     def delete(core: Core) -> None:
         existing(core, call.namespace)
-        policies.set_of_namespace(core, call.namespace, "properties", None)
+        documents.set_of_namespace(core, call.namespace, "properties", None)
 
     return await call.change(delete)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from .topic_stats import EVERYTHING, NOT_HERE, THROTTLED, Wanted, topic_stats
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
 
 _SUMMED: Final = (
     "msgRateIn",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.broker import policies as kept
-from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker.policies import documents as kept
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.model.dispatch_rates import DISPATCH_RATE, DispatchRate
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
@@ -28,7 +28,7 @@ from .topics import check_namespace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.model.names import TopicName
 
     from .calls import Call, Handler, Routes

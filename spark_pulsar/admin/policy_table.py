@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker import policies as kept
-from spark_pulsar.broker.partitions import most
+from spark_pulsar.broker.policies import documents as kept
+from spark_pulsar.broker.topics.partitions import most
 from spark_pulsar.model.auto_creation import AutoTopicCreation, TooManyPartitions
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.limits import INT, LONG
@@ -34,8 +34,8 @@ from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 from .answers import Refused
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.config import BrokerConfig
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.turn.config import BrokerConfig
 
 Reader = Callable[[Any], Any]
 """From a body to what is stored and answered; raises what is refused."""

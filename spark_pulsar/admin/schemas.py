@@ -20,7 +20,7 @@ from .topics import topic_name
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.model.names import TopicName
 
     from .calls import Call, Routes

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .calls import Call, Routes
 

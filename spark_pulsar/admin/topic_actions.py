@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
 
-from spark_pulsar.broker import cursor_moves, retention, termination
-from spark_pulsar.broker import topics as topic_rules
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topic_log import retention, termination
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 
 from . import topics
 from .answers import Refused
@@ -17,8 +18,8 @@ from .messages import id_json
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.names import TopicName
 
     from .calls import Call, Routes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
-from spark_pulsar.broker import topics as topic_rules
-from spark_pulsar.broker import usage
+from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 
 from . import internal_stats, partitioned_stats, topic_stats, topics
 from .answers import Refused, text_map, whole_number
@@ -17,8 +17,8 @@ from .waiting import ask_later
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.errors import PulsarError
 
     from .calls import Call, Routes
@@ -83,7 +83,7 @@ async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
         for topic in found:
 
             def begin(core: Core, done: Callable[[dict[str, int] | PulsarError], None], topic: Topic = topic) -> None:
-                usage.with_earliest(core, topic, done)
+                backlog_size.with_earliest(core, topic, done)
 
             times = await ask_later(call.gate, begin)
             earliest |= {(topic.full_name, name): published_ms for name, published_ms in times.items()}
@@ -100,7 +100,7 @@ async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
     for topic in found:
 
         def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
-            usage.with_oldest(core, topic, lambda _: done(None))
+            backlog_size.with_oldest(core, topic, lambda _: done(None))
 
         await ask_later(call.gate, begin)
 

@@ -10,19 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker import access, delayed, rates, usage
-from spark_pulsar.broker.stats import timestamp
-from spark_pulsar.ledger.compaction_records import Compaction
-from spark_pulsar.ledger.cursor_rows import RANGE_BYTES
+from spark_pulsar.broker.entities import exclusive_access, meters
+from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
+from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.ledger.records.compaction import Compaction
+from spark_pulsar.ledger.rows.cursors import RANGE_BYTES
 
 from . import key_shared_stats
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.producers import Producer
-    from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.producer import Producer
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.entities.topic import Topic
 
 _NEVER: Final = "1970-01-01T00:00:00Z"
 NOT_HERE: Final[dict[str, Any]] = {
@@ -74,7 +76,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
     """One topic or partition. The oldest entry of the backlog is told if `usage.with_oldest` was asked before."""
     subscriptions = {name: subscription_stats(each, wanted) for name, each in topic.subscriptions.items()}
     policies = core.policies_of(topic.name)
-    rate = rates.published(topic)
+    rate = meters.published(topic)
     stats = {
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
@@ -86,8 +88,8 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "msgOutCounter": topic.messages_out_before + sum(each["msgOutCounter"] for each in subscriptions.values()),
         "averageMsgSize": rate.average_message_bytes,
         "msgChunkPublished": topic.state.has_chunks,
-        "storageSize": usage.storage_bytes(topic),
-        "backlogSize": usage.backlog_bytes(topic),
+        "storageSize": backlog_size.storage_bytes(topic),
+        "backlogSize": backlog_size.backlog_bytes(topic),
         "backlogQuotaLimitSize": policies.size_quota.limit_bytes,
         "backlogQuotaLimitTime": policies.age_quota.limit_time_s,
         **_oldest(core, topic, wanted),
@@ -106,8 +108,8 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "nonContiguousDeletedMessagesRangesSerializedSize": sum(
             each["nonContiguousDeletedMessagesRangesSerializedSize"] for each in subscriptions.values()
         ),
-        "delayedMessageIndexSizeInBytes": delayed.index_bytes(topic),
-        **({} if (epoch := access.told_epoch(topic)) is None else {"topicEpoch": epoch}),
+        "delayedMessageIndexSizeInBytes": delayed_delivery.index_bytes(topic),
+        **({} if (epoch := exclusive_access.told_epoch(topic)) is None else {"topicEpoch": epoch}),
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
     if topic.live is not None:
@@ -127,7 +129,7 @@ def _compaction(core: Core, topic: Topic) -> dict[str, int]:
 
 
 def _oldest(core: Core, topic: Topic, wanted: Wanted) -> dict[str, Any]:
-    found = usage.oldest_known(topic)
+    found = backlog_size.oldest_known(topic)
     if found is None or found.publish_ms is None:
         return {"oldestBacklogMessageAgeSeconds": -1, "earliestMsgPublishTimeInBacklogs": 0}
     return {
@@ -149,7 +151,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
     delayed_entries, holes = subscription.dispatcher.delayed_count, subscription.cursor.acked.range_count()
-    rate, consumed = rates.delivered(subscription), [rates.consumed(each) for each in consumers]
+    rate, consumed = meters.delivered(subscription), [meters.consumed(each) for each in consumers]
     stats = {
         "msgRateOut": rate.messages,
         "msgThroughputOut": rate.bytes,
@@ -159,7 +161,9 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "messageAckRate": sum(each.acked for each in consumed),
         "chunkedMessageRate": sum(each.chunks for each in consumed),
         "msgBacklog": backlog,
-        "backlogSize": usage.subscription_backlog_bytes(subscription) if wanted.subscription_backlog_bytes else -1,
+        "backlogSize": backlog_size.subscription_backlog_bytes(subscription)
+        if wanted.subscription_backlog_bytes
+        else -1,
         "earliestMsgPublishTimeInBacklog": _earliest(subscription, wanted),
         "msgBacklogNoDelayed": backlog - delayed_entries,
         "blockedSubscriptionOnUnackedMsgs": subscription.dispatcher.is_blocked,
@@ -199,7 +203,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
 
 def consumer_stats(consumer: Consumer) -> dict[str, Any]:
     """One consumer."""
-    rate = rates.consumed(consumer)
+    rate = meters.consumed(consumer)
     return {
         "msgRateOut": rate.messages,
         "msgThroughputOut": rate.bytes,
@@ -228,10 +232,10 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
 
 def publisher_stats(producer: Producer) -> dict[str, Any]:
     """One producer."""
-    rate = rates.published(producer)
+    rate = meters.published(producer)
     return {
         **({} if producer.topic.live is None else {"msgDropRate": 0.0}),
-        "accessMode": access.mode_name(producer.access_mode),
+        "accessMode": exclusive_access.mode_name(producer.access_mode),
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
         "averageMsgSize": rate.average_message_bytes,

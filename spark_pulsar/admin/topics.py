@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker import bounds, topic_names
-from spark_pulsar.broker import partitions as partition_rules
-from spark_pulsar.broker import topics as topic_rules
-from spark_pulsar.ledger.records import PartitionedTopicSet, TopicPropertiesSet
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import name_limits
+from spark_pulsar.broker.topics import partitions as partition_rules
+from spark_pulsar.ledger.records.base import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
@@ -16,14 +17,14 @@ from .answers import Refused
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
 
 
 def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicName:
     """The name in a path; 412 when it is none."""
-    if len(local) > bounds.MAX_TOPIC_NAME_LENGTH:
-        raise Refused(412, bounds.too_long("Topic name", len(local), bounds.MAX_TOPIC_NAME_LENGTH))
+    if len(local) > name_limits.MAX_TOPIC_NAME_LENGTH:
+        raise Refused(412, name_limits.too_long("Topic name", len(local), name_limits.MAX_TOPIC_NAME_LENGTH))
     try:
         return TopicName.parse(f"{domain}://{tenant}/{namespace}/{local}")
     except InvalidTopicName as error:
@@ -41,14 +42,14 @@ def check_namespace(core: Core, name: TopicName) -> None:
 def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_system: bool) -> list[str]:
     """Topics and partitions of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
-    names = topic_names.names_in(core, tenant, namespace)
+    names = registry.names_in(core, tenant, namespace)
     return [name.full for name in names if name.domain == domain and (with_system or not name.is_hidden)]
 
 
 def list_partitioned(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
     """Partitioned topics of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
-    return [each.full for each in topic_names.partitioned_names_in(core, tenant, namespace) if each.domain == domain]
+    return [each.full for each in registry.partitioned_names_in(core, tenant, namespace) if each.domain == domain]
 
 
 def _check_listed_namespace(core: Core, tenant: str, namespace: str) -> None:
@@ -190,7 +191,7 @@ def change_properties(core: Core, name: TopicName, added: Mapping[str, str], rem
     left = {**properties(core, name), **added}
     if removed is not None:
         left.pop(removed, None)
-    bounds.check_properties("Topic properties", left)
+    name_limits.check_properties("Topic properties", left)
     known = core.state.partitioned.get(name.full)
     if known is None:
         core.append(TopicPropertiesSet(existing(core, name).state.topic_id, left))

@@ -11,7 +11,7 @@ from spark_pulsar.model.errors import PulsarError
 from .answers import Refused
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .gate import Gate
 

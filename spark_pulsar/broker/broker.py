@@ -14,52 +14,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.broker.dispatch.limits import dispatch_rates
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.entities.meters import Rates
+from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
+from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
+from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
+from spark_pulsar.broker.upkeep.monitors import Upkeep
 from spark_pulsar.ledger.cache import EntryCache
-from spark_pulsar.ledger.ledgers import RollLimits
-from spark_pulsar.ledger.records import CounterSet
+from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.state.ledger import RollLimits
+from spark_pulsar.model.column_store import NumberTable
 from spark_pulsar.model.errors import NotAllowed, PulsarError
-from spark_pulsar.model.numbers import NumberTable
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
 
-from . import (
-    acks,
-    bounds,
-    compaction,
-    damage,
-    deduplication,
-    delayed,
-    dispatch_rates,
-    encryption,
-    events,
-    last_id,
-    lookup,
-    policies,
-    publish_rates,
-    publishing,
-    seek,
-    sessions,
-    shortage,
-    stats,
-    subscribing,
-    watching,
-)
-from .core import Core
-from .idle_subscriptions import IdleSubscriptions
-from .inactive_topics import InactiveTopics
-from .numbers import PRODUCER_WIDTH, TOPIC_WIDTH
-from .rates import Rates
+from .entities import session as sessions
+from .lifetime import compaction, delayed_delivery
+from .policies import documents
+from .publishing import deduplication, encryption, opening, publish_rates
 from .schemas import requests as schema_requests
-from .upkeep import Upkeep
+from .subscriptions import acks, consumer_stats, last_message_id, seek, subscribing
+from .topic_log import damage, disk_full
+from .topics import lookup, name_limits, topic_list_watch
+from .turn import events
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.state import DurableState
-
-    from .config import BrokerConfig
-    from .effects import Effect
-    from .events import Event
-    from .sessions import Session
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.turn.config import BrokerConfig
+    from spark_pulsar.broker.turn.effects import Effect
+    from spark_pulsar.broker.turn.events import Event
+    from spark_pulsar.ledger.state.durable_state import DurableState
 
 _INSTANCE_COUNTER: Final = "broker.starts"
 
@@ -73,8 +59,8 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.LOOKUP: lookup.on_lookup,
     BaseCommand.PARTITIONED_METADATA: lookup.on_partition_metadata,
     BaseCommand.GET_TOPICS_OF_NAMESPACE: lookup.on_topics_of_namespace,
-    BaseCommand.PRODUCER: publishing.on_producer,
-    BaseCommand.CLOSE_PRODUCER: publishing.on_close_producer,
+    BaseCommand.PRODUCER: opening.on_producer,
+    BaseCommand.CLOSE_PRODUCER: opening.on_close_producer,
     BaseCommand.SUBSCRIBE: subscribing.on_subscribe,
     BaseCommand.FLOW: subscribing.on_flow,
     BaseCommand.UNSUBSCRIBE: subscribing.on_unsubscribe,
@@ -82,10 +68,10 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.ACK: acks.on_ack,
     BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: acks.on_redeliver,
     BaseCommand.SEEK: seek.on_seek,
-    BaseCommand.GET_LAST_MESSAGE_ID: last_id.on_last_message_id,
-    BaseCommand.CONSUMER_STATS: stats.on_consumer_stats,
-    BaseCommand.WATCH_TOPIC_LIST: watching.on_watch,
-    BaseCommand.WATCH_TOPIC_LIST_CLOSE: watching.on_close,
+    BaseCommand.GET_LAST_MESSAGE_ID: last_message_id.on_last_message_id,
+    BaseCommand.CONSUMER_STATS: consumer_stats.on_consumer_stats,
+    BaseCommand.WATCH_TOPIC_LIST: topic_list_watch.on_watch,
+    BaseCommand.WATCH_TOPIC_LIST_CLOSE: topic_list_watch.on_close,
     BaseCommand.GET_SCHEMA: schema_requests.on_get_schema,
     BaseCommand.GET_OR_CREATE_SCHEMA: schema_requests.on_get_or_create_schema,
 }
@@ -108,7 +94,9 @@ _BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseC
 
 
 def _on_sweep(core: Core, event: events.SweepReceived) -> None:
-    from .sweeps import on_sweep  # with NumPy, for those who publish to many topics in turn
+    from spark_pulsar.broker.publishing.storing_columns import (
+        on_sweep,  # with NumPy, for those who publish to many topics in turn
+    )
 
     on_sweep(core, event)
 
@@ -126,22 +114,22 @@ class Broker:
         self.core.topic_numbers = NumberTable(TOPIC_WIDTH)
         self.core.producer_numbers = NumberTable(PRODUCER_WIDTH)
         self.core.upkeep = Upkeep(self.core)
-        self.core.watchers = watching.TopicWatchers()
+        self.core.watchers = topic_list_watch.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.encryption = encryption.RequiredEncryption(self.core)
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
-        for record in policies.records_of_a_new_broker(state, config):
+        for record in documents.records_of_a_new_broker(state, config):
             self.core.append(record)
         deduplication.begin(self.core)
-        delayed.begin(self.core)
+        delayed_delivery.begin(self.core)
         compaction.begin(self.core)
         self.core.upkeep.start()
         Rates(self.core).start()
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            events.SendsReceived: self._bound(publishing.on_sends),
+            events.SendsReceived: self._bound(opening.on_sends),
             events.SweepReceived: self._bound(_on_sweep),
             events.AcksReceived: self._bound(acks.on_acks),
             events.CommandReceived: self._on_command_received,
@@ -153,7 +141,7 @@ class Broker:
             events.EntriesCompacted: self._bound(compaction.on_entries),
             events.CompactionEnded: self._bound(compaction.on_ended),
             events.CompactionFailed: self._bound(compaction.on_failed),
-            events.StorageShort: self._bound(shortage.on_storage_short),
+            events.StorageShort: self._bound(disk_full.on_storage_short),
             events.EntriesLost: self._bound(damage.on_entries_lost),
             events.SessionOpened: self._bound(sessions.on_opened),
             events.SessionClosed: self._bound(sessions.on_closed),
@@ -206,7 +194,7 @@ class Broker:
             return
         content = getattr(command, FIELD_OF[kind])
         try:
-            bounds.check_command(kind, content)
+            name_limits.check_command(kind, content)
             handler(core, session, content)
         except PulsarError as error:
             self._refuse(session, command, error)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import usage
-from .retention import NOTHING_HELD
+from spark_pulsar.broker.topic_log.retention import NOTHING_HELD
+
+from .topic_log import backlog_size
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.entities.topic import Topic
+
     from .broker import Broker
-    from .consumers import Consumer
-    from .core import Core
-    from .sessions import Session
-    from .topic import Topic
 
 
 def check(broker: Broker) -> None:
@@ -57,7 +59,7 @@ def _check_topic(core: Core, topic: Topic) -> None:
     if topic.expiry is not None or (topic.quota is not None and topic.quota.has_age):
         assert topic.look_at_bytes == 0, "ages are looked at by every publish (TTL-1, BQ-2)"
     elif topic.quota is not None and topic.quota.has_size and not topic.quota.is_looking:
-        least = usage.least_backlog_bytes(topic)
+        least = backlog_size.least_backlog_bytes(topic)
         unseen = max(0, topic.look_at_bytes - topic.bytes_in)
         assert least + unseen <= max(topic.quota.size.limit_bytes, least + 1), "a quota is passed (BQ-1)"
     assert topic.subscription_count == len(topic.subscriptions), "who reads is told what is new (ML-5)"

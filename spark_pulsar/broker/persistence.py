@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from spark_pulsar.model.errors import PersistenceError
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.model.names import TopicName
-
-    from .core import Core
 
 
 def check_copies(core: Core, name: TopicName) -> None:

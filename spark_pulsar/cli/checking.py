@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from spark_pulsar.storage.check import Finding, Severity, check
-from spark_pulsar.storage.looking import CannotLook
+from spark_pulsar.storage.checkpoint.read_only import CannotLook
+from spark_pulsar.storage.offline.check import Finding, Severity, check
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
@@ -20,7 +20,7 @@ def print_findings(directory: Path) -> bool:
 def repair_and_print(directory: Path) -> bool:
     """Repair a data directory, and print what was found and what was done; whether all is in order now."""
     from spark_pulsar.ledger.storage import StorageError
-    from spark_pulsar.storage.repair import repair
+    from spark_pulsar.storage.offline.repair import repair
 
     console = Console(highlight=False)
     try:

@@ -6,14 +6,15 @@ from typing import Final, Literal
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.client.positions import after_entry
-from spark_pulsar.client.routing import next_id
-from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import LATEST_ID, MessageId, Position, signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageIdResponse, CommandSubscribe, MessageIdData
+
+from .demultiplexer import next_id
+from .pipelined_requests import Steps
 
 InitialPosition = Literal["earliest", "latest"]
 SubscriptionType = Literal["exclusive", "failover"]

@@ -23,9 +23,10 @@ from spark_pulsar.client.lookup import (
 from spark_pulsar.client.positions import after_entry
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
-from spark_pulsar.client.steps import Steps, if_any, run_all, run_one, settled
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
+
+from .pipelined_requests import Steps, if_any, run_all, run_one, settled
 
 _BUSY_PATIENCE_MS: Final = 3_000
 

@@ -19,13 +19,14 @@ from spark_pulsar.client.config import Address, ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, OperationTimeout
 from spark_pulsar.client.pending import PendingReply
-from spark_pulsar.client.routing import ANSWERS, ConsumerSink, ProducerSink, Router
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_MESSAGE_SIZE_BYTES
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.commands import ping, pong
 from spark_pulsar.wire.frames import FrameSplitter, command_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, FeatureFlags
+
+from .demultiplexer import ANSWERS, ConsumerSink, ProducerSink, Router
 
 CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024

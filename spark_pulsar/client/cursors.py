@@ -6,10 +6,11 @@ from spark_pulsar.client.attachments import Attachment, InitialPosition, Subscri
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.positions import is_beginning
-from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import ack_sets
+
+from .pipelined_requests import Steps
 
 _ACK_SET_WORD: Final = 64
 

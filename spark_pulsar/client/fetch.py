@@ -17,13 +17,14 @@ from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.permits import Permits
 from spark_pulsar.client.pool import ConnectionPool, Target
 from spark_pulsar.client.retry import Backoff
-from spark_pulsar.client.routing import next_id
-from spark_pulsar.client.steps import run_one
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import Frame
+
+from .demultiplexer import next_id
+from .pipelined_requests import run_one
 
 DEFAULT_QUEUED_BYTES: Final = 32 * 1024 * 1024
 _CLOSE_TIMEOUT_MS: Final = 3_000

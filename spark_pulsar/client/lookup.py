@@ -8,13 +8,14 @@ from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import TooManyRedirects, UnexpectedReply
 from spark_pulsar.client.pool import ConnectionPool, Target
-from spark_pulsar.client.routing import next_id
-from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetTopicsOfNamespace, CommandLookupTopicResponse
+
+from .demultiplexer import next_id
+from .pipelined_requests import Steps
 
 TopicMode = Literal["persistent", "non-persistent", "all"]
 _MODES: Final = {

@@ -6,10 +6,11 @@ from spark_pulsar.client.attachments import Attachment, attach_at_end, new_reade
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.positions import after_entry, beginning
-from spark_pulsar.client.steps import Steps
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
 from spark_pulsar.model.names import TopicName
+
+from .pipelined_requests import Steps
 
 
 class Probes:

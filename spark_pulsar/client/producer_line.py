@@ -6,11 +6,12 @@ from typing import Final, NamedTuple
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost
-from spark_pulsar.client.routing import next_id
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import HEADER
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
+
+from .demultiplexer import next_id
 
 _CLOSE_TIMEOUT_MS: Final = 5_000
 

@@ -14,8 +14,6 @@ from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.pool import ConnectionPool
 from spark_pulsar.client.producer_line import ProducerLine, SentEntry
 from spark_pulsar.client.retry import Backoff
-from spark_pulsar.client.routing import next_id
-from spark_pulsar.client.steps import run_one
 from spark_pulsar.model.errors import ProducerBusy, PulsarError
 from spark_pulsar.model.ids import MessageId, signed
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
@@ -23,6 +21,9 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import CHECKSUM_MAGIC, build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import CommandProducerSuccess, MessageIdData, MessageMetadata
+
+from .demultiplexer import next_id
+from .pipelined_requests import run_one
 
 DEFAULT_PENDING_ENTRIES: Final = 1_000
 DEFAULT_PENDING_BYTES: Final = 64 * 1024 * 1024

@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections import deque
 from typing import Final
 
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+
 from .entries import EntryRun
-from .scattered import EntriesScattered
 
 RUN_OVERHEAD_BYTES: Final = 400
 """What a cached run costs beside its buffer: the objects around it."""

@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.state.durable_state import DurableState
+
 from .entries import EntryRun
-from .records import Record
-from .state import DurableState
 
 OnDurable = Callable[[int], None]
 """Called with the number of the group that made the submit durable; numbers rise by one a group, never repeat."""

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_pulsar.broker.broker import Broker
-from spark_pulsar.broker.effects import (
+from spark_pulsar.broker.invariants import check
+from spark_pulsar.broker.turn.effects import (
     AppendRecords,
     CloseSession,
     CompactTopic,
@@ -29,7 +30,7 @@ from spark_pulsar.broker.effects import (
     SendScatteredReceipts,
     StopCompaction,
 )
-from spark_pulsar.broker.events import (
+from spark_pulsar.broker.turn.events import (
     EntriesLost,
     Event,
     RecordsDurable,
@@ -37,26 +38,25 @@ from spark_pulsar.broker.events import (
     SessionOpened,
     StorageShort,
 )
-from spark_pulsar.broker.invariants import check
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
+from spark_pulsar.server.compaction.running import Compactions
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts
 
-from . import turns
+from . import turn_budget
 from .addresses import local_text, peer_text
-from .asking import Asking
-from .compactions import Compactions
+from .connection import Connection
+from .core_requests import Asking
+from .group_submitter import Submitting
 from .reads import Reads
-from .session import Connection
-from .submitting import Submitting
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.config import BrokerConfig
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.turn.config import BrokerConfig
+    from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import Storage
 
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
@@ -203,7 +203,7 @@ class Engine:
         """What this turn handles: all that has happened, but not more to write than one submit takes. The rest is for
         the next turn."""
         happened, self._happened = self._happened, []
-        taken = turns.taken(happened)
+        taken = turn_budget.taken(happened)
         self.is_behind = taken < len(happened)
         if self.is_behind:
             self._happened = happened[taken:]
@@ -280,7 +280,7 @@ class Engine:
             )
 
     def _send_scattered_receipts(self, effect: SendScatteredReceipts) -> None:
-        from spark_pulsar.wire.sweep_receipts import scattered_receipts  # with NumPy, as sweeps are
+        from spark_pulsar.wire.columnar_receipts import scattered_receipts  # with NumPy, as sweeps are
 
         pieces = self._out(effect.session_id)
         if pieces is not None:

@@ -9,11 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker.events import EntriesRead, Event, ReadFailed, SizesRead
+from spark_pulsar.broker.turn.events import EntriesRead, Event, ReadFailed, SizesRead
 from spark_pulsar.ledger.storage import StorageError
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.effects import ReadEntries, ReadSizes
+    from spark_pulsar.broker.turn.effects import ReadEntries, ReadSizes
     from spark_pulsar.ledger.storage import Storage
 
 _THREADS: Final = 2

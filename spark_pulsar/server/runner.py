@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker import policies
+from spark_pulsar.broker.policies import documents
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
@@ -26,10 +26,9 @@ from .listener import listen, port_of, url_host
 if TYPE_CHECKING:
     import socket
 
-    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import StorageFailed
-
-    from .config import ServerConfig
+    from spark_pulsar.server.config.reading import ServerConfig
 
 _SWITCH_INTERVAL_S: Final = 0.0005
 """How long the loop may keep the journal thread from the interpreter after an fdatasync."""
@@ -154,7 +153,7 @@ class _Runner:
         for topic in state.topics.values():
             if topic.damage is not None:
                 _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)
-        for note in policies.notes(state):
+        for note in documents.notes(state):
             _LOG.warning("policies of %s", note)
         if report.torn_bytes:
             _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)

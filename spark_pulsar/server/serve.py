@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from .config import ServerConfig
+from spark_pulsar.server.config.reading import ServerConfig
 
 
 def serve(config: ServerConfig) -> int:

@@ -9,12 +9,11 @@ from typing import TypeVar
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.storage import StorageDamaged
-
-from .journal_reader import JournalReader
-from .ledger_files import Extent, LedgerFiles
-from .lost_entries import LostEntries
-from .run_index import RunIndex, RunPlace
-from .segments import Segment
+from spark_pulsar.storage.journal.reader import JournalReader
+from spark_pulsar.storage.journal.run_index import RunIndex, RunPlace
+from spark_pulsar.storage.journal.segments import Segment
+from spark_pulsar.storage.ledgers.files import Extent, LedgerFiles
+from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 
 _MOST_RUNS, _MOST_ENTRIES = 32, 2_048
 """Read at once, and in one run of them: a run is decoded whole, and the loop does nothing else meanwhile."""

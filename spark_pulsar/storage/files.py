@@ -9,34 +9,39 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
-from spark_pulsar.ledger.compaction_records import CompactionAbandoned, CompactionFinished, CompactionForgotten
-from spark_pulsar.ledger.cursor_records import CursorAcked
-from spark_pulsar.ledger.damage_records import TopicDamaged
-from spark_pulsar.ledger.records import LedgersTrimmed, Record
-from spark_pulsar.ledger.snapshot import Row, take_dirty_rows
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records.base import LedgersTrimmed, Record
+from spark_pulsar.ledger.records.compaction import CompactionAbandoned, CompactionFinished, CompactionForgotten
+from spark_pulsar.ledger.records.cursors import CursorAcked
+from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
+from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
+from spark_pulsar.storage.checkpoint.copy import CheckpointCopy
+from spark_pulsar.storage.disk.background import Background
+from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.layout import Layout, take_lock
+from spark_pulsar.storage.disk.space import Space
+from spark_pulsar.storage.disk.threads import Threads
+from spark_pulsar.storage.journal.back_pressure import GivingWay
+from spark_pulsar.storage.journal.journal import Journal
+from spark_pulsar.storage.journal.reader import JournalReader
+from spark_pulsar.storage.journal.run_index import RunIndex
+from spark_pulsar.storage.journal.segment_upkeep import Tending
+from spark_pulsar.storage.journal.segments import SEGMENT_BYTES, Segment, SegmentFiles
+from spark_pulsar.storage.ledgers.files import Extent, LedgerFiles
+from spark_pulsar.storage.ledgers.lost_entries import LostEntries
+from spark_pulsar.storage.recovery.replay import recover
+from spark_pulsar.storage.recovery.take_over import (
+    adopt_segments,
+    find_short_files,
+    remove_leftovers,
+    take_last_group,
+)
+from spark_pulsar.storage.settling.pace import SettlingPace, work
+from spark_pulsar.storage.settling.settler import SettlePlan, Settler, SettlingStopped, entries_left_out, plan_ledgers
 
-from .adoption import adopt_segments, find_short_files, remove_leftovers, take_last_group
-from .background import Background
-from .checkpoint import Checkpoint, CommitUncertain, JournalMark
-from .checkpoint_copy import CheckpointCopy
-from .disk import Disk
 from .entry_reading import EntryReading
-from .giving_way import GivingWay
-from .journal import Journal
-from .journal_reader import JournalReader
-from .layout import Layout, take_lock
-from .ledger_files import Extent, LedgerFiles
-from .lost_entries import LostEntries
-from .pace import SettlingPace, work
-from .recovery import recover
-from .run_index import RunIndex
-from .segments import SEGMENT_BYTES, Segment, SegmentFiles
-from .settle import SettlePlan, Settler, SettlingStopped, entries_left_out, plan_ledgers
-from .space import Space
-from .tending import Tending
-from .threads import Threads
 
 TRIM_CHECKPOINT_INTERVAL_S: Final = 1.0
 """Trimmed ledgers give their space back at a checkpoint; one is due for them at most this often."""

@@ -14,15 +14,14 @@ from operator import sub
 from typing import Any, Self
 
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.record_types import decode_record
-from spark_pulsar.ledger.records import EntriesAppended, EntriesDropped, LedgersTrimmed, Record
-from spark_pulsar.ledger.scattered import EntriesScattered
-from spark_pulsar.ledger.snapshot import Row, load_rows, take_dirty_rows
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records.base import EntriesAppended, EntriesDropped, LedgersTrimmed, Record
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.ledger.rows.snapshot import Row, load_rows, take_dirty_rows
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageFailed
-
-from .groups import records_of
-from .journal import Submission
+from spark_pulsar.storage.journal.groups import records_of
+from spark_pulsar.storage.journal.journal import Submission
 
 
 @dataclass(slots=True)

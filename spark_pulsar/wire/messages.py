@@ -20,8 +20,9 @@ from spark_pulsar.wire import varint
 from spark_pulsar.wire.entries import Entry, parse_entry
 from spark_pulsar.wire.frames import command_end, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from spark_pulsar.wire.scattered_ids import is_plain_rest, read_scattered
 from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP
+
+from .ack_columns import is_plain_rest, read_scattered
 
 _SIZE: Final = Struct(">I")
 _VIEW_FROM_BYTES: Final = 8192

@@ -36,7 +36,8 @@ from spark_pulsar.wire.send_runs import (
     TRANSACTION,
     SendRun,
 )
-from spark_pulsar.wire.sweeps import LEAST, STREAK, SendSweep
+
+from .columnar_sends import LEAST, STREAK, SendSweep
 
 __all__ = [
     "CHECKSUM_ABSENT",
@@ -204,7 +205,7 @@ def _is_short(item: Item) -> TypeGuard[SendRun]:
 
 
 def _read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
-    from spark_pulsar.wire.sweep_reading import read_sweep  # with NumPy, for those who publish to many topics in turn
+    from .columnar_reading import read_sweep  # with NumPy, for those who publish to many topics in turn
 
     return read_sweep(buffer, position, max_total, least, most)
 

@@ -8,7 +8,7 @@ import re
 from spark_pulsar.connector import tables
 from spark_pulsar.connector.option_table import OPTIONS
 from spark_pulsar.connector.schema import READ_COLUMNS, WRITE_COLUMNS
-from spark_pulsar.server.config import KEYS
+from spark_pulsar.server.config.reading import KEYS
 from tests.architecture.sources import ROOT, definitions, package_files, parsed, python_files, relative, tracked_files
 
 README = (ROOT / "README.md").read_text()

@@ -54,7 +54,12 @@ def test_the_package_itself_loads_nothing() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["spark_pulsar.server.serve", "spark_pulsar.broker.core", "spark_pulsar.storage.files", "spark_pulsar.cli.process"],
+    [
+        "spark_pulsar.server.serve",
+        "spark_pulsar.broker.entities.core",
+        "spark_pulsar.storage.files",
+        "spark_pulsar.cli.process",
+    ],
 )
 def test_the_broker_loads_nothing_heavy(module: str) -> None:
     assert not {name.partition(".")[0] for name in loaded_by(f"import {module}")} & HEAVY

@@ -6,19 +6,19 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-from spark_pulsar.ledger import compaction_records as kr
-from spark_pulsar.ledger import cursor_records as cr
-from spark_pulsar.ledger import damage_records, schema_records
-from spark_pulsar.ledger import document_records as dr
-from spark_pulsar.ledger import records as r
-from spark_pulsar.ledger import sequence_records as sr
-from spark_pulsar.ledger import topic_records as tr
-from spark_pulsar.ledger.activity_records import CursorIdle
-from spark_pulsar.ledger.delay_records import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.entries import EntryRun, run_of
-from spark_pulsar.ledger.scattered import EntriesScattered
-from spark_pulsar.ledger.state import DurableState
-from spark_pulsar.ledger.trimming import plan_trimming
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records import compaction as kr
+from spark_pulsar.ledger.records import cursors as cr
+from spark_pulsar.ledger.records import damage, schemas
+from spark_pulsar.ledger.records import deduplication as sr
+from spark_pulsar.ledger.records import documents as dr
+from spark_pulsar.ledger.records import topics as tr
+from spark_pulsar.ledger.records.activity import CursorIdle
+from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST
 from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.model.singles import Singles
@@ -272,8 +272,8 @@ class History:
             return [sr.SequencesForgotten(topic_id, self.random.choice(((), ("p",), ("q-ü", "unknown"))))]
         if choice == 7:
             lost = (self._range(topic_id) if self._losing else None) or (-1, 0, 0)
-            found = damage_records.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
-            return [found, damage_records.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
+            found = damage.TopicDamaged(topic_id, *lost, "journal/1:2", "a group fails its checksum")
+            return [found, damage.DamageAccepted(topic_id)] if self.random.random() < 0.5 else [found]
         if choice == 8:
             epoch = tr.TopicEpochSet(topic_id, self.random.randrange(9))
             return [self.random.choice((epoch, epoch, tr.TopicTerminated(topic_id), tr.TopicChunked(topic_id)))]
@@ -297,14 +297,14 @@ class History:
 
     def _schema(self) -> r.Record:
         name = self.random.choice(("a/b/c", "a/b/ü"))
-        version = schema_records.next_version(self.state.schemas.get(name, ()))
+        version = schemas.next_version(self.state.schemas.get(name, ()))
         choice = self.random.random()
         if choice < 0.15:
-            return schema_records.SchemasForgotten(name)
+            return schemas.SchemasForgotten(name)
         if choice < 0.3:
-            return schema_records.SchemasDeleted(name, version, self._now_ms)
+            return schemas.SchemasDeleted(name, version, self._now_ms)
         kind = self.random.choice((-1, 0, 1, 4))
-        return schema_records.SchemaAdded(name, version, kind, self._now_ms, self.random.randbytes(5), {"ü": "v"})
+        return schemas.SchemaAdded(name, version, kind, self._now_ms, self.random.randbytes(5), {"ü": "v"})
 
     def _document(self) -> r.Record:
         kind = self.random.choice(dr.KINDS)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_pulsar.ledger.records import Record
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageFailed
-from spark_pulsar.storage.disk import Buffer, Disk
+from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from tests.eventually import eventually

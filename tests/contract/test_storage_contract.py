@@ -8,13 +8,13 @@ from contextlib import suppress
 
 import pytest
 
-from spark_pulsar.ledger.cursor_records import CursorCreated, CursorDeleted, CursorMarkDeleted
 from spark_pulsar.ledger.entries import EntryRun, run_of
-from spark_pulsar.ledger.ledgers import RollLimits
-from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, TopicCreated
-from spark_pulsar.ledger.scattered import EntriesScattered
+from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorCreated, CursorDeleted, CursorMarkDeleted
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.state.ledger import RollLimits
+from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.ledger.storage import StorageFailed
-from spark_pulsar.ledger.trimming import plan_trimming
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import RetentionPolicy
 from tests.contract.histories import History, picture

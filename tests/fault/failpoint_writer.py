@@ -11,13 +11,13 @@ import os
 import sys
 import threading
 
-from spark_pulsar.ledger.cursor_records import CursorAcked, CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, Record, TopicCreated
-from spark_pulsar.ledger.state import DurableState
-from spark_pulsar.ledger.trimming import plan_trimming
+from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.policies import RetentionPolicy
-from spark_pulsar.storage.failpoints import FailpointDisk
+from spark_pulsar.storage.disk.failpoints import FailpointDisk
 from spark_pulsar.storage.files import FileStorage
 
 KEPT, QUEUE = "persistent://public/default/kept", "persistent://public/default/queue"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from spark_pulsar.cli.main import app
 from spark_pulsar.storage import files
-from spark_pulsar.storage.disk import Buffer, Disk
+from spark_pulsar.storage.disk.disk import Buffer, Disk
 
 FAULTS = Path(os.environ["FAULTS"])
 

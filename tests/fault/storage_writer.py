@@ -10,9 +10,9 @@ import os
 import sys
 import threading
 
-from spark_pulsar.ledger.cursor_records import CursorAcked, CursorCreated
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import EntriesAppended, Record, TopicCreated
+from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
 from spark_pulsar.storage.files import FileStorage
 
 TOPIC = "persistent://public/default/crash"

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.ledger.cursor_records import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreated
-from spark_pulsar.ledger.scattered import EntriesScattered
+from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.storage.check import Severity, check
-from spark_pulsar.storage.checkpoint_copy import database_files
-from spark_pulsar.storage.disk import Disk
+from spark_pulsar.storage.checkpoint.copy import database_files
+from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
-from spark_pulsar.storage.layout import Layout
-from spark_pulsar.storage.repair import repair
+from spark_pulsar.storage.offline.check import Severity, check
+from spark_pulsar.storage.offline.repair import repair
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
 

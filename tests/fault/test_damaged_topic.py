@@ -13,7 +13,7 @@ import pulsar
 import pytest
 
 from spark_pulsar.cli.process import BrokerProcess
-from spark_pulsar.storage.repair import repair
+from spark_pulsar.storage.offline.repair import repair
 from tests.brokers import Broker
 from tests.fault.crash_load import QUIET_CLIENT
 from tests.raw import Frame

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, TopicCreated
-from spark_pulsar.storage.layout import Layout
+from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
+from spark_pulsar.storage.disk.layout import Layout
 from tests.contract.storages import FailingDisk, FileWorld
 
 

@@ -16,7 +16,7 @@ import pulsar
 import pytest
 
 from spark_pulsar.cli.process import BrokerProcess
-from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.offline.check import Severity, check
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.fault.crash_load import READ_TIMEOUT_MS, quiet_client

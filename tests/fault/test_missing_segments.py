@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.cursor_records import CursorCreated
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreated
+from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorCreated
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.storage.check import Severity, check
-from spark_pulsar.storage.checkpoint import Checkpoint
-from spark_pulsar.storage.layout import Layout
-from spark_pulsar.storage.repair import repair
+from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint
+from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.offline.check import Severity, check
+from spark_pulsar.storage.offline.repair import repair
 from tests.contract.storages import FileWorld
 
 TOPIC = "persistent://public/default/t"

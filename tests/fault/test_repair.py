@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.cursor_records import CursorAcked, CursorCreated, CursorMarkDeleted
-from spark_pulsar.ledger.document_records import TOPIC_POLICIES, DocumentSet
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import CounterSet, EntriesAppended, NamespaceSet, TopicCreated
-from spark_pulsar.ledger.scattered import EntriesScattered
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, NamespaceSet, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.records.documents import TOPIC_POLICIES, DocumentSet
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.ids import Position
-from spark_pulsar.storage.check import Severity, check
-from spark_pulsar.storage.disk import Disk
+from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
-from spark_pulsar.storage.layout import Layout
-from spark_pulsar.storage.repair import repair
+from spark_pulsar.storage.offline.check import Severity, check
+from spark_pulsar.storage.offline.repair import repair
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld

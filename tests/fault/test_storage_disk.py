@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.ledger.cursor_records import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import EntriesAppended, LedgersTrimmed, Record, TopicCreated
+from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.storage import StorageFailed
-from spark_pulsar.storage.check import Severity, check
-from spark_pulsar.storage.disk import Buffer, Disk
+from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FailingDisk, FileWorld
 from tests.eventually import eventually

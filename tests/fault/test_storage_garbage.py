@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.storage.check import Severity, check
 from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import History, picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from random import Random
 
-from spark_pulsar.storage.check import Severity, check
 from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.offline.check import Severity, check
 from tests.fault.storage_writer import TOPIC
 
 ROOT = Path(__file__).parents[2]

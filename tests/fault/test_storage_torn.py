@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.ledger.entries import run_of
-from spark_pulsar.ledger.records import CounterSet, EntriesAppended, TopicCreated
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.storage.check import Severity, check
+from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
-from spark_pulsar.storage.groups import GROUP_MAGIC, SEGMENT_HEADER_BYTES, SegmentHeader, segment_header_bytes
-from spark_pulsar.storage.layout import Layout
-from spark_pulsar.storage.segments import Segment
+from spark_pulsar.storage.journal.groups import GROUP_MAGIC, SEGMENT_HEADER_BYTES, SegmentHeader, segment_header_bytes
+from spark_pulsar.storage.journal.segments import Segment
+from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
 
 FEW = settings(

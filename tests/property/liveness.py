@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
-from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
-from spark_pulsar.broker.dispatch.key_shared_classic import ClassicKeySharedDispatcher
-from spark_pulsar.broker.events import WritingResumed
+from spark_pulsar.broker.dispatch.key_shared.classic import ClassicKeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn.events import WritingResumed
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.wire.hashes import murmur3_32
 from tests.property.lives import SLICES, Eater, Life

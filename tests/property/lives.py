@@ -10,10 +10,12 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from spark_pulsar.broker import cursor_moves, policies, topics
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker.events import WritingPaused, WritingResumed
-from spark_pulsar.broker.subscriptions import Subscription
+from spark_pulsar.broker.entities.subscription import Subscription
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -260,14 +262,14 @@ class Life:
         self.world.ask(lambda core: cursor_moves.skip(core, self.subscription, entries))
 
     def unload(self) -> None:
-        self.world.ask(lambda core: topics.unload(core, core.topics[TOPIC]))
+        self.world.ask(lambda core: lifecycle.unload(core, core.topics[TOPIC]))
 
     def change_limits(self) -> None:
         """Only where limits hold at all, so that everywhere else is known who may receive."""
         if self.has_limits:
-            member = self.random.choice([policies.MAX_UNACKED_PER_CONSUMER, policies.MAX_UNACKED_PER_SUBSCRIPTION])
+            member = self.random.choice([documents.MAX_UNACKED_PER_CONSUMER, documents.MAX_UNACKED_PER_SUBSCRIPTION])
             value = self.random.choice([2, 6, 30, None])
-            self.world.ask(lambda core: policies.set_of_topic(core, _NAME, member, value))
+            self.world.ask(lambda core: documents.set_of_topic(core, _NAME, member, value))
 
     def crash(self) -> None:
         self.world.disk_is_slow = False

@@ -8,10 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.broker import cursor_moves, policies, usage
-from spark_pulsar.ledger.ledgers import LedgerInfo
-from spark_pulsar.ledger.managed import ManagedLedger
-from spark_pulsar.ledger.sizes import SizeSpan
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.ledger.state.entry_sizes import SizeSpan
+from spark_pulsar.ledger.state.ledger import LedgerInfo
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, REQUEST_HOLD, BacklogQuota
 from tests.unit.broker.world import TOPIC, World, entry
@@ -127,7 +129,9 @@ class Model:
         client.open_consumer()
         self._produce()
         quotas = {DESTINATION_STORAGE: BacklogQuota(limit, -1, policy).to_json()}
-        self.world.ask(lambda core: policies.set_of_namespace(core, "public/default", policies.BACKLOG_QUOTAS, quotas))
+        self.world.ask(
+            lambda core: documents.set_of_namespace(core, "public/default", documents.BACKLOG_QUOTAS, quotas)
+        )
         self.world.advance(10)
 
     def _produce(self) -> None:
@@ -215,4 +219,4 @@ def test_quotas_are_exact(steps: list[list[int] | int | None], limit: int, polic
         else:
             model.restart()
         topic = model.world.core.topics[TOPIC]
-        assert usage.least_backlog_bytes(topic) <= model.backlog <= usage.most_backlog_bytes(topic)
+        assert backlog_size.least_backlog_bytes(topic) <= model.backlog <= backlog_size.most_backlog_bytes(topic)

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.cursor import Cursor
-from spark_pulsar.ledger.ledgers import LedgerInfo
-from spark_pulsar.ledger.managed import ManagedLedger
+from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.ledger import LedgerInfo
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 from spark_pulsar.model.singles import Singles
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger import cursor, cursor_rows
-from spark_pulsar.ledger.record_types import decode_record
-from spark_pulsar.ledger.records import Record
-from spark_pulsar.ledger.snapshot import TABLES, load_rows, take_dirty_rows
-from spark_pulsar.ledger.state import DurableState
-from spark_pulsar.storage.groups import records_of
-from spark_pulsar.storage.journal import Submission
+from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.ledger.rows import cursors
+from spark_pulsar.ledger.rows.snapshot import TABLES, load_rows, take_dirty_rows
+from spark_pulsar.ledger.state import cursor
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.storage.journal.groups import records_of
+from spark_pulsar.storage.journal.journal import Submission
 from tests.contract.histories import History, picture
 
 
@@ -46,7 +47,7 @@ def test_rows_and_replay_equal_the_live_state(block_shift: int, seed: int, momen
     # covers CUR-1, CUR-3, CUR-5, CUR-6: nothing that a cursor keeps is missing in its rows
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cursor, "BLOCK_SHIFT", block_shift)
-        patch.setattr(cursor_rows, "BLOCK_SHIFT", block_shift)
+        patch.setattr(cursors, "BLOCK_SHIFT", block_shift)
         _rows_and_replay(seed, moments)
 
 

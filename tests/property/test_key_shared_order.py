@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import effects as fx
+from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import parse_entry

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.broker import policies, topics
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import BacklogQuota, RetentionPolicy
 from tests.unit.broker.world import World
@@ -18,14 +19,14 @@ TOPICS = [TopicName.parse(f"persistent://{namespace}/{local}") for namespace in 
 LIMITS = st.integers(-1, 50)
 QUOTAS = st.builds(BacklogQuota, LIMITS, LIMITS, st.sampled_from(["producer_exception", "producer_request_hold"]))
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    policies.MESSAGE_TTL: st.integers(0, 9),
-    policies.RETENTION: st.builds(RetentionPolicy, LIMITS.filter(bool), LIMITS.filter(bool)).map(
+    documents.MESSAGE_TTL: st.integers(0, 9),
+    documents.RETENTION: st.builds(RetentionPolicy, LIMITS.filter(bool), LIMITS.filter(bool)).map(
         RetentionPolicy.to_json
     ),
-    policies.BACKLOG_QUOTAS: st.dictionaries(
+    documents.BACKLOG_QUOTAS: st.dictionaries(
         st.sampled_from(["destination_storage", "message_age"]), QUOTAS.map(BacklogQuota.to_json), min_size=1
     ),
-    policies.DEDUPLICATION: st.booleans(),
+    documents.DEDUPLICATION: st.booleans(),
 }
 CHANGES = st.sampled_from(sorted(VALUES)).flatmap(
     lambda member: st.tuples(
@@ -49,7 +50,7 @@ def test_what_holds_is_what_the_levels_say(changes: list[tuple[Any, str, Any]]) 
             world = world.restart(**config)
         elif where == "delete":
             name = TOPICS[0]
-            world.ask(lambda core: topics.delete(core, topics.obtain(core, TOPICS[0], may_create=True)))
+            world.ask(lambda core: lifecycle.delete(core, lifecycle.obtain(core, TOPICS[0], may_create=True)))
             levels.pop(name, None)
             levels.pop((name, "everywhere"), None)
         else:
@@ -62,10 +63,10 @@ def test_what_holds_is_what_the_levels_say(changes: list[tuple[Any, str, Any]]) 
 def _set(world: World, where: Any, member: str, value: Any) -> None:
     value = json.loads(json.dumps(value))
     if isinstance(where, str):
-        world.ask(lambda core: policies.set_of_namespace(core, where, member, value))
+        world.ask(lambda core: documents.set_of_namespace(core, where, member, value))
     else:
         name, everywhere = where if isinstance(where, tuple) else (where, "")
-        world.ask(lambda core: policies.set_of_topic(core, name, member, value, for_all_clusters=bool(everywhere)))
+        world.ask(lambda core: documents.set_of_topic(core, name, member, value, for_all_clusters=bool(everywhere)))
 
 
 def _compare(world: World, levels: dict[Any, dict[str, Any]], name: TopicName) -> None:
@@ -75,12 +76,12 @@ def _compare(world: World, levels: dict[Any, dict[str, Any]], name: TopicName) -
         return next((level[member] for level in order if level.get(member) is not None), None)
 
     def quota(kind: str) -> BacklogQuota:
-        maps = [level[policies.BACKLOG_QUOTAS] for level in order if level.get(policies.BACKLOG_QUOTAS) is not None]
+        maps = [level[documents.BACKLOG_QUOTAS] for level in order if level.get(documents.BACKLOG_QUOTAS) is not None]
         return next((BacklogQuota.from_json(each[kind], "") for each in maps if kind in each), BacklogQuota())
 
     found = world.core.policies_of(name.at_partition(1))
     ttl, retention, deduplication = (
-        first(member) for member in (policies.MESSAGE_TTL, policies.RETENTION, policies.DEDUPLICATION)
+        first(member) for member in (documents.MESSAGE_TTL, documents.RETENTION, documents.DEDUPLICATION)
     )
     assert found.message_ttl_s == (3 if ttl is None else ttl)
     assert found.retention == (RetentionPolicy() if retention is None else RetentionPolicy.from_json(retention))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.ledgers import LedgerInfo
-from spark_pulsar.ledger.managed import ManagedLedger
-from spark_pulsar.ledger.trimming import plan_trimming
+from spark_pulsar.ledger.state.ledger import LedgerInfo
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.policies import RetentionPolicy
 

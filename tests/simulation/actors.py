@@ -10,10 +10,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker.events import Event
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn.events import Event
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.server.session import Connection
+from spark_pulsar.server.connection import Connection
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import (

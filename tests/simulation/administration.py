@@ -11,9 +11,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin import cursors, topics
-from spark_pulsar.broker import compaction, cursor_moves, single_entries, subscriptions, termination
-from spark_pulsar.broker.events import Requested
-from spark_pulsar.broker.expiry import CLOCK_TOLERANCE_MS
+from spark_pulsar.broker.entities import subscription as subscriptions
+from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.lifetime.ttl import CLOCK_TOLERANCE_MS
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topic_log import entry_lookup, termination
+from spark_pulsar.broker.turn.events import Requested
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
@@ -23,7 +26,7 @@ from .comparing import Violation
 from .orders import Expiring, Seek
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .world import World
 
@@ -256,7 +259,7 @@ class Administrator:
                 if entry is not None and sent is not None and sent.entry != entry:
                     raise Violation(f"peek {number} of {name} of {topic_name} shows another entry than {expected}")
 
-            single_entries.fetch(core, position, shown)
+            entry_lookup.fetch(core, position, shown)
 
         self.ask("peek", request, topic_name, name, number)
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Iterable
 
-    from spark_pulsar.broker import effects as fx
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.producers import Producer
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.producer import Producer
+    from spark_pulsar.broker.turn import effects as fx
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer
 
     from .account import Sent

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker import events as ev
-from spark_pulsar.ledger import compaction_records as kr
-from spark_pulsar.server.compacting import Block, Compactor
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn import events as ev
+from spark_pulsar.ledger.records import compaction as kr
+from spark_pulsar.server.compaction.compactor import Block, Compactor
 from spark_pulsar.wire.entries import build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import ZLIB, MessageMetadata, SingleMessageMetadata
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.state import DurableState
+    from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import Storage
 
     from .account import Account

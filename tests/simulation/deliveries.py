@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker.consumers import Consumer
-from spark_pulsar.broker.core import Core
-from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
-from spark_pulsar.broker.subscriptions import Subscription
+from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
+from spark_pulsar.broker.entities.consumer import Consumer
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.entities.subscription import Subscription
+from spark_pulsar.broker.turn import effects as fx
 
 from .account import Place, Sent, Topic
 from .comparing import Violation

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from spark_pulsar.storage.disk import Buffer, Disk
+from spark_pulsar.storage.disk.disk import Buffer, Disk
 
 SECTOR_BYTES: Final = 512
 _MEMORY: Final = Path("/dev/shm")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from .comparing import Violation
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
 
     from .judge import Judge
 

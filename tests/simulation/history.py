@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from spark_pulsar.broker import policies
+from spark_pulsar.broker.policies import documents
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
@@ -111,12 +111,12 @@ class History(Steps):
     def _give_up_nothing(self) -> None:
         """No policy lets the broker give up an entry."""
         if "inactivity" in self.profile.features:
-            self.world.set_policy(None, policies.INACTIVE_TOPIC, NOTHING[policies.INACTIVE_TOPIC])
+            self.world.set_policy(None, documents.INACTIVE_TOPIC, NOTHING[documents.INACTIVE_TOPIC])
         if self.profile.features.issuperset(("delays", "policies")):
-            self.world.set_policy(None, policies.DELAYED_DELIVERY, NOTHING[policies.DELAYED_DELIVERY])
+            self.world.set_policy(None, documents.DELAYED_DELIVERY, NOTHING[documents.DELAYED_DELIVERY])
         for topic_name, member in list(self.world.judge.live.policies):
             value = NOTHING[member]
-            if member == policies.DELAYED_DELIVERY and self.profile.seed % 2:
+            if member == documents.DELAYED_DELIVERY and self.profile.seed % 2:
                 value = {**value, "active": False}  # then nothing may wait
             if member in AMPLE and self.profile.seed % 2:
                 value = AMPLE[member]  # what is limited comes all the same

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from .comparing import Violation
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .judge import Judge
 

@@ -12,8 +12,8 @@ from .comparing import Violation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.ledger.records import Record
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.ledger.records.base import Record
 
     from .judge import Judge
 

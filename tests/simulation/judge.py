@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.ledger import cursor_records as cr
-from spark_pulsar.ledger import records as r
-from spark_pulsar.ledger.scattered import EntriesScattered
-from spark_pulsar.ledger.sequence_records import SequencesForgotten
-from spark_pulsar.ledger.state import DurableState
-from spark_pulsar.ledger.topic_records import TopicTerminated
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records import cursors as cr
+from spark_pulsar.ledger.records.deduplication import SequencesForgotten
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.records.topics import TopicTerminated
+from spark_pulsar.ledger.state.durable_state import DurableState
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import mmh3
 
-from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
 
 from .comparing import Violation
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.entities.consumer import Consumer
 
     from .account import Place, Sent
 

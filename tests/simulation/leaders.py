@@ -13,7 +13,7 @@ from .comparing import Violation
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .account import Sent
     from .judge import Judge

@@ -10,10 +10,10 @@ from .comparing import Violation
 from .sharing import FAILOVER, KEY_SHARED
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker import effects as fx
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn import effects as fx
 
     from .account import Sent
     from .takeovers import Takeovers

@@ -10,7 +10,7 @@ from .account import Account, Place, Sent, Topic
 from .comparing import Violation
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.entities.subscription import Subscription
 
 
 @dataclass(slots=True)

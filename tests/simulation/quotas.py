@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_pulsar.broker import usage
-from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.topic_log import backlog_size
 
 from .account import Account
 from .judge import Violation
@@ -17,7 +17,7 @@ def check(core: Core, account: Account) -> None:
             continue
         log = account.topics[topic.full_name].log
         backlog = sum(len(sent.entry) for place, sent in log.items() if place > mark)
-        least, most = usage.least_backlog_bytes(topic), usage.most_backlog_bytes(topic)
+        least, most = backlog_size.least_backlog_bytes(topic), backlog_size.most_backlog_bytes(topic)
         if not least <= backlog <= most:
             raise Violation(f"{topic.name}: {backlog} bytes of backlog, should be {least} to {most}")
         if topic.quota.has_size and not topic.quota.is_looking:

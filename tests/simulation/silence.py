@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker import policies
+from spark_pulsar.broker.policies import documents
 
 from .comparing import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .judge import Judge
 
@@ -32,7 +32,7 @@ class Silence:
     def check(self, core: Core) -> None:
         """A turn is over and judged."""
         rules = self._judge.rules
-        if not (rules.defaults[policies.DEDUPLICATION] or rules.is_any_set((policies.DEDUPLICATION,))):
+        if not (rules.defaults[documents.DEDUPLICATION] or rules.is_any_set((documents.DEDUPLICATION,))):
             return
         self._limit_ms = core.config.deduplication_producer_timeout_ms
         before, self._since_ms = self._since_ms, {}

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import accumulate
 from random import Random
 
-from spark_pulsar.broker import policies
-from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
@@ -160,9 +160,9 @@ class Steps(Consuming):
         member, value = draw_policy(self.random, self.profile.features)
         plain = [name for name in self.topics if "-partition-" not in name]
         topic = self.random.choice(plain) if self.random.random() < 0.4 else None
-        if member == policies.ENCRYPTION_REQUIRED:
+        if member == documents.ENCRYPTION_REQUIRED:
             topic = None  # topics have no such policy of their own
-        elif member == policies.PUBLISH_RATE and self.live_topics:
+        elif member == documents.PUBLISH_RATE and self.live_topics:
             topic = plain[0]  # what is published to a non-persistent one is answered at once
         self.world.set_policy(topic, member, value)
 

@@ -13,13 +13,13 @@ from queue import Empty
 from random import Random
 from typing import Any, Protocol
 
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageError, StorageFailed
+from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.disk.threads import Threads
 from spark_pulsar.storage.files import FileStorage
-from spark_pulsar.storage.journal import Barrier, Submission
-from spark_pulsar.storage.layout import Layout
+from spark_pulsar.storage.journal.journal import Barrier, Submission
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
-from spark_pulsar.storage.threads import Threads
 
 from .disk import PageCacheDisk, PowerLost
 from .profile import Profile

@@ -14,9 +14,9 @@ from .sharing import FAILOVER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
 
 _MASK = 0x7FFF_FFFF
 _POINTS = 100

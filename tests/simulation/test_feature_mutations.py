@@ -8,23 +8,27 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import compaction, cursor_moves, encryption, expire_now, idle_subscriptions, topics
-from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
+from spark_pulsar.broker.dispatch.limits.dispatch_limiter import RateLimit
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
-from spark_pulsar.broker.effects import CompactTopic
-from spark_pulsar.broker.encryption import RequiredEncryption
-from spark_pulsar.broker.idle_subscriptions import IdleSubscriptions
-from spark_pulsar.broker.inactive_topics import InactiveTopics
-from spark_pulsar.broker.publish_rates import PublishLimit
-from spark_pulsar.broker.rate_limits import RateLimit
-from spark_pulsar.ledger.compaction_records import Compaction
-from spark_pulsar.ledger.records import PartitionedTopicDeleted, PartitionedTopicSet
-from spark_pulsar.ledger.topics import TopicState
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.lifetime import compaction, expire_by_time
+from spark_pulsar.broker.publishing import encryption
+from spark_pulsar.broker.publishing.encryption import RequiredEncryption
+from spark_pulsar.broker.publishing.publish_rates import PublishLimit
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn.effects import CompactTopic
+from spark_pulsar.broker.upkeep import idle_subscriptions
+from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
+from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
+from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet
+from spark_pulsar.ledger.records.compaction import Compaction
+from spark_pulsar.ledger.state.topics import TopicState
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, RetentionPolicy
-from spark_pulsar.server import compacting
-from spark_pulsar.server.compacting import Compactor
+from spark_pulsar.server.compaction import compactor
+from spark_pulsar.server.compaction.compactor import Compactor
 from spark_pulsar.wire.batch_items import Portion
 from spark_pulsar.wire.compacted import unpacked_payload
 from spark_pulsar.wire.entries import metadata_of
@@ -51,12 +55,14 @@ def a_reset_takes_the_excluded_one_too(patch: pytest.MonkeyPatch) -> None:
 
 
 def expiring_takes_younger_ones(patch: pytest.MonkeyPatch) -> None:
-    real = expire_now.older_than
-    patch.setattr(expire_now, "older_than", lambda core, each, time_ms, done: real(core, each, time_ms + 1_000, done))
+    real = expire_by_time.older_than
+    patch.setattr(
+        expire_by_time, "older_than", lambda core, each, time_ms, done: real(core, each, time_ms + 1_000, done)
+    )
 
 
 def expiring_stops_early(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(expire_now._Walk, "_take", lambda self, _runs: self._done())
+    patch.setattr(expire_by_time._Walk, "_take", lambda self, _runs: self._done())
 
 
 def what_a_skip_took_is_still_held(patch: pytest.MonkeyPatch) -> None:
@@ -64,30 +70,30 @@ def what_a_skip_took_is_still_held(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_topic_goes_under_its_clients(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(topics, "disconnect_all", lambda _core, _topic: None)
+    patch.setattr(lifecycle, "disconnect_all", lambda _core, _topic: None)
 
 
 def new_partitions_lack_subscriptions(patch: pytest.MonkeyPatch) -> None:
     def create_partitioned(core: Core, name: Any, partitions: int, properties: Any) -> None:
         core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
         for index in range(partitions):
-            if not topics.exists(core, name.at_partition(index)):
-                topics.create(core, name.at_partition(index))
+            if not lifecycle.exists(core, name.at_partition(index)):
+                lifecycle.create(core, name.at_partition(index))
 
-    patch.setattr(topics, "create_partitioned", create_partitioned)
+    patch.setattr(lifecycle, "create_partitioned", create_partitioned)
 
 
 def a_partition_outlives_its_topic(patch: pytest.MonkeyPatch) -> None:
-    real = topics.partition_count
+    real = lifecycle.partition_count
 
     def delete_partitioned(core: Core, name: Any) -> None:
         for index in range((real(core, name) or 0) - 1):
-            topic = topics.find(core, name.at_partition(index))
+            topic = lifecycle.find(core, name.at_partition(index))
             if topic is not None:
-                topics.delete(core, topic)
+                lifecycle.delete(core, topic)
         core.append(PartitionedTopicDeleted(name.full))
 
-    patch.setattr(topics, "delete_partitioned", delete_partitioned)
+    patch.setattr(lifecycle, "delete_partitioned", delete_partitioned)
 
 
 # ---- compaction
@@ -126,16 +132,16 @@ def what_is_to_be_compacted_is_trimmed(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_batch_stays_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(compacting, "pieces_left", lambda data, first, bounds, kept: [data[bounds[0] : bounds[-1]]])
+    patch.setattr(compactor, "pieces_left", lambda data, first, bounds, kept: [data[bounds[0] : bounds[-1]]])
 
 
 def a_value_that_is_no_more_stays_in_a_batch(patch: pytest.MonkeyPatch) -> None:
-    real = compacting.portions_of
+    real = compactor.portions_of
 
     def portions_of(data: bytes, messages: int) -> Iterator[Portion]:
         return (portion._replace(empty=[]) for portion in real(data, messages))
 
-    patch.setattr(compacting, "portions_of", portions_of)
+    patch.setattr(compactor, "portions_of", portions_of)
 
 
 def an_unfinished_compaction_stays(patch: pytest.MonkeyPatch) -> None:

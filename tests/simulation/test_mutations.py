@@ -9,19 +9,22 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import publishing, retention
-from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.dispatch.base import Dispatcher
 from spark_pulsar.broker.dispatch.exclusive import ExclusiveDispatcher
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
-from spark_pulsar.broker.sessions import Session
-from spark_pulsar.ledger import snapshot
-from spark_pulsar.ledger.cursor import Cursor
-from spark_pulsar.ledger.cursor_records import CursorAcked
-from spark_pulsar.ledger.managed import ManagedLedger
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.entities.session import Session
+from spark_pulsar.broker.publishing import opening
+from spark_pulsar.broker.topic_log import retention
+from spark_pulsar.ledger.records.cursors import CursorAcked
+from spark_pulsar.ledger.rows import snapshot
+from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.ids import Position
-from spark_pulsar.storage import adoption, files, journal
+from spark_pulsar.storage import files
+from spark_pulsar.storage.journal import journal
+from spark_pulsar.storage.recovery import take_over as adoption
 
 from .comparing import Violation
 from .disk import PageCacheDisk
@@ -117,9 +120,9 @@ def producers_share_a_name(patch: pytest.MonkeyPatch) -> None:
 
     def take_over(core: Core, session: Session, command: Any, topic: Any, holder: Any, _busy: Any) -> None:
         del topic.producers[holder.name]
-        publishing._open(core, session, command, topic, look_again=False)
+        opening._open(core, session, command, topic, look_again=False)
 
-    patch.setattr(publishing, "_when_holder_is_checked", take_over)
+    patch.setattr(opening, "_when_holder_is_checked", take_over)
 
 
 def a_seek_is_off_by_one(patch: pytest.MonkeyPatch) -> None:

@@ -8,20 +8,24 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import access, deduplication, delayed, policies, publishing, termination
-from spark_pulsar.broker.access import Access
-from spark_pulsar.broker.core import Core
-from spark_pulsar.broker.delayed import DelayWatch
 from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
-from spark_pulsar.broker.dispatch.key_shared import KeySharedDispatcher
-from spark_pulsar.broker.dispatch.live import LiveExclusiveDispatcher, LiveSharedDispatcher
-from spark_pulsar.broker.dispatch.rooms import Rooms
-from spark_pulsar.broker.dispatch.selectors import FixedRanges
-from spark_pulsar.broker.non_persistent import publish
+from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import FixedRanges
+from spark_pulsar.broker.dispatch.key_shared.replay_queues import Rooms
+from spark_pulsar.broker.dispatch.non_persistent import LiveExclusiveDispatcher, LiveSharedDispatcher
+from spark_pulsar.broker.entities import exclusive_access
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.entities.exclusive_access import Access
+from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.lifetime.delayed_delivery import DelayWatch
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.publishing import deduplication, opening
 from spark_pulsar.broker.schemas import registry
-from spark_pulsar.ledger.delays import Delays
-from spark_pulsar.ledger.schema_records import SchemaAdded
-from spark_pulsar.ledger.topic_records import TopicEpochSet, TopicTerminated
+from spark_pulsar.broker.topic_log import termination
+from spark_pulsar.broker.topics.non_persistent import publish
+from spark_pulsar.ledger.records.schemas import SchemaAdded
+from spark_pulsar.ledger.records.topics import TopicEpochSet, TopicTerminated
+from spark_pulsar.ledger.state.delay_index import Delays
 from spark_pulsar.model.policies import SUBSCRIPTION_TYPES
 
 from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
@@ -144,7 +148,7 @@ def times_are_forgotten_by_a_restart(patch: pytest.MonkeyPatch) -> None:
         if topic.state.delays is not None:
             topic.delays = DelayWatch(core, topic, topic.state.delays)
 
-    patch.setattr(delayed, "adopt", adopt)
+    patch.setattr(delayed_delivery, "adopt", adopt)
 
 
 def what_is_due_is_not_sent(patch: pytest.MonkeyPatch) -> None:
@@ -153,23 +157,23 @@ def what_is_due_is_not_sent(patch: pytest.MonkeyPatch) -> None:
 
 def what_waits_goes_on_waiting(patch: pytest.MonkeyPatch) -> None:
     """Also when delayed delivery is switched off."""
-    patch.setattr(delayed, "begin", lambda _core: None)
+    patch.setattr(delayed_delivery, "begin", lambda _core: None)
 
 
 # ---- policies
 
 
 def any_type_may_join(patch: pytest.MonkeyPatch) -> None:
-    real = policies.effective
+    real = documents.effective
 
     def effective(*args: Any) -> Any:
         return replace(real(*args), subscription_types=frozenset(SUBSCRIPTION_TYPES))
 
-    patch.setattr(policies, "effective", effective)
+    patch.setattr(documents, "effective", effective)
 
 
 def a_disabled_type_stays_disabled(patch: pytest.MonkeyPatch) -> None:
-    real = policies.effective
+    real = documents.effective
     disabled: set[str] = set()
 
     def effective(*args: Any) -> Any:
@@ -177,7 +181,7 @@ def a_disabled_type_stays_disabled(patch: pytest.MonkeyPatch) -> None:
         disabled.update(set(SUBSCRIPTION_TYPES) - found.subscription_types)
         return replace(found, subscription_types=found.subscription_types - disabled)
 
-    patch.setattr(policies, "effective", effective)
+    patch.setattr(documents, "effective", effective)
 
 
 def nothing_is_de_duplicated(patch: pytest.MonkeyPatch) -> None:
@@ -267,11 +271,11 @@ def epochs_are_in_memory_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_fenced_producer_goes_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(access, "fence", lambda topic: None)
+    patch.setattr(exclusive_access, "fence", lambda topic: None)
 
 
 def an_old_epoch_is_good_enough(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(access, "check_epoch", lambda _topic, _epoch: None)
+    patch.setattr(exclusive_access, "check_epoch", lambda _topic, _epoch: None)
 
 
 def who_waits_waits_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -314,7 +318,7 @@ def a_live_entry_is_dropped_for_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def live_entries_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        publishing, "publish", lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends))
+        opening, "publish", lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends))
     )
 
 

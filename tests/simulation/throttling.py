@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker import policies
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.dispatch_rates import DispatchRate
 from spark_pulsar.model.policies import PublishRate
 
@@ -18,9 +18,9 @@ from .comparing import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
     from .account import Sent
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _SECOND_MS: Final = 1_000
 RATES: Final = frozenset(
-    {policies.PUBLISH_RATE, policies.DISPATCH_RATE, policies.SUBSCRIPTION_DISPATCH_RATE, policies.SUBSCRIBE_RATE}
+    {documents.PUBLISH_RATE, documents.DISPATCH_RATE, documents.SUBSCRIPTION_DISPATCH_RATE, documents.SUBSCRIBE_RATE}
 )
 AMPLE: Final[dict[str, Any]] = {
-    policies.PUBLISH_RATE: PublishRate(messages=150).to_json(),
-    policies.DISPATCH_RATE: DispatchRate(messages=200).to_json(),
-    policies.SUBSCRIPTION_DISPATCH_RATE: DispatchRate(messages=150, bytes=1 << 19).to_json(),
+    documents.PUBLISH_RATE: PublishRate(messages=150).to_json(),
+    documents.DISPATCH_RATE: DispatchRate(messages=200).to_json(),
+    documents.SUBSCRIPTION_DISPATCH_RATE: DispatchRate(messages=150, bytes=1 << 19).to_json(),
 }
 """Rates under which everything that there is comes within seconds."""
 
@@ -111,7 +111,7 @@ class Throttling:
         if topic is None or self._is_moment:
             return
         messages, size_bytes = (
-            self._tokens(sent.topic, policies.PUBLISH_RATE, topic, f"publishThrottlingRateIn{what}")
+            self._tokens(sent.topic, documents.PUBLISH_RATE, topic, f"publishThrottlingRateIn{what}")
             for what in ("Msg", "Byte")
         )
         limits = [(messages, sent.count), (size_bytes, len(sent.entry))]
@@ -131,8 +131,8 @@ class Throttling:
             return
         topic = subscription.topic.full_name
         owners = (
-            (policies.DISPATCH_RATE, subscription.topic),
-            (policies.SUBSCRIPTION_DISPATCH_RATE, subscription),
+            (documents.DISPATCH_RATE, subscription.topic),
+            (documents.SUBSCRIPTION_DISPATCH_RATE, subscription),
         )
         of_messages, of_bytes = (
             [self._tokens(topic, member, owner, f"dispatchThrottlingRateIn{what}") for member, owner in owners]
@@ -159,7 +159,7 @@ class Throttling:
 
     def _times(self, topic: str, who: tuple[Any, ...], which: str) -> Tokens | None:
         owner = self._core.topics.get(topic)
-        member, what = policies.SUBSCRIBE_RATE, "subscribeThrottlingRatePerConsumer"
+        member, what = documents.SUBSCRIBE_RATE, "subscribeThrottlingRatePerConsumer"
         if which == "least":
             return self._tokens(topic, member, (owner, who), what)
         policy = self._judge.rules.value(topic, member)

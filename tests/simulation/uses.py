@@ -9,7 +9,7 @@ from .inactivity import Inactivity
 from .silence import Silence
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
+    from spark_pulsar.broker.entities.core import Core
 
     from .judge import Judge
 

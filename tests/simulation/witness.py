@@ -10,11 +10,11 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any
 
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker import events as ev
-from spark_pulsar.broker.consumers import Consumer
-from spark_pulsar.broker.core import Core
-from spark_pulsar.broker.subscriptions import Subscription
+from spark_pulsar.broker.entities.consumer import Consumer
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.entities.subscription import Subscription
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn import events as ev
 from spark_pulsar.model.ids import signed
 from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandProducer, CommandSubscribe

@@ -6,11 +6,12 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker.broker import Broker
-from spark_pulsar.broker.config import BrokerConfig
-from spark_pulsar.broker.core import Core
-from spark_pulsar.broker.events import (
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.invariants import check
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.turn.events import (
     EntriesRead,
     Event,
     ReadFailed,
@@ -22,9 +23,8 @@ from spark_pulsar.broker.events import (
     WritingPaused,
     WritingResumed,
 )
-from spark_pulsar.broker.invariants import check
-from spark_pulsar.ledger.records import Record
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
 
 from . import quotas, rules

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from spark_pulsar.ledger.cursor import Cursor
-from spark_pulsar.ledger.ledgers import LedgerInfo
-from spark_pulsar.ledger.state import DurableState, TopicState
+from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.durable_state import DurableState, TopicState
+from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.storage import Storage
 from spark_pulsar.model.schemas import StoredSchema
 

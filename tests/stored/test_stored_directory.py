@@ -9,7 +9,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from spark_pulsar.storage.check import check
+from spark_pulsar.storage.offline.check import check
 from tests.brokers import topic_path
 from tests.conftest import started
 from tests.stored.making import CONF, HERE, KINDS, facts_of, name, unpack

@@ -7,9 +7,9 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_pulsar.broker import damage
-from spark_pulsar.broker.effects import SendMessages
-from spark_pulsar.broker.rate_limits import UNLIMITED
+from spark_pulsar.broker.dispatch.limits.dispatch_limiter import UNLIMITED
+from spark_pulsar.broker.topic_log import damage
+from spark_pulsar.broker.turn.effects import SendMessages
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.chunk_counts import chunks_among
 
@@ -18,9 +18,9 @@ from .reading import EntryReader
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.ledger.entries import EntryRun
 
     EntryRange = tuple[int, int, int]

@@ -21,7 +21,7 @@ _MAX_UUID: Final = 256
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.ledger.entries import EntryRun
 
     from .base import EntryRange

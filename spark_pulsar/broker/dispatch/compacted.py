@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.expiry import first_fresh
-from spark_pulsar.ledger.compaction_records import SOURCE
+from spark_pulsar.broker.lifetime.ttl import first_fresh
 from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.records.compaction import SOURCE
 from spark_pulsar.model.ids import Position
 
 from .base import fit
@@ -15,10 +15,10 @@ from .exclusive import ExclusiveDispatcher
 from .reading import EntryReader
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
-    from spark_pulsar.ledger.compaction_records import Compaction
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.ledger.records.compaction import Compaction
 
 
 class CompactedReader(EntryReader):

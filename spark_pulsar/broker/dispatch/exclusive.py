@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.expiry import fresh_part
+from spark_pulsar.broker.lifetime.ttl import fresh_part
 from spark_pulsar.model.ids import Position
 
 from .base import Dispatcher, fit
@@ -13,7 +13,7 @@ from .base import Dispatcher, fit
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_pulsar.broker.consumers import Consumer
+    from spark_pulsar.broker.entities.consumer import Consumer
 
     from .base import EntryRange
 

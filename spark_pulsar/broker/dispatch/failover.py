@@ -17,9 +17,9 @@ from .compacted import CompactedDispatcher
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core, Timer
-    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.subscription import Subscription
 
     from .base import EntryRange
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker import damage
+from spark_pulsar.broker.topic_log import damage
 from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.entries import EntryRun
 
 _FIRST_RETRY_MS: Final = 10

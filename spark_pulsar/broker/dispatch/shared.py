@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker import delayed
-from spark_pulsar.broker.expiry import fresh_part
-from spark_pulsar.ledger.cursor_records import CursorRedelivered
+from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.lifetime.ttl import fresh_part
+from spark_pulsar.ledger.records.cursors import CursorRedelivered
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.ranges import RangeSet
 
@@ -17,9 +17,9 @@ from .reading import EntryReader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_pulsar.broker.consumers import Consumer
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.subscriptions import Subscription
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.ledger.entries import EntryRun
 
     from .base import EntryRange
@@ -96,7 +96,7 @@ class SharedDispatcher(Dispatcher):
 
     def _first_new(self) -> Position:
         """Where the next entries may begin that are not held back until their time."""
-        held = delayed.held_back(self.subscription)
+        held = delayed_delivery.held_back(self.subscription)
         return self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
 
     def _deal_new_entries(self) -> bool:
@@ -107,7 +107,7 @@ class SharedDispatcher(Dispatcher):
         wanted = min(_MAX_ENTRIES_A_TURN, self._permits(), self.turn_messages, self.turn_entries)
         if wanted <= 0:
             return False
-        held = delayed.held_back(self.subscription)
+        held = delayed_delivery.held_back(self.subscription)
         ranges = self.subscription.cursor.unacked(self._first_new(), through, wanted)
         for ledger_id, first, end in ranges:
             parts = ((first, end),) if held is None else held.pieces_not_in(ledger_id, first, end)
@@ -260,7 +260,7 @@ class SharedDispatcher(Dispatcher):
 
     @property
     def delayed_count(self) -> int:
-        return delayed.count(self.subscription)
+        return delayed_delivery.count(self.subscription)
 
     def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
         """A consumer holds entries no more, as far as it did; returns how many it held."""

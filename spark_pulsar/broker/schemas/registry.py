@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
-from spark_pulsar.ledger.schema_records import SchemaAdded, SchemasDeleted, SchemasForgotten, next_version
+from spark_pulsar.ledger.records.schemas import SchemaAdded, SchemasDeleted, SchemasForgotten, next_version
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT
 from spark_pulsar.model.schemas import Compatibility, Schema, SchemaType, StoredSchema
@@ -19,8 +19,8 @@ from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
 from . import definitions
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.topic import Topic
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.names import TopicName
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker import shortage, topics
+from spark_pulsar.broker.topic_log import disk_full
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import IncompatibleSchema, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.schemas import SchemaType, StoredSchema
@@ -16,8 +17,8 @@ from spark_pulsar.wire.replies import refusal
 from . import registry
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.core import Core
-    from spark_pulsar.broker.sessions import Session
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
 
 
 def on_get_schema(core: Core, session: Session, command: CommandGetSchema) -> None:
@@ -39,7 +40,7 @@ def on_get_schema(core: Core, session: Session, command: CommandGetSchema) -> No
 def on_get_or_create_schema(core: Core, session: Session, command: CommandGetOrCreateSchema) -> None:
     """GET_OR_CREATE_SCHEMA: the version of a schema, which the topic, if it exists, gets if need be (SC-9)."""
     name = TopicName.parse(command.topic)
-    if topics.find(core, name) is None:
+    if lifecycle.find(core, name) is None:
         raise TopicNotFound(f"Topic not found {command.topic}")
     version = b""
     if command.schema.type == getattr(WireSchema, "None"):
@@ -54,7 +55,7 @@ def on_get_or_create_schema(core: Core, session: Session, command: CommandGetOrC
         assert told is not None, "it has a request id"
         core.send(session, told)
 
-    shortage.answer_when_durable(core, lambda: core.send(session, answer), refused, registry.group_of(core, name))
+    disk_full.answer_when_durable(core, lambda: core.send(session, answer), refused, registry.group_of(core, name))
 
 
 def _version(data: bytes) -> int:

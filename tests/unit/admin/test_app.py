@@ -9,8 +9,8 @@ import pytest
 
 from spark_pulsar.admin.answers import Refused
 from spark_pulsar.admin.app import build_app, find_route
-from spark_pulsar.broker.core import Core
-from spark_pulsar.broker.events import Requested
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.turn.events import Requested
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import TOPIC, World, entry

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spark_pulsar.broker.bounds import MAX_NAME_LENGTH, MAX_PROPERTIES_LENGTH, MAX_TOPIC_NAME_LENGTH
+from spark_pulsar.broker.topics.name_limits import MAX_NAME_LENGTH, MAX_PROPERTIES_LENGTH, MAX_TOPIC_NAME_LENGTH
 from spark_pulsar.model.limits import MAX_PARTITIONS
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World

@@ -11,8 +11,8 @@ import pytest
 
 from spark_pulsar.admin import broker_stats
 from spark_pulsar.admin.app import build_app
-from spark_pulsar.broker import topics as topic_rules
-from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.model.names import TopicName
 from tests.unit.admin.test_app import Gate, call
 from tests.unit.broker.world import World

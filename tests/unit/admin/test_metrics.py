@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_pulsar.broker.events import EntriesLost, StorageShort
+from spark_pulsar.broker.turn.events import EntriesLost, StorageShort
 from tests.unit.admin.test_app import call
 from tests.unit.broker.world import TOPIC, World, entry
 

@@ -11,9 +11,9 @@ import pytest
 from spark_pulsar.admin import namespaces
 from spark_pulsar.admin.app import ROUTES
 from spark_pulsar.admin.policy_table import _NOT_BUILT, POLICIES
-from spark_pulsar.broker import policies
-from spark_pulsar.broker.bounds import MAX_NAME_LENGTH
-from spark_pulsar.ledger.records import NamespaceSet
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics.name_limits import MAX_NAME_LENGTH
+from spark_pulsar.ledger.records.base import NamespaceSet
 from spark_pulsar.model.errors import PulsarError
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World
@@ -24,7 +24,7 @@ ODD: tuple[Any, ...] = (
 )
 MEMBERS = sorted(
     {*namespaces._FRESH, *namespaces._BY_CLUSTER, *_NOT_BUILT, *(policy.member for policy in POLICIES)}
-    | {policies.BACKLOG_QUOTAS, "unknown"}
+    | {documents.BACKLOG_QUOTAS, "unknown"}
 )
 LEVELS = [level for policy in POLICIES for level in (policy.namespace, policy.topic) if level is not None]
 NAMED = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t"}
@@ -48,7 +48,7 @@ def test_a_namespace_is_made_with_members_of_any_shape_or_refused(member: str) -
             wanted = namespaces._wanted(core, "public/new", {member: odd})
         except PulsarError:
             continue
-        assert policies.stored(json.dumps(wanted)).notes == (), (member, odd)
+        assert documents.stored(json.dumps(wanted)).notes == (), (member, odd)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import ZSTD, MessageMetadata
 from tests.unit.admin.test_app import BASE, call
-from tests.unit.broker.test_dispatch import filled
+from tests.unit.broker.dispatch.test_dispatch import filled
 from tests.unit.broker.world import START_MS, World, entry
 
 SUB = f"{BASE}/t/subscription"

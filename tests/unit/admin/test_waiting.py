@@ -10,8 +10,8 @@ import pytest
 
 from spark_pulsar.admin import waiting
 from spark_pulsar.admin.answers import Refused
-from spark_pulsar.broker.core import Core
-from spark_pulsar.server.asking import Asking
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.server.core_requests import Asking
 from tests.unit.broker.world import World
 
 

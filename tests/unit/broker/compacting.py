@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_pulsar.broker import compaction
+from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.compression import compress

@@ -1,8 +1,11 @@
 """Smallest forms of what the simulation found."""
 
-from spark_pulsar.broker import cursor_moves, expire_now, policies, topics
-from spark_pulsar.broker.core import Core
-from spark_pulsar.ledger.records import CounterSet
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.lifetime import expire_by_time
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
 from spark_pulsar.wire import requests
@@ -43,15 +46,15 @@ def test_an_exceeded_age_quota_is_taken_away() -> None:
     client.open_consumer()
     client.publish(1, entry("0", START_MS))
     quota = BacklogQuota(-1, 1, BACKLOG_EVICTION).to_json()
-    namespace, member = "public/default", policies.BACKLOG_QUOTAS
+    namespace, member = "public/default", documents.BACKLOG_QUOTAS
     world.disk_is_slow = True
-    world.ask(lambda core: policies.set_of_namespace(core, namespace, member, {MESSAGE_AGE: quota}))
+    world.ask(lambda core: documents.set_of_namespace(core, namespace, member, {MESSAGE_AGE: quota}))
     world.now_ms += 10
     world.happen([])
     world.sync()
     assert world.reads, "the oldest entry is being read"
     world.now_ms += 5_000
-    world.ask(lambda core: policies.set_of_namespace(core, namespace, member, {}))
+    world.ask(lambda core: documents.set_of_namespace(core, namespace, member, {}))
     world.sync()
     world.serve_reads()
     world.disk_is_slow = False
@@ -66,7 +69,7 @@ def test_a_topic_goes_while_a_producer_waits_for_its_name() -> None:
     holder.open_producer()
     waiting.send(requests.producer(7, TOPIC, 1, "p"))
     assert holder.take().type == BaseCommand.PING, "the broker asks whether the old connection is alive"
-    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
     world.advance(6_000)
     assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
     waiting.open_producer()
@@ -81,7 +84,7 @@ def test_a_topic_goes_while_a_consumer_waits_for_its_subscription() -> None:
     owner.open_consumer()
     waiting.send(requests.subscribe(7, TOPIC, "s", 1))
     assert owner.take().type == BaseCommand.PING, "the broker asks whether the old connection is alive"
-    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
     world.advance(6_000)
     assert waiting.expect(BaseCommand.ERROR).error == ServerError.MetadataError
     waiting.open_consumer()
@@ -101,7 +104,7 @@ def test_expiring_goes_on_behind_a_ledger_that_was_trimmed_meanwhile() -> None:
     subscription = world.core.topics[TOPIC].subscriptions["s"]
     first = world.core.topics[TOPIC].ledger.first_position
     world.disk_is_slow = True
-    world.ask(lambda core: expire_now.older_than(core, subscription, START_MS + 1, lambda: done.append(True)))
+    world.ask(lambda core: expire_by_time.older_than(core, subscription, START_MS + 1, lambda: done.append(True)))
     assert world.reads, "it wants to look into the first entry"
     client.ack([first])
     world.disk_is_slow = False
@@ -114,8 +117,8 @@ def test_an_eviction_waits_for_all_of_a_turn_to_be_on_disk() -> None:
     # covers BQ-6: what was too much was on disk and not yet known to be; the core looked again and again, for ever
     world = World()
     quota = BacklogQuota(1_500, -1, BACKLOG_EVICTION).to_json()
-    namespace, member = "public/default", policies.BACKLOG_QUOTAS
-    world.ask(lambda core: policies.set_of_namespace(core, namespace, member, {DESTINATION_STORAGE: quota}))
+    namespace, member = "public/default", documents.BACKLOG_QUOTAS
+    world.ask(lambda core: documents.set_of_namespace(core, namespace, member, {DESTINATION_STORAGE: quota}))
     world.advance(10)
     client = world.connect()
     client.open_producer()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_pulsar.broker.consumers import Consumer
+from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe

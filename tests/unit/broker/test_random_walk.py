@@ -9,11 +9,11 @@ import random
 
 import pytest
 
-from spark_pulsar.broker import cursor_moves
-from spark_pulsar.broker import effects as fx
-from spark_pulsar.broker.core import Core
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
-from spark_pulsar.broker.events import WritingPaused, WritingResumed
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
 from spark_pulsar.model.ids import EARLIEST, EARLIEST_ID, Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe

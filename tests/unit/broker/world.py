@@ -7,11 +7,12 @@ After every turn the core's invariants are checked.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from spark_pulsar.broker import effects as fx
 from spark_pulsar.broker.broker import Broker
-from spark_pulsar.broker.config import BrokerConfig
-from spark_pulsar.broker.core import Core
-from spark_pulsar.broker.events import (
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.invariants import check
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.turn.events import (
     CompactionEnded,
     EntriesCompacted,
     EntriesRead,
@@ -23,10 +24,9 @@ from spark_pulsar.broker.events import (
     SessionOpened,
     SizesRead,
 )
-from spark_pulsar.broker.invariants import check
 from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.server.compacting import BLOCK_ENTRIES, Block, Compactor
-from spark_pulsar.server.session import Connection
+from spark_pulsar.server.compaction.compactor import BLOCK_ENTRIES, Block, Compactor
+from spark_pulsar.server.connection import Connection
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import spark_pulsar
 from spark_pulsar.cli.main import app
-from spark_pulsar.ledger.records import TopicCreated
+from spark_pulsar.ledger.records.base import TopicCreated
 from tests.contract.storages import FileWorld
 
 

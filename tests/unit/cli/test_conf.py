@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.server.config import KEYS, load_config, parse_properties
+from spark_pulsar.server.config.reading import KEYS, load_config, parse_properties
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 

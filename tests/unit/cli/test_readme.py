@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from spark_pulsar.cli.main import app
-from spark_pulsar.server.config import KEYS, parse_properties
+from spark_pulsar.server.config.reading import KEYS, parse_properties
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text()

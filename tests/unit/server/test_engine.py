@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import pytest
 
-from spark_pulsar.broker import topics
-from spark_pulsar.broker.config import BrokerConfig
-from spark_pulsar.broker.core import Core
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.model.errors import MalformedFrame, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.addresses import local_text, peer_text
-from spark_pulsar.server.asking import CoreContradiction
+from spark_pulsar.server.core_requests import CoreContradiction
 from spark_pulsar.server.engine import Engine
 from spark_pulsar.server.listener import listen
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
@@ -188,7 +188,7 @@ def test_all_that_one_write_made_durable_is_answered_in_one_turn() -> None:
 
 def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-15: many connections that send large entries at once
-    monkeypatch.setattr("spark_pulsar.server.turns.TURN_BYTES", 3 * len(ENTRY))
+    monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_BYTES", 3 * len(ENTRY))
 
     async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
@@ -207,7 +207,7 @@ def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.
 
 def test_one_turn_takes_no_more_schemas_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-15: many connections that bring large schemas at once
-    monkeypatch.setattr("spark_pulsar.server.turns.TURN_BYTES", 30_000)
+    monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_BYTES", 30_000)
 
     async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         opening = [requests.producer(number, f"{TOPIC}{number}", number) for number in range(20)]
@@ -240,11 +240,11 @@ def listing(number: int) -> bytes:
 def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers SH-9: 5 KB of requests for 15 MB of answers
     most = 3_000_000
-    monkeypatch.setattr("spark_pulsar.server.session.MAX_UNREAD_BYTES", most)
+    monkeypatch.setattr("spark_pulsar.server.connection.MAX_UNREAD_BYTES", most)
 
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         names = [TopicName.parse(f"{TOPIC}-{number:04}-{'x' * 1_000}") for number in range(100)]
-        await asyncio.gather(*(engine.ask(lambda core, name=name: topics.create(core, name)) for name in names))
+        await asyncio.gather(*(engine.ask(lambda core, name=name: lifecycle.create(core, name)) for name in names))
         for number in range(ASKED):
             peer.send(listing(number))
         (connection,) = engine.connections.values()
@@ -266,7 +266,7 @@ def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.Monke
 
 
 def test_what_later_turns_take_is_answered_before_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_pulsar.server.session.TURN_WEIGHT", 2)
+    monkeypatch.setattr("spark_pulsar.server.connection.TURN_WEIGHT", 2)
 
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         for _ in range(50):
@@ -310,7 +310,7 @@ def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that
         raise KeyError("gone")
 
     async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        before = engine.ask(lambda core: topics.create(core, TopicName.parse(TOPIC)))  # waits for the disk
+        before = engine.ask(lambda core: lifecycle.create(core, TopicName.parse(TOPIC)))  # waits for the disk
         failing = engine.ask(fail)
         behind = engine.ask(lambda core: core.now_ms)
         with pytest.raises(CoreContradiction, match="restarts its core from disk: KeyError: 'gone'") as refused:

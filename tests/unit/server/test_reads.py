@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_pulsar.broker.effects import ReadEntries
-from spark_pulsar.broker.events import EntriesRead, Event
+from spark_pulsar.broker.turn.effects import ReadEntries
+from spark_pulsar.broker.turn.events import EntriesRead, Event
 from spark_pulsar.ledger.entries import EntryRun, run_of
-from spark_pulsar.ledger.records import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.server.reads import _AT_ONCE_BYTES, Reads
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.records import CounterSet
-from spark_pulsar.ledger.state import DurableState
+from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageFailed
-from spark_pulsar.storage.disk import Buffer, Disk
+from spark_pulsar.storage.disk.disk import Buffer, Disk
+from spark_pulsar.storage.disk.threads import Threads
 from spark_pulsar.storage.files import FileStorage
-from spark_pulsar.storage.journal import AT_ONCE_BYTES, QUICK_S, QUICK_WRITES
-from spark_pulsar.storage.threads import Threads
+from spark_pulsar.storage.journal.journal import AT_ONCE_BYTES, QUICK_S, QUICK_WRITES
 from tests.eventually import eventually
 
 

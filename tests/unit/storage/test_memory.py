@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.records import CounterSet
+from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 

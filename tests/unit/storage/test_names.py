@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from spark_pulsar.ledger.records import CounterSet
-from spark_pulsar.storage.disk import Disk
+from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.storage.disk.disk import Disk
 from tests.simulation.disk import PowerLost
 from tests.simulation.store import FileStore
 

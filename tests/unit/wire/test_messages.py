@@ -9,7 +9,7 @@ import pytest
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.ids import MessageId, Position, signed
 from spark_pulsar.model.singles import Singles
-from spark_pulsar.wire import commands, frames, requests, scattered_ids, varint
+from spark_pulsar.wire import ack_columns, commands, frames, requests, varint
 from spark_pulsar.wire.messages import message_frames, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData
 
@@ -228,8 +228,8 @@ def ack_of(ids: list[bytes]) -> bytes:
 def test_ids_of_ever_changing_shape_are_not_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each block costs a look at all that is left: one for each id would take hours for a frame of 5 MB.
     blocks: list[int] = []
-    block = scattered_ids._block
-    monkeypatch.setattr(scattered_ids, "_block", lambda *args: blocks.append(1) or block(*args))
+    block = ack_columns._block
+    monkeypatch.setattr(ack_columns, "_block", lambda *args: blocks.append(1) or block(*args))
     rests = [b"\x20\x01", b"\x20\x02"]
     ids = [b"\x08\x05\x10" + varint.encode(100_000 + 3 * number) + rests[number % 2] for number in range(500)]
     data = ack_of(ids)
@@ -244,7 +244,7 @@ def test_ids_of_ever_changing_shape_are_not_read_by_columns(monkeypatch: pytest.
 def test_entry_ids_that_grow_wider_are_read_by_columns(first: int, step: int) -> None:
     entry_ids = range(first, first + 150 * step, step)
     data = ack_frame([(5, entry_id) for entry_id in entry_ids])
-    read = scattered_ids.read_scattered(data, data.index(b"\x1a"), len(data))
+    read = ack_columns.read_scattered(data, data.index(b"\x1a"), len(data))
     assert read is not None
     assert (list(read[0]), read[1]) == ([(5, each, each + 1) for each in entry_ids], len(data))
 

@@ -6,8 +6,8 @@ import pytest
 
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands, frames
+from spark_pulsar.wire.columnar_receipts import scattered_receipts
 from spark_pulsar.wire.receipts import receipts
-from spark_pulsar.wire.sweep_receipts import scattered_receipts
 
 
 def expected(

@@ -9,11 +9,11 @@ import pytest
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.wire import commands, entries, frames, requests, sends
 from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.wire.columnar_reading import read_sweep
+from spark_pulsar.wire.columnar_sends import LEAST, STREAK, SendSweep
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import RunSplitter, SendRun
-from spark_pulsar.wire.sweep_reading import read_sweep
-from spark_pulsar.wire.sweeps import LEAST, STREAK, SendSweep
 
 PING = frames.command_frame(commands.ping())
 
@@ -194,7 +194,7 @@ class TestSweeps:
             looked_at.append(most)
             return read_sweep(buffer, position, max_total, least, most)
 
-        monkeypatch.setattr("spark_pulsar.wire.sweep_reading.read_sweep", counting)
+        monkeypatch.setattr("spark_pulsar.wire.columnar_reading.read_sweep", counting)
         data = self.turns(*[(1, 1), (2, 1), (3, STREAK)] * 300)
         splitter = RunSplitter()
         assert sum(len(item) for item in splitter.feed_sends(data)) == 300 * (2 + STREAK)

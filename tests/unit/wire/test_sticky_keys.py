@@ -12,8 +12,8 @@ from spark_pulsar.wire import sticky_keys
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.hashes import murmur3_32, range_slot
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from spark_pulsar.wire.sticky_hashes import StickySlots
 from spark_pulsar.wire.sticky_keys import sticky_key
-from spark_pulsar.wire.sticky_slots import StickySlots
 
 NOW_MS = 1_795_000_000_000
 

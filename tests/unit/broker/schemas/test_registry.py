@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker import topics
 from spark_pulsar.broker.schemas import registry
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -113,8 +113,8 @@ def test_a_refused_schema_leaves_nothing_behind(world: World, client: Client) ->
 def test_a_version_is_told_when_it_is_on_disk(world: World, client: Client) -> None:
     # covers SC-1
     post(world, record(A))
-    topics.find(world.core, NAME)
-    world.ask(lambda core: topics.create(core, NAME))
+    lifecycle.find(world.core, NAME)
+    world.ask(lambda core: lifecycle.create(core, NAME))
     world.disk_is_slow = True
     command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
     command.getOrCreateSchema.request_id = 1
@@ -133,15 +133,15 @@ def test_a_version_is_told_when_it_is_on_disk(world: World, client: Client) -> N
 def test_partitions_share_the_schemas_of_their_topic(world: World, client: Client) -> None:
     # covers SC-1
     topic = "persistent://public/default/p"
-    world.ask(lambda core: topics.create_partitioned(core, TopicName.parse(topic), 2, {}))
+    world.ask(lambda core: lifecycle.create_partitioned(core, TopicName.parse(topic), 2, {}))
     assert produce(client, record(A), topic=f"{topic}-partition-1") == 0
     assert produce(client, record(A), producer_id=2, topic=f"{topic}-partition-0") == 0
     assert version(get(client, topic=topic).schema_version) == 0
     assert get_or_create(client, record(A), topic=topic).error_code == ServerError.TopicNotFound
-    world.ask(lambda core: topics.delete(core, core.topics[f"{topic}-partition-0"]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[f"{topic}-partition-0"]))
     client.take_all()
     assert version(get(client, topic=topic).schema_version) == 0
-    world.ask(lambda core: topics.delete_partitioned(core, TopicName.parse(topic)))
+    world.ask(lambda core: lifecycle.delete_partitioned(core, TopicName.parse(topic)))
     client.take_all()
     assert get(client, topic=topic).error_code == ServerError.TopicNotFound
 
@@ -200,7 +200,7 @@ def test_a_deletion_takes_a_version_and_the_older_ones_along(world: World, clien
 def test_a_deleted_topic_and_a_deleted_namespace_take_their_schemas_along(world: World, client: Client) -> None:
     # covers SC-10
     produce(client, record(A))
-    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
     assert not world.core.state.schemas
     assert call(world, "PUT", "/admin/v2/namespaces/public/n")[0] == 204
     body = json.dumps({"type": "STRING", "schema": ""}).encode()
@@ -215,14 +215,14 @@ def test_both_domains_have_the_same_schemas(world: World, client: Client) -> Non
     assert produce(client, record(A)) == 0
     assert produce(client, record(A), producer_id=2, topic=passing) == 0
     assert get(client, topic=passing).schema.name == "public/default/t"
-    world.ask(lambda core: topics.delete(core, core.topics[passing]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[passing]))
     client.take_all()
     assert get(client).schema.schema_data == record(A)
     assert produce(client, record(A), producer_id=2, topic=passing) == 0
-    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
     client.take_all()
     assert get(client).schema.schema_data == record(A)
-    world.ask(lambda core: topics.delete(core, core.topics[passing]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[passing]))
     assert not world.core.state.schemas
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_pulsar.broker.events import StorageShort
+from spark_pulsar.broker.turn.events import StorageShort
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode, Schema

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from spark_pulsar.broker import topics
 from spark_pulsar.broker.schemas import registry
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.wire.pulsar_api_pb2 import Schema
 from tests.unit.admin.test_app import call
@@ -49,7 +49,7 @@ def test_strategies_of_a_topic_over_its_namespaces_over_the_configuration() -> N
     # covers SC-4, admin-rest 1.3.3
     world = World(schema_compatibility="FORWARD", **QUIET)
     own, topic = "/admin/v2/namespaces/public/default", "/admin/v2/persistent/public/default/t"
-    world.ask(lambda core: topics.create(core, NAME))
+    world.ask(lambda core: lifecycle.create(core, NAME))
 
     def strategy() -> str:
         return str(registry.strategy_of(world.core, NAME))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.bounds import MAX_PROPERTIES_LENGTH
 from spark_pulsar.broker.schemas import definitions
+from spark_pulsar.broker.topics.name_limits import MAX_PROPERTIES_LENGTH
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, Schema
 from tests.unit.admin.test_app import call

@@ -1,0 +1,1 @@
+"""Connections of clients: handshake and liveness."""

@@ -1,0 +1,397 @@
+"""Entries of one key go to one consumer at a time, in order (section 8; KS-1 ... KS-17).
+
+Each slot has an owner (see `selectors`). An entry whose owner cannot have it now is passed over and waits: in the
+owner's room when only the owner is not ready, parked by its slot when nobody owns the slot, or when the slot moved
+while another consumer still holds entries of it (the slot drains; KS-10). What waits goes out before anything newer of
+its owner, in order. So a slow consumer holds up its own keys only, until too much waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.dispatch.base import fit, values_of
+from spark_pulsar.broker.dispatch.reading import EntryReader
+from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.lifetime.ttl import fresh_part
+from spark_pulsar.broker.turn.effects import SendMessages
+from spark_pulsar.model.entry_sets import EntrySet
+from spark_pulsar.model.ids import Position
+from spark_pulsar.model.singles import Singles
+
+from .replay_queues import Rooms, pending_of
+from .selector_choice import selector_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_pulsar.broker.dispatch.base import EntryRange
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.wire.pulsar_api_pb2 import KeySharedMeta
+
+    from .hash_range_selectors import Selector
+
+_MAX_ENTRIES_A_TURN = 4_096
+
+
+def sharing_keys(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
+    """The dispatcher for the mode that the first consumer wants, and the configuration."""
+    keeps_order = not wanted.allowOutOfOrderDelivery
+    return KeySharedDispatcher(core, subscription, selector_for(core, wanted), keeps_order=keeps_order)
+
+
+class KeySharedDispatcher(SharedDispatcher):
+    """`replay` holds what is to be sent again and was not given to its owner's room yet."""
+
+    def __init__(self, core: Core, subscription: Subscription, selector: Selector, *, keeps_order: bool) -> None:
+        self.keeps_order = keeps_order
+        """Whether slots that move drain first; not with allowOutOfOrderDelivery (KS-11)."""
+        self.selector = selector
+        self.rooms = Rooms(selector, keeps_order=keeps_order)
+        self._sorter = EntryReader(core, subscription.topic, self._wake, self._stop)
+        """Reads entries to be sent again whose slot is not known yet: those that were delayed."""
+        super().__init__(core, subscription)
+
+    def rewind(self) -> None:
+        super().rewind()
+        self._sorter.reset()
+        self.rooms.clear()
+
+    # Who is there
+
+    def admit(self, consumer: Consumer) -> None:
+        self.selector.join(consumer)
+
+    def attach(self, consumer: Consumer) -> None:
+        consumer.pending = EntrySet()
+        self.rooms.open(consumer)
+        if len(self.subscription.consumers) == 1:
+            self.rewind()
+        else:
+            self.rooms.share_out()
+            self._wake()
+
+    def detach(self, consumer: Consumer) -> None:
+        self.selector.leave(consumer)
+        left = self.rooms.close(consumer), pending_of(consumer)
+        if self.subscription.consumers:
+            self.rooms.share_out(left)
+            consumer.let_go_of_all()
+        else:
+            consumer.let_go_of_all()
+            self.rewind()  # the next first consumer begins at mark-delete + 1 (SH-4)
+        self._note_unacked()
+
+    # Sending
+
+    def dispatch(self) -> bool:
+        if self.subscription.fenced:
+            return False
+        self._budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
+        if self.replay:
+            self._sort()
+        self._send_waiting()
+        return self._budget <= 0 or self._send_new_entries()
+
+    def _has_waiting(self) -> bool:
+        return bool(self.replay) or any(room and self._can_send_to(each) for each, room in self.rooms.of.items())
+
+    def _has_new_entries(self) -> bool:
+        return self._look_ahead() > 0 and super()._has_new_entries()
+
+    def _sort(self) -> None:
+        """Give what is to be sent again to the rooms; what must be read for that stays, and is being read."""
+        for ledger_id, first, end in list(self.replay):
+            while first < end:
+                slots = self.rooms.slots.of(ledger_id, first, end)
+                if 0 in slots:
+                    unknown = slots.index(0)
+                    if unknown:
+                        slots = slots[:unknown]
+                    else:
+                        run = self._sorter.find(ledger_id, first)
+                        if run is None:
+                            return
+                        low = first - run.first_entry_id
+                        slots = self._look_at(run, low, min(len(run.starts), end - run.first_entry_id))
+                self.rooms.wait(ledger_id, first, slots)
+                self.replay.remove(ledger_id, first, first + len(slots))
+                first += len(slots)
+
+    def _look_at(self, run: EntryRun, low: int, high: int) -> list[int]:
+        """The slots of entries of a run; each key is hashed once."""
+        book, first = self.rooms.slots, run.first_entry_id
+        slots = book.of(run.ledger_id, first + low, first + high)
+        if 0 in slots:
+            low += slots.index(0)
+            fresh = self.selector.slots.of(run.buffer, run.starts[low:high], run.ends[low:high])
+            book.note(run.ledger_id, first + low, fresh)
+            slots[-len(fresh) :] = fresh
+        return slots
+
+    def _send_waiting(self) -> None:
+        """Send from the rooms of those who can receive, the oldest entry first, so that each is read once."""
+        queue = [
+            (room.first() or (0, 0), index, consumer)
+            for index, (consumer, room) in enumerate(self.rooms.of.items())
+            if room and self._can_send_to(consumer)
+        ]
+        heapq.heapify(queue)
+        while queue and self._budget > 0:
+            (ledger_id, first), index, consumer = queue[0]
+            run = self.replay_reader.find(ledger_id, first)
+            if run is None:
+                return
+            self._send_from_room(consumer, run, first)
+            following = self.rooms.of[consumer].first()
+            if following in (None, (ledger_id, first)) or not self._can_send_to(consumer):
+                heapq.heappop(queue)
+            else:
+                heapq.heapreplace(queue, (following, index, consumer))
+
+    def _can_send_to(self, consumer: Consumer) -> bool:
+        """Whether the first entry of its room may be sent to it now."""
+        return consumer.can_receive
+
+    def _send_from_room(self, consumer: Consumer, run: EntryRun, first: int) -> None:
+        """Send what lies in one run, as far as it may be sent. Something leaves the room."""
+        room, counts, base = self.rooms.of[consumer], run.message_counts, run.first_entry_id
+        allowance, budget = self._allowance(consumer), self._budget
+        entry_ids = room.between(run.ledger_id, first, run.end_entry_id, min(max(1, allowance), self.turn_entries))
+        if self.subscription.topic.expiry is not None:
+            entry_ids = self._fresh(run, entry_ids)
+        picks = [entry_id - base for entry_id in entry_ids]
+        if allowance <= 0 or budget <= 0 or not picks:
+            return
+        del picks[_fitting(counts, picks, allowance)[0] :]
+        starts, ends = run.starts, run.ends
+        sizes = [ends[index] - starts[index] for index in picks]
+        if sum(sizes) > budget:
+            del picks[bisect_left(list(accumulate(sizes)), budget) + 1 :]
+            del sizes[len(picks) :]
+        self._budget = budget - sum(sizes)
+        room.remove(run.ledger_id, first, base + picks[-1] + 1)
+        self._deliver(consumer, run, picks)
+
+    def _fresh(self, run: EntryRun, entry_ids: list[int]) -> list[int]:
+        """Those entries that are not expired."""
+        fresh: list[int] = []
+        for entry_id in entry_ids:
+            low = entry_id - run.first_entry_id
+            if fresh_part(self.core, self.subscription, run, low, low + 1) == (low, low + 1):
+                fresh.append(entry_id)
+        return fresh
+
+    def _allowance(self, consumer: Consumer) -> int:
+        """Messages that a consumer may be sent now."""
+        limit, most = self._consumer_limit(), min(consumer.permits, self.turn_messages)
+        return min(most, limit - consumer.unacked) if limit else most
+
+    def _send_new_entries(self) -> bool:
+        through = self.visible_through()
+        if self.position > through or not self._room():
+            return False
+        ahead = self._look_ahead()
+        # Whose room is not empty has to read first, or gets what is in it first.
+        able = [each for each, room in self.rooms.of.items() if not room and each.can_receive]
+        if ahead <= 0 or not able:
+            return False
+        held = delayed_delivery.held_back(self.subscription)
+        ranges = self.subscription.cursor.unacked(self._first_new(), through, min(_MAX_ENTRIES_A_TURN, ahead))
+        for ledger_id, first, end in ranges:
+            parts = ((first, end),) if held is None else held.pieces_not_in(ledger_id, first, end)
+            for low, high in parts:
+                sent_through = self._spread(ledger_id, low, high)
+                self.position = Position(ledger_id, sent_through)
+                if sent_through < high:
+                    return self._budget <= 0
+            self.position = Position(ledger_id, end)
+        return self.is_more_after(ranges, min(_MAX_ENTRIES_A_TURN, ahead), through)
+
+    def _look_ahead(self) -> int:
+        """Entries that may be looked at without one of them being sent (section 21, row 2)."""
+        config = self.core.config
+        limit = config.look_ahead_per_subscription
+        if config.look_ahead_per_consumer:
+            each = config.look_ahead_per_consumer * len(self.rooms.of)
+            limit = min(each, limit) if limit else each
+        return limit - self.replay_count if limit else _MAX_ENTRIES_A_TURN
+
+    def _spread(self, ledger_id: int, first: int, end: int) -> int:
+        """Send entries of one ledger to the owners of their slots, for the first time; returns where it had to stop."""
+        while first < end:
+            room = min(self._room(), self.turn_messages)
+            able = {each: self._allowance(each) for each, waiting in self.rooms.of.items() if not waiting}
+            able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
+            if self._budget <= 0 or room <= 0 or self.turn_entries <= 0 or not able:
+                break
+            run = self.reader.find(ledger_id, first)
+            if run is None:
+                break
+            low = first - run.first_entry_id
+            high = min(len(run.starts), end - run.first_entry_id, low + self.turn_entries)
+            if self.subscription.topic.expiry is not None:
+                low, high = fresh_part(self.core, self.subscription, run, low, high)
+                first = run.first_entry_id + low
+                if low == high:
+                    continue
+            high = fit(run.message_counts, run.ends, low, high, room, run.starts[low] + self._budget)
+            first = run.first_entry_id + self._spread_run(run, low, high, able)
+        return first
+
+    def _spread_run(self, run: EntryRun, low: int, high: int, able: dict[Consumer, int]) -> int:
+        """Deal out entries among consumers who may have so many messages each, until none of them may have more."""
+        dealt = self._dealt(self._look_at(run, low, high), low)
+        fits = {each: _fitting(run.message_counts, dealt.get(each, ()), messages) for each, messages in able.items()}
+        if all(is_all for _, is_all in fits.values()):
+            high = max(dealt[each][entries - 1] for each, (entries, _) in fits.items()) + 1
+        ledger_id, first = run.ledger_id, run.first_entry_id
+        for owner, indexes in dealt.items():
+            entries, _ = fits.get(owner, (0, False))  # type: ignore[arg-type]
+            if entries < len(indexes):
+                if waiting := indexes[entries : bisect_left(indexes, high)]:
+                    self.rooms.wait_for(owner, ledger_id, [first + index for index in waiting])
+                indexes = indexes[:entries]
+            if owner is not None and indexes:
+                self._deliver(owner, run, indexes)
+        self._budget -= run.ends[high - 1] - run.starts[low]
+        return high
+
+    def _dealt(self, slots: list[int], low: int) -> dict[Consumer | None, list[int]]:
+        """Entries of a run from `low` on, which have these slots, by their owners; under None what has to be parked."""
+        table, owners = self.selector.table()
+        numbers = [*map(table.__getitem__, slots)]
+        draining = self.rooms.draining
+        if draining and not draining.keys().isdisjoint(slots):
+            numbers = [0 if slot in draining else number for slot, number in zip(slots, numbers, strict=True)]
+        if numbers.count(numbers[0]) == len(numbers):
+            return {owners[numbers[0]]: [*range(low, low + len(numbers))]}
+        lists: list[list[int]] = [[] for _ in owners]
+        adding = [each.append for each in lists]
+        for index, number in enumerate(numbers, low):
+            adding[number](index)
+        return {owner: indexes for owner, indexes in zip(owners, lists, strict=True) if indexes}
+
+    def _deliver(self, consumer: Consumer, run: EntryRun, indexes: list[int]) -> None:
+        """Send some entries of a run to a consumer, who holds them from now on."""
+        ledger_id, first = run.ledger_id, run.first_entry_id
+        entry_ids = [first + index for index in indexes]
+        starts, ends = [*map(run.starts.__getitem__, indexes)], [*map(run.ends.__getitem__, indexes)]
+        counts = None if run.message_counts is None else [*map(run.message_counts.__getitem__, indexes)]
+        messages = len(indexes) if counts is None else sum(counts)
+        cursor = self.subscription.cursor
+        redelivered, sets = cursor.redelivered.get(ledger_id), cursor.batch_sets.get(ledger_id)
+        self.core.effects.append(
+            SendMessages(
+                consumer.session.session_id,
+                consumer.consumer_id,
+                ledger_id,
+                entry_ids[0],
+                self.subscription.topic.partition,
+                run.buffer,
+                starts,
+                ends,
+                values_of(redelivered, entry_ids, 0),
+                values_of(sets, entry_ids, None),
+                None,
+                entry_ids,
+            )
+        )
+        self._hold(consumer, ledger_id, entry_ids, counts)
+        self._note_unacked()
+        self.count_sent(consumer, len(indexes), messages, sum(ends) - sum(starts))
+        self.count_chunks(consumer, run, indexes)
+        limit = self._consumer_limit()
+        if limit and consumer.unacked >= limit:
+            consumer.blocked = True
+
+    def _hold(self, consumer: Consumer, ledger_id: int, entry_ids: list[int], counts: list[int] | None) -> None:
+        """The consumer holds these entries from now on; of batches what is left of them."""
+        pending_of(consumer).add_all(ledger_id, entry_ids)
+        if counts is None:
+            consumer.unacked += len(entry_ids)
+            return
+        sets = self.subscription.cursor.batch_sets.get(ledger_id, {})
+        batches = consumer.batch_messages.setdefault(ledger_id, {})
+        for entry_id, count in zip(entry_ids, counts, strict=True):
+            bits = sets.get(entry_id)
+            left = count if bits is None else max(1, min(count, bits.bit_count()))
+            batches[entry_id] = left
+            consumer.unacked += left
+
+    # Coming back
+
+    def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
+        if self.rooms.draining and self.rooms.let_go(consumer, ledger_id, first, end):
+            self._wake()
+        return super()._let_go(consumer, ledger_id, first, end)
+
+    def _let_go_each(self, consumer: Consumer, singles: Singles) -> Sequence[EntryRange]:
+        """Let go of entries at once. More is to be done for what is returned: not held, or all when a slot drains."""
+        ledger_id, entry_ids = singles.ledger_id, singles.entry_ids
+        draining = self.rooms.draining
+        if draining and not draining.keys().isdisjoint(self.rooms.slots.of_each(ledger_id, entry_ids)):
+            return singles
+        held = pending_of(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+        if consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids):
+            return ()
+        others = sorted(set(entry_ids).difference(held))
+        return Singles(ledger_id, others) if others else ()
+
+    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
+        if isinstance(ranges, Singles):
+            ranges = self._let_go_each(consumer, ranges)
+        for ledger_id, first, end in ranges:
+            held = self._let_go(consumer, ledger_id, first, end)
+            if held < end - first:  # anybody may ack what another holds, or what waits (ACK-1)
+                for other in self.subscription.consumers:
+                    if other is not consumer and self._let_go(other, ledger_id, first, end):
+                        self._unblock(other)
+                self.replay.remove(ledger_id, first, end)
+                if self.rooms.withdraw([(ledger_id, first, end)]):
+                    self._wake()
+        self._unblock(consumer)
+        if self._is_blocked:
+            self._wake()
+        mark_delete = self.subscription.cursor.mark_delete
+        self.rooms.slots.forget_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
+
+    def released(self, ranges: Iterable[EntryRange]) -> None:
+        ranges = list(ranges)
+        self.rooms.withdraw(ranges)  # they may wait already: switched off, delays are over before their time
+        super().released(ranges)
+
+    def expired(self, ranges: Iterable[EntryRange]) -> None:
+        ranges = list(ranges)
+        super().expired(ranges)
+        if self.rooms.withdraw(ranges):
+            self._wake()
+
+    def passed(self) -> None:
+        super().passed()
+        self.rooms.forget_through(self.subscription.cursor.mark_delete)
+        self._wake()  # what drained may be gone (KS-15)
+
+    @property
+    def replay_count(self) -> int:
+        return self.replay.count() + self.rooms.count()
+
+    def check(self) -> None:
+        super().check()
+        self.rooms.check(self.subscription.consumers)
+
+
+def _fitting(counts: Sequence[int] | None, indexes: Sequence[int], messages: int) -> tuple[int, bool]:
+    """How many of these entries of a run fit into so many messages, and whether there is no room for more then; the
+    entry that exceeds them still goes (SUB-4)."""
+    if counts is None:
+        return min(len(indexes), messages), len(indexes) >= messages
+    sums = [*accumulate(map(counts.__getitem__, indexes))]
+    return min(len(indexes), bisect_left(sums, messages) + 1), bool(sums) and sums[-1] >= messages

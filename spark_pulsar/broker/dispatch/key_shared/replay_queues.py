@@ -1,0 +1,209 @@
+"""Where entries of a Key_Shared subscription wait that were read and cannot be sent yet.
+
+An entry waits in its owner's room when only the owner is not ready for it. It is parked by its slot when nobody owns
+the slot, or while the slot drains: it moved, and its old owner still holds entries of it (KS-10). As long as order is
+kept, at most one consumer holds entries of a slot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from spark_pulsar.model.entry_sets import EntrySet
+
+from .sticky_hashes import SlotBook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_pulsar.broker.dispatch.base import EntryRange
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.model.ids import Position
+
+    from .hash_range_selectors import Selector
+
+
+def pending_of(consumer: Consumer) -> EntrySet:
+    """What a Key_Shared consumer holds."""
+    pending = consumer.pending
+    assert isinstance(pending, EntrySet), "entries of one key are seldom next to each other"
+    return pending
+
+
+class Drain:
+    """A slot that moved while its old owner still holds entries of it."""
+
+    __slots__ = ("holder", "left")
+
+    def __init__(self, holder: Consumer) -> None:
+        self.holder = holder
+        self.left = 0
+        """Entries of the slot that the old owner holds."""
+
+
+class Rooms:
+    """What waits, of one subscription."""
+
+    def __init__(self, selector: Selector, *, keeps_order: bool) -> None:
+        self.of: dict[Consumer, EntrySet] = {}
+        """The room of each consumer; what is in it goes out before anything newer."""
+        self.parked: dict[int, EntrySet] = {}
+        """Slot → what waits until it has an owner, or is drained."""
+        self.draining: dict[int, Drain] = {}
+        self.drained: dict[Consumer, int] = {}
+        """Slots that each consumer drained since it joined."""
+        self.slots = SlotBook()
+        self._selector = selector
+        self._keeps_order = keeps_order
+
+    def clear(self) -> None:
+        """Nothing waits, nobody holds anything."""
+        self.slots.clear()
+        self.parked.clear()
+        self.draining.clear()
+        for room in self.of.values():
+            room.clear()
+
+    def count(self) -> int:
+        """Entries that wait."""
+        return sum(room.count() for room in self.of.values()) + sum(room.count() for room in self.parked.values())
+
+    def open(self, consumer: Consumer) -> None:
+        """A room for a newcomer."""
+        self.of[consumer] = EntrySet()
+        self.drained[consumer] = 0
+
+    def close(self, consumer: Consumer) -> EntrySet:
+        """Its consumer left; returns what was in the room."""
+        del self.drained[consumer]
+        return self.of.pop(consumer)
+
+    def share_out(self, left: Iterable[EntrySet] = ()) -> None:
+        """Slots moved: find out which of them drain, and where everything that waits belongs now, `left` too."""
+        self.draining = {}
+        if self._keeps_order:
+            for consumer in self.of:
+                self._note_draining(consumer)
+        waiting: dict[int, list[int]] = {}
+        for room in (*self.of.values(), *self.parked.values(), *left):
+            for ledger_id, entry_ids in room.by_ledger():
+                waiting.setdefault(ledger_id, []).extend(entry_ids)
+        for room in self.of.values():
+            room.clear()
+        self.parked = {}
+        for ledger_id, entry_ids in waiting.items():
+            entry_ids.sort()
+            slots = self.slots.of(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+            self.wait_each(ledger_id, [(entry_id, slots[entry_id - entry_ids[0]]) for entry_id in entry_ids])
+
+    def _note_draining(self, consumer: Consumer) -> None:
+        if not consumer.pending:
+            return
+        table, owners = self._selector.table()
+        own = owners.index(consumer) if consumer in owners else -1
+        assert isinstance(consumer.pending, EntrySet), "entries of one key are seldom next to each other"
+        for ledger_id, entry_ids in consumer.pending.by_ledger():
+            slots = self.slots.of_each(ledger_id, entry_ids)
+            for slot, entries in Counter([slot for slot in slots if table[slot] != own]).items():
+                drain = self.draining.get(slot)
+                if drain is None:
+                    drain = self.draining[slot] = Drain(consumer)
+                drain.left += entries
+
+    def wait(self, ledger_id: int, first: int, slots: Sequence[int]) -> None:
+        """Entries from `first` on, with these slots, wait where they belong."""
+        self.wait_each(ledger_id, zip(range(first, first + len(slots)), slots, strict=True))
+
+    def wait_for(self, owner: Consumer | None, ledger_id: int, entry_ids: list[int]) -> None:
+        """Some entries, rising, that wait nowhere yet, wait for their owner, or by their slots when it is None."""
+        if owner is None:
+            for entry_id, slot in zip(entry_ids, self.slots.of_each(ledger_id, entry_ids), strict=True):
+                self.parked.setdefault(slot, EntrySet()).add_all(ledger_id, (entry_id,))
+        else:
+            self.of[owner].add_all(ledger_id, entry_ids)
+
+    def wait_each(self, ledger_id: int, entries: Iterable[tuple[int, int]]) -> None:
+        """Entries, rising and with their slots, that wait nowhere yet, wait where they belong."""
+        (table, owners), draining = self._selector.table(), self.draining
+        lists: dict[Consumer, list[int]] = {}
+        for entry_id, slot in entries:
+            owner = owners[table[slot]]
+            if owner is None or slot in draining:
+                room = self.parked.get(slot)
+                if room is None:
+                    room = self.parked[slot] = EntrySet()
+                room.add_all(ledger_id, (entry_id,))
+            elif owner in lists:
+                lists[owner].append(entry_id)
+            else:
+                lists[owner] = [entry_id]
+        for owner, entry_ids in lists.items():
+            self.of[owner].add_all(ledger_id, entry_ids)
+
+    def let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> bool:
+        """A consumer is about to hold entries no more. Whether something may go out that waited for that (KS-10)."""
+        is_free = False
+        for low, high in consumer.pending.pieces_in(ledger_id, first, end):
+            for slot in self.slots.of(ledger_id, low, high):
+                drain = self.draining.get(slot)
+                if drain is not None and drain.holder is consumer:
+                    drain.left -= 1
+                    if not drain.left:
+                        is_free |= self._free(slot, consumer)
+        return is_free
+
+    def _free(self, slot: int, consumer: Consumer) -> bool:
+        del self.draining[slot]
+        self.drained[consumer] += 1
+        owner = self._selector.owner(slot)
+        if owner is None or slot not in self.parked:
+            return False
+        for ledger_id, entry_ids in self.parked.pop(slot).by_ledger():
+            self.of[owner].add_all(ledger_id, entry_ids)
+        return True
+
+    def withdraw(self, ranges: list[EntryRange]) -> bool:
+        """Entries wait here no more. Whether there is room now."""
+        before = self.count()
+        if not before:
+            return False
+        for ledger_id, first, end in ranges:
+            for room in self.of.values():
+                if room:
+                    room.remove(ledger_id, first, end)
+            if self.parked:
+                for entry_id, slot in enumerate(self.slots.of(ledger_id, first, end), first):
+                    parked = self.parked.get(slot)
+                    if parked is not None:
+                        parked.remove(ledger_id, entry_id, entry_id + 1)
+                        if not parked:
+                            del self.parked[slot]
+        return self.count() < before
+
+    def forget_through(self, position: Position) -> None:
+        """Everything up to a position is acked."""
+        for room in (*self.of.values(), *self.parked.values()):
+            room.remove_through(*position)
+        self.share_out()
+
+    def check(self, consumers: list[Consumer]) -> None:
+        """Assert what must hold between turns."""
+        assert self.of.keys() == self.drained.keys() == set(consumers), "everybody has a room"
+        rooms = [*self.of.values(), *self.parked.values()]
+        holders: dict[int, Consumer] = {}
+        lefts: dict[int, int] = {}
+        for consumer in consumers:
+            for ledger_id, first, end in consumer.pending:
+                assert not any(room.intersects(ledger_id, first, end) for room in rooms), "pending, and waits"
+                for slot in self.slots.of(ledger_id, first, end):
+                    holder = holders.setdefault(slot, consumer)
+                    assert holder is consumer or not self._keeps_order, f"slot {slot} is at two consumers (KS-1)"
+                    if self._keeps_order and self._selector.owner(slot) is not consumer:
+                        lefts[slot] = lefts.get(slot, 0) + 1
+        assert lefts == {slot: drain.left for slot, drain in self.draining.items()}, "what drains (KS-10)"
+        for consumer, room in self.of.items():
+            for ledger_id, first, end in room:
+                for slot in self.slots.of(ledger_id, first, end):
+                    assert self._selector.owner(slot) is consumer, "what waits in a room is its owner's"
+                    assert slot not in self.draining, "what drains is parked"

@@ -1,0 +1,1 @@
+"""Limits of dispatch: dispatch rates, subscribe rates, unacknowledged messages."""

@@ -1,0 +1,228 @@
+"""How fast consumers are sent messages: those of a subscription, of a topic, of all topics together (SUB-7).
+
+Each rate has a bucket of messages and one of bytes. A subscription is let send while no bucket is empty, and then no
+more than they hold, but at least one entry: a batch larger than a bucket goes too, and those after it wait the longer.
+Nothing is held back anywhere: what may not be sent yet is not read. Non-persistent topics, which would have to drop
+what comes too fast, are not limited.
+
+The configuration may spare who has no backlog: nothing limits it, and what it is sent costs the others nothing. As in
+Apache Pulsar, whether it has one is looked at when a consumer joins and whenever statistics are taken; here also when
+rates change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+
+from .dispatch_limiter import UNLIMITED, RateLimit
+from .subscribe_rates import SubscribeLimit
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.dispatch.base import Dispatcher
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.entities.topic import Topic
+
+
+class Rates(NamedTuple):
+    """What the policies say of one topic."""
+
+    topic: DispatchRate = DispatchRate()
+    """Of all its subscriptions together."""
+    subscription: DispatchRate = DispatchRate()
+    """Of each of them, but ..."""
+    by_name: Mapping[str, DispatchRate] = MappingProxyType({})
+    """... those that have one of their own."""
+    consumers: SubscribeRate = SubscribeRate()
+
+
+class DispatchLimits:
+    """What limits the subscriptions of one topic and those who subscribe. What is limited as `before` goes on."""
+
+    def __init__(self, core: Core, topic: Topic, rates: Rates, before: DispatchLimits | None = None) -> None:
+        self.rates = rates
+        self._core = core
+        self._topic = topic
+        self._of_topic: RateLimit | None = None
+        self._own: dict[Subscription, RateLimit] = {}
+        self._in_line: dict[Subscription, list[RateLimit]] = {}
+        """Who waits, and the rates in whose lines it stands; it waits for the last of them."""
+        self._spared: set[Subscription] = set()
+        """Who had no backlog at the last look, when these are not limited."""
+        self.subscribers: SubscribeLimit | None = None
+        """How often each consumer may subscribe, when that is limited (SUB-6)."""
+        if before is not None:
+            self._own = {each: limit for each, limit in before._own.items() if limit.rate == self._rate_of(each)}
+            self._of_topic = before._of_topic if before.rates.topic == rates.topic else None
+            self.subscribers = before.subscribers if before.rates.consumers == rates.consumers else None
+        if self._of_topic is None and rates.topic.is_limited:
+            self._of_topic = RateLimit(core, rates.topic, "Topic", topic)
+        if self.subscribers is None:
+            self.forget_subscribers()
+        of_all = None if topic.live is not None else core.dispatch_limit
+        self._shared = [limit for limit in (self._of_topic, of_all) if limit is not None]
+        """Of all subscriptions of the topic."""
+
+    @property
+    def limits_anything(self) -> bool:
+        """Whether there is a limit at all."""
+        rates = self.rates
+        of_each = (rates.subscription, *rates.by_name.values())
+        return bool(self._shared) or any(rate.is_limited for rate in of_each) or self.subscribers is not None
+
+    def dispatch(self, subscription: Subscription) -> bool:
+        """Let a subscription send what the rates allow; the answer of its dispatcher."""
+        if subscription in self._spared:
+            return subscription.dispatcher.dispatch()
+        dispatcher, lines = subscription.dispatcher, self._in_line.get(subscription)
+        if lines is not None and lines[-1].keeps_waiting(subscription):
+            dispatcher.begin()
+            return False
+        limits = self._of(subscription)
+        if not self._is_its_turn(subscription, limits):
+            return False
+        more, units, size_bytes = self._take_turn(dispatcher, [limit.share() for limit in limits])
+        for limit in limits:
+            limit.take(units, size_bytes)
+        self.leave(subscription)
+        if not units:
+            return more  # it has nothing after all, or must read it first: it does not stand in line for that
+        return self._is_its_turn(subscription, limits) and more
+
+    def _take_turn(self, dispatcher: Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
+        """Send the least share at most; whether there may be more, and the messages (or entries) and bytes sent."""
+        units = min((each[0] for each in shares), default=UNLIMITED)
+        size_bytes = min((each[1] for each in shares), default=UNLIMITED)
+        counts_entries = self._core.config.dispatch_rates_count_entries
+        dispatcher.turn_messages, dispatcher.turn_entries = (UNLIMITED, units) if counts_entries else (units, UNLIMITED)
+        dispatcher.turn_bytes = size_bytes
+        more = dispatcher.dispatch()
+        units_left = dispatcher.turn_entries if counts_entries else dispatcher.turn_messages
+        bytes_left = dispatcher.turn_bytes
+        dispatcher.turn_messages = dispatcher.turn_entries = dispatcher.turn_bytes = UNLIMITED
+        return more or units_left <= 0 or bytes_left <= 0, units - units_left, size_bytes - bytes_left
+
+    def look(self, subscription: Subscription) -> None:
+        """Limit a subscription from now on, or spare it, by what is still to be sent to its consumers."""
+        if self._core.config.dispatch_rates_spare_nobody or self._topic.live is not None:
+            return
+        backlog = self._core.config.backlogged_cursor_entries
+        if not subscription.consumers or subscription.dispatcher.has_to_send(backlog):
+            self._spared.discard(subscription)
+        elif subscription not in self._spared:
+            self._spared.add(subscription)
+            self.leave(subscription)
+            self._core.wake(subscription)
+
+    def leave(self, subscription: Subscription) -> None:
+        """A subscription waits for nothing any more."""
+        for limit in self._in_line.pop(subscription, ()):
+            limit.leave(subscription)
+
+    def forget(self, subscription: Subscription) -> None:
+        """A subscription is gone."""
+        self.leave(subscription)
+        self._own.pop(subscription, None)
+        self._spared.discard(subscription)
+
+    def forget_subscribers(self) -> None:
+        """Everybody may subscribe as often as the rate says from now on."""
+        rate = self.rates.consumers
+        self.subscribers = SubscribeLimit(self._core, rate) if rate.is_limited else None
+
+    def end(self) -> None:
+        """These limits are none any more: nobody waits for them."""
+        for subscription in list(self._in_line):
+            self.leave(subscription)
+
+    def check(self) -> None:
+        """Assert what must hold between turns; see `invariants`."""
+        present = set(self._topic.subscriptions.values())
+        assert self._in_line.keys() <= present, "who is gone waits for nothing"
+        assert self._own.keys() <= present, "who is gone has no rate"
+        assert self._spared <= present, "who is gone is not spared"
+        assert self._spared.isdisjoint(self._in_line), "who is spared waits for no rate"
+        for subscription, lines in self._in_line.items():
+            limits = self._of(subscription)
+            assert limits[: len(lines)] == lines, "who waits does so for what limits it"
+            for index, limit in enumerate(lines):
+                assert subscription in limit.line, "who waits stands in line"
+                limit.check(limits[index + 1 :])
+
+    def _rate_of(self, subscription: Subscription) -> DispatchRate:
+        return self.rates.by_name.get(subscription.name, self.rates.subscription)
+
+    def _of(self, subscription: Subscription) -> list[RateLimit]:
+        """What limits a subscription, the narrowest first."""
+        rate = self._rate_of(subscription)
+        if not rate.is_limited:
+            return self._shared
+        own = self._own.get(subscription)
+        if own is None:
+            own = RateLimit(self._core, rate, "Subscription", self._topic)
+            if self._topic.subscriptions.get(subscription.name) is subscription:
+                self._own[subscription] = own
+        return [own, *self._shared]
+
+    def _is_its_turn(self, subscription: Subscription, limits: list[RateLimit]) -> bool:
+        """Whether no rate makes it wait. If one does it stands in line, unless it has nothing to send."""
+        blocking = next((index for index, limit in enumerate(limits) if limit.blocks(subscription)), None)
+        if blocking is None:
+            return True
+        if not subscription.dispatcher.has_work():
+            self.leave(subscription)
+            return False
+        for limit in self._in_line.get(subscription, ())[blocking + 1 :]:
+            limit.leave(subscription)
+        lines = self._in_line[subscription] = limits[: blocking + 1]
+        for limit in lines:
+            limit.stand_in_line(subscription)
+        return False
+
+
+def of_all(core: Core) -> RateLimit | None:
+    """The limit of all topics together, if the configuration has one."""
+    config = core.config
+    rate = DispatchRate(config.dispatch_rate_messages, config.dispatch_rate_bytes)
+    return RateLimit(core, rate, "Broker") if rate.is_limited else None
+
+
+def adopt(core: Core, topic: Topic) -> None:
+    """A topic came into use, or its policies are others: limit it as they say."""
+    policies = core.policies_of(topic.name)
+    rates = Rates(consumers=policies.subscribe_rate or SubscribeRate())
+    if topic.live is None:
+        rates = rates._replace(
+            topic=policies.dispatch_rate or DispatchRate(),
+            subscription=policies.subscription_dispatch_rate or DispatchRate(),
+            by_name=policies.dispatch_rates_by_name,
+        )
+    before = topic.dispatch_limits
+    if before is not None and before.rates == rates:
+        return
+    limits = DispatchLimits(core, topic, rates, before)
+    topic.dispatch_limits = limits if limits.limits_anything else None
+    if topic.dispatch_limits is not None:
+        for subscription in topic.subscriptions.values():
+            limits.look(subscription)
+    if before is not None:
+        before.end()
+        for subscription in topic.subscriptions.values():
+            core.wake(subscription)
+
+
+def let_go(topic: Topic) -> None:
+    """A topic is gone."""
+    if topic.dispatch_limits is not None:
+        topic.dispatch_limits.end()
+        topic.dispatch_limits = None
+
+
+def unloaded(topic: Topic) -> None:
+    """A topic closed its consumers, which come back: that they have to is not held against them."""
+    if topic.dispatch_limits is not None:
+        topic.dispatch_limits.forget_subscribers()

@@ -1,0 +1,63 @@
+"""How often one consumer may subscribe to a topic (SUB-6): one that reconnects in a loop is told to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.model.errors import NotAllowed
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.model.dispatch_rates import SubscribeRate
+
+_MOST_KNOWN: Final = 1_000
+"""Consumers of one topic; beyond, those that may subscribe as often as the rate says are forgotten, or all."""
+
+Identity = tuple[str, str, int]
+"""Address of the client without its port, name and id of the consumer."""
+
+
+class SubscribeLimit:
+    """The consumers that subscribed to a topic lately."""
+
+    def __init__(self, core: Core, rate: SubscribeRate) -> None:
+        self._core = core
+        self.rate = rate
+        self._buckets: dict[Identity, tuple[Bucket, int]] = {}
+        """What each has left, and when it was last filled."""
+
+    @property
+    def known(self) -> int:
+        """Consumers of which something is remembered."""
+        return len(self._buckets)
+
+    def take(self, identity: Identity) -> bool:
+        """Whether a consumer may subscribe once more."""
+        if len(self._buckets) >= _MOST_KNOWN and identity not in self._buckets:
+            self._forget()
+        bucket = self._filled(identity)
+        if bucket.wait_ms:
+            return False
+        bucket.take(1)
+        return True
+
+    def _filled(self, identity: Identity) -> Bucket:
+        now_ms = self._core.now_ms
+        bucket, filled_ms = self._buckets.get(identity) or (Bucket(self.rate.times, self.rate.seconds), now_ms)
+        bucket.refill(now_ms - filled_ms)
+        self._buckets[identity] = bucket, now_ms
+        return bucket
+
+    def _forget(self) -> None:
+        spent = [each for each in list(self._buckets) if self._filled(each).tokens < self.rate.times]
+        self._buckets = {each: self._buckets[each] for each in spent} if len(spent) * 2 < _MOST_KNOWN else {}
+
+
+def admit(session: Session, topic: Topic, consumer_id: int, name: str) -> None:
+    """A consumer subscribes. NotAllowed when it did so too often."""
+    limit = None if topic.dispatch_limits is None else topic.dispatch_limits.subscribers
+    if limit is not None and not limit.take((session.host, name, consumer_id)):
+        raise NotAllowed("Subscribe limited by subscribe rate limit per consumer.")

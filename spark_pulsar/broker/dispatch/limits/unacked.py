@@ -1,0 +1,65 @@
+"""The limit of what all Shared and Key_Shared subscriptions together may hold unacknowledged (SH-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.turn.config import BrokerConfig
+
+
+class UnackedLimit:
+    """Who holds how many messages, and who must wait because all together hold `messages` or more.
+
+    While that is so, a subscription that holds more than `share` of the limit gets nothing new, until it holds less
+    than half of that; everybody goes on when all together hold less than half of the limit. Apache Pulsar looks at the
+    sum now and then, here it is exact. Non-durable subscriptions do not count (as in SH-6).
+    """
+
+    def __init__(self, messages: int, share: float, wake: Callable[[Subscription], None]) -> None:
+        self.messages = messages
+        self.most_each = int(messages * share)
+        """What a subscription may hold at least, whatever others hold."""
+        self.total = 0
+        self.held: dict[Subscription, int] = {}
+        """What each holds, where that is something."""
+        self.is_reached = False
+        self.waiting: dict[Subscription, None] = {}
+        self._wake = wake
+
+    def note(self, subscription: Subscription, unacked: int) -> None:
+        """A subscription holds so many messages now."""
+        self.total += unacked - self.held.pop(subscription, 0)
+        if unacked:
+            self.held[subscription] = unacked
+        if not self.is_reached:
+            if self.total >= self.messages:
+                self.is_reached = True
+                self.waiting.update((each, None) for each, held in self.held.items() if held > self.most_each)
+        elif self.total < max(1, self.messages // 2):
+            self.is_reached = False
+            waiting, self.waiting = self.waiting, {}
+            for each in waiting:
+                self._wake(each)
+        elif subscription not in self.waiting:
+            if unacked > self.most_each:
+                self.waiting[subscription] = None
+        elif unacked < max(1, self.most_each // 2):
+            del self.waiting[subscription]
+            self._wake(subscription)
+
+    def room(self, subscription: Subscription) -> int:
+        """Messages that a subscription may be sent for the first time now."""
+        if subscription in self.waiting:
+            return 0
+        own = max(0, self.most_each + 1 - self.held.get(subscription, 0))
+        return own if self.is_reached else max(own, self.messages - self.total)
+
+
+def unacked_limit(config: BrokerConfig, wake: Callable[[Subscription], None]) -> UnackedLimit | None:
+    """The limit that the configuration wants; None for none."""
+    if not config.max_unacked_of_all or not config.max_unacked_share:
+        return None
+    return UnackedLimit(config.max_unacked_of_all, config.max_unacked_share, wake)

@@ -1,0 +1,134 @@
+"""Producers: a name on a topic, held by a session (PR-2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.turn.counter_columns import BYTES_IN, LAST_GROUP, MESSAGES_IN
+from spark_pulsar.broker.turn.effects import SendReceipts
+from spark_pulsar.model.column_store import HasNumbers, Number, NumberTable
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
+
+from .meters import Meter
+
+if TYPE_CHECKING:
+    from spark_pulsar.wire.send_runs import SendRun
+
+    from .core import Core
+    from .session import Session
+    from .topic import Topic
+
+
+class Producer(HasNumbers):
+    """One open producer: a name on a topic, held by a session."""
+
+    __slots__ = (
+        "_table",
+        "access_mode",
+        "chunks_in",
+        "connected_ms",
+        "epoch",
+        "is_encrypted",
+        "meter",
+        "name",
+        "producer_id",
+        "properties",
+        "row",
+        "schema_version",
+        "session",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        topic: Topic,
+        producer_id: int,
+        name: str,
+        epoch: int,
+        properties: dict[str, str],
+        connected_ms: int,
+        access_mode: int = ProducerAccessMode.Shared,
+    ) -> None:
+        super().__init__((topic.ledger.row, 0, 0, 0))
+        self._table: NumberTable[Producer] | None = None
+        self.row = -1
+        self.session = session
+        self.topic = topic
+        self.producer_id = producer_id
+        self.name = name
+        self.epoch = epoch
+        self.properties = properties
+        self.connected_ms = connected_ms
+        self.access_mode = access_mode
+        """PR-3 ... PR-6."""
+        self.is_encrypted = False
+        """Whether it says that it encrypts (PR-12)."""
+        self.schema_version = b""
+        """The version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
+        self.meter = Meter(connected_ms)
+        self.chunks_in = 0
+
+    messages_in = Number(MESSAGES_IN)
+    bytes_in = Number(BYTES_IN)
+    last_group = Number(LAST_GROUP)
+    """The group that its last entry is durable with; 0 when it sent none."""
+
+    def join(self, table: NumberTable[Producer]) -> None:
+        """Take the id on the session and the name on the topic; the numbers stand in this table until it leaves."""
+        self._table, self.row = table, table.claim()
+        table.put(self.row, self)
+        self.session.producer_rows[self.producer_id] = self.row
+        self.session.producers[self.producer_id] = self
+        self.session.dropped_producers.discard(self.producer_id)
+        self.topic.producers[self.name] = self
+        self.topic.was_used = True
+
+    def leave(self) -> None:
+        """Give both free; who waits for the topic may get it by that (PR-6)."""
+        if self._table is not None:
+            if self.session.producer_rows.get(self.producer_id) == self.row:
+                del self.session.producer_rows[self.producer_id]
+            self._table.release(self.row)
+            self._table, self.row = None, -1
+        if self.session.producers.get(self.producer_id) is self:
+            del self.session.producers[self.producer_id]
+        if self.topic.producers.get(self.name) is self:
+            del self.topic.producers[self.name]
+            if self.topic.publish_limit is not None:
+                self.topic.publish_limit.forget(self)
+            if self.topic.access is not None:
+                self.topic.access.left(self)
+
+
+def send_receipts(core: Core, producer: Producer, sends: SendRun, ledger_id: int, first_entry_id: int) -> None:
+    """Answer a run of SENDs, if the producer's connection is still there; both ids are -1 for what was stored before
+    (DED-3)."""
+    session = producer.session
+    if session.open:
+        core.effects.append(
+            SendReceipts(
+                session.session_id,
+                producer.producer_id,
+                ledger_id,
+                first_entry_id,
+                sends.sequence_ids,
+                sends.highest_sequence_ids,
+            )
+        )
+
+
+def disconnect_after_receipts(core: Core, producer: Producer) -> None:
+    """Take no more of a producer, and close it when what it sent before is answered: its client sends again only what
+    was not stored."""
+    producer.leave()
+    producer.session.dropped_producers.add(producer.producer_id)
+    core.when_durable(lambda: core.send(producer.session, commands.close_producer(producer.producer_id)))
+
+
+def disconnect(core: Core, producer: Producer) -> None:
+    """Close a producer from our side; what it still sends is dropped until the client opens it again."""
+    producer.leave()
+    producer.session.dropped_producers.add(producer.producer_id)
+    core.send(producer.session, commands.close_producer(producer.producer_id))

@@ -1,0 +1,270 @@
+"""Compaction: a second copy of a topic that holds the last message of each key (section 13, CMP-C1 … CMP-C6).
+
+Reading entries and looking into them is the shell's work: `CompactTopic` orders it, `EntriesCompacted` brings what is
+left block by block, and `ContinueCompaction` asks for the next block when the one before it is on disk, so that memory
+is bounded. Blocks become entries of a ledger of their own; one record lets it replace the compacted ledger before it.
+A crash leaves an unfinished ledger, which is dropped at the start. What comes after the horizon is held until the next
+compaction, as if a subscription stood there (`TopicState.slowest_mark_delete`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.topic_log import retention
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn.effects import CompactTopic, ContinueCompaction, StopCompaction
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.records.base import EntriesAppended
+from spark_pulsar.ledger.records.compaction import (
+    CompactionAbandoned,
+    CompactionBegun,
+    CompactionFinished,
+    CompactionPrepared,
+)
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.names import TopicName
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.events import CompactionEnded, CompactionFailed, EntriesCompacted
+    from spark_pulsar.ledger.state.topics import TopicState
+
+NOT_RUN: Final = "NOT_RUN"
+RUNNING: Final = "RUNNING"
+SUCCESS: Final = "SUCCESS"
+ERROR: Final = "ERROR"
+
+_LOOKED_AT_A_TURN: Final = 200
+_PAUSE_MS: Final = 1
+Span = tuple[int, int, int]
+"""(ledger id, first, end) of entries, end exclusive."""
+_NOTHING_LEFT: Final = (-1, -1, -1)
+
+
+class CompactionRunning(PulsarError):
+    """The topic is being compacted already (CMP-C6)."""
+
+    http_status = 409
+
+
+class Compactions:
+    """What runs, by token; and how each topic's last one went since the start of the broker."""
+
+    def __init__(self) -> None:
+        self.running: dict[int, CompactionRun] = {}
+        self.statuses: dict[int, tuple[str, str]] = {}
+        """By topic id: status and error of the last one."""
+        self.failed_ms: dict[int, int] = {}
+        self.last_token = 0
+
+
+class CompactionRun:
+    """A compaction that runs."""
+
+    __slots__ = ("horizon", "index", "last", "ledger_id", "token", "topic")
+
+    def __init__(self, token: int, topic: Topic, ledger_id: int, horizon: Position) -> None:
+        self.token = token
+        self.topic = topic
+        self.ledger_id = ledger_id
+        self.horizon = horizon
+        self.index: list[int] = []
+        self.last = _NOTHING_LEFT
+
+
+# ---- asking -----------------------------------------------------------------------------------------------------
+
+
+def request(core: Core, topic: Topic) -> None:
+    """Compact a topic now. CompactionRunning when that is being done (CMP-C6)."""
+    if status(core, topic)[0] == RUNNING:
+        raise CompactionRunning("Compaction already in progress")
+    _begin(core, topic)
+
+
+def status(core: Core, topic: Topic) -> tuple[str, str]:
+    """How the last compaction since the start of the broker went, and why not."""
+    return core.compactions.statuses.get(topic.state.topic_id, (NOT_RUN, ""))
+
+
+def covers(topic: Topic, position: Position) -> bool:
+    """Whether readers of the compacted view get what is at the position from the compacted ledger."""
+    compaction = topic.state.compaction
+    return compaction is not None and compaction.ledger is not None and position <= compaction.horizon
+
+
+def last_left(topic: Topic) -> tuple[int, int, int] | None:
+    """Position and batch index of the last message of the compacted view, -1:-1 when nothing is left; None when the
+    last one of the topic is it. A reader would wait for ever for one that was taken out (RD-4)."""
+    compaction = topic.state.compaction
+    if compaction is None or compaction.ledger is None:
+        return None
+    is_behind = topic.confirmed > compaction.horizon and topic.ledger.contains(topic.confirmed)
+    return None if is_behind else compaction.last
+
+
+def begin(core: Core) -> None:
+    """A core starts: what was being written when the last one ended is dropped, thresholds are watched."""
+    for state in core.state.topics.values():
+        if state.compaction is not None and state.compaction.writing is not None:
+            core.append(CompactionAbandoned(state.topic_id))
+    core.policies.watch(lambda namespace, topic: _look_at_policies(core, namespace, topic))
+    if core.config.compaction_interval_ms > 0:
+        core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _look_at_thresholds(core))
+
+
+def forget(core: Core, topic: Topic) -> None:
+    """A topic is deleted."""
+    topic_id = topic.state.topic_id
+    for run in [each for each in core.compactions.running.values() if each.topic is topic]:
+        del core.compactions.running[run.token]
+        core.effects.append(StopCompaction(run.token))
+    core.compactions.statuses.pop(topic_id, None)
+    core.compactions.failed_ms.pop(topic_id, None)
+
+
+# ---- doing ------------------------------------------------------------------------------------------------------
+
+
+def _begin(core: Core, topic: Topic) -> None:
+    topic_id, ledger, horizon = topic.state.topic_id, topic.ledger, topic.confirmed
+    if topic.state.compaction is None:
+        core.append(CompactionPrepared(topic_id, *EARLIEST))
+    compaction = topic.state.compaction
+    assert compaction is not None, "prepared just now"
+    if horizon <= compaction.horizon:  # nothing came since the last time
+        core.compactions.statuses[topic_id] = (SUCCESS, "")
+        return
+    ledger_id = core.state.next_ledger_id
+    core.append(CompactionBegun(topic_id, ledger_id, core.now_ms))
+    core.compactions.last_token += 1
+    run = CompactionRun(core.compactions.last_token, topic, ledger_id, horizon)
+    core.compactions.running[run.token] = run
+    core.compactions.statuses[topic_id] = (RUNNING, "")
+    before, lost = compaction.ledger, _lost(topic)
+    pieces: list[tuple[int, int, int]] = []
+    for info in ledger.ledgers.values():
+        if compaction.horizon.ledger_id <= info.ledger_id <= horizon.ledger_id:
+            first, end = info.first_entry_id, info.entries
+            if info.ledger_id == compaction.horizon.ledger_id:
+                first = max(first, compaction.horizon.entry_id + 1)
+            if info.ledger_id == horizon.ledger_id:
+                end = min(end, horizon.entry_id + 1)
+            pieces += _readable(info.ledger_id, first, end, lost)
+    compacted = [] if before is None else _readable(before.ledger_id, 0, before.entries, lost)
+    keep_null_keys = core.config.compaction_keeps_null_keys
+    core.effects.append(CompactTopic(run.token, tuple(compacted), tuple(pieces), keep_null_keys))
+
+
+def _lost(topic: Topic) -> list[Span]:
+    """What storage lost of the topic, as far as that was accepted."""
+    return sorted(damage[:3] for damage in topic.state.damages if damage.accepted)
+
+
+def _readable(ledger_id: int, first: int, end: int, lost: list[Span]) -> list[Span]:
+    """The parts of entries `first … end - 1` that are not lost."""
+    parts: list[Span] = []
+    for lost_ledger, lost_first, lost_end in lost:
+        if lost_ledger == ledger_id and lost_first < end and lost_end > first:
+            if first < lost_first:
+                parts.append((ledger_id, first, lost_first))
+            first = max(first, lost_end)
+    return [*parts, (ledger_id, first, end)] if first < end else parts
+
+
+def on_entries(core: Core, event: EntriesCompacted) -> None:
+    """A block of what is left: more entries of the ledger that is written."""
+    run = core.compactions.running.get(event.token)
+    if run is None:
+        return
+    info = core.state.ledgers[run.ledger_id]
+    run.index += (*event.source, info.entries)
+    run.last = event.last
+    entries = EntryRun(run.ledger_id, info.entries, event.buffer, event.starts, event.ends, event.message_counts)
+    core.append(EntriesAppended(entries))
+
+    def go_on() -> None:
+        if core.compactions.running.get(run.token) is run:
+            core.effects.append(ContinueCompaction(run.token))
+
+    core.when_durable(go_on)
+
+
+def on_ended(core: Core, event: CompactionEnded) -> None:
+    """All that is left has been written: readers of the compacted view get it from now on."""
+    run = core.compactions.running.pop(event.token, None)
+    if run is None:
+        return
+    topic = run.topic
+    topic_id = topic.state.topic_id
+    index = tuple(run.index)
+    core.append(CompactionFinished(topic_id, run.ledger_id, *run.horizon, core.now_ms, event.removed, run.last, index))
+    retention.trim(core, topic)
+    topic.wake_subscriptions(core)
+
+    def tell() -> None:
+        core.compactions.statuses[topic_id] = (SUCCESS, "")
+
+    core.when_durable(tell)
+
+
+def on_failed(core: Core, event: CompactionFailed) -> None:
+    """The entries could not be read: everything stays as it was."""
+    run = core.compactions.running.pop(event.token, None)
+    if run is None:
+        return
+    topic_id = run.topic.state.topic_id
+    core.append(CompactionAbandoned(topic_id))
+    core.compactions.failed_ms[topic_id] = core.now_ms
+    core.compactions.statuses[topic_id] = (ERROR, event.reason)
+
+
+# ---- by threshold -----------------------------------------------------------------------------------------------
+
+
+def prepare(core: Core, topic: Topic) -> None:
+    """A topic with a threshold keeps from its first message on what the compacted view will be made of (CMP-C4)."""
+    if topic.state.compaction is None and core.policies_of(topic.name).compaction_threshold_bytes > 0:
+        core.append(CompactionPrepared(topic.state.topic_id, *EARLIEST))
+
+
+def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
+    for full in registry.names_under(core, namespace, topic_name):
+        topic = core.topics.get(full)
+        if topic is not None:
+            prepare(core, topic)
+
+
+def _look_at_thresholds(core: Core) -> None:
+    """Compact the topics with more than their threshold to compact; a few are looked at in each turn."""
+    left: Iterator[TopicState] = iter(list(core.state.topics.values()))
+
+    def look() -> None:
+        for _ in range(_LOOKED_AT_A_TURN):
+            state = next(left, None)
+            if state is None:
+                core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _look_at_thresholds(core))
+                return
+            _look_at(core, state)
+        core.at(core.now_ms + _PAUSE_MS, look)
+
+    look()
+
+
+def _look_at(core: Core, state: TopicState) -> None:
+    in_use = core.topics.get(state.name)
+    name = TopicName.parse(state.name) if in_use is None else in_use.name
+    threshold = core.policies_of(name).compaction_threshold_bytes
+    if threshold <= 0 or state.topic_id not in core.state.topics:
+        return
+    topic = lifecycle.find(core, name)
+    assert topic is not None, "its state exists"
+    prepare(core, topic)
+    horizon = EARLIEST if state.compaction is None else state.compaction.horizon
+    if topic.ledger.bytes_after(horizon) > threshold and status(core, topic)[0] != RUNNING:
+        _begin(core, topic)

@@ -1,0 +1,180 @@
+"""Delayed delivery (section 10 of the rules): Shared and Key_Shared subscriptions get an entry at its time.
+
+When entries are appended, those with a time that is still to come go into the topic's durable index
+(`ledger.delays`). Dispatch passes over what the index holds; when something is due it leaves the index, and the
+subscriptions that passed over it get it as they get what is to be sent again. Nothing is kept per subscription.
+
+No entry is delivered before its time, and a due one waits a few milliseconds at most, whatever tick and strict mode are
+configured (section 21, row 7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
+from spark_pulsar.ledger.state.delay_index import Delays
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.wire.delays import delays_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.model.errors import PulsarError
+    from spark_pulsar.model.ranges import RangeSet
+    from spark_pulsar.wire.send_runs import SendRun
+
+PAUSE_MS: Final = 10
+"""Between two releases of a topic, so that many times that are close together cost little."""
+_BLOCKS_A_TURN: Final = 8
+"""Blocks of 4,096 entries that are looked at in one turn, ..."""
+_RANGES_A_TURN: Final = 1_000
+"""... fewer when they hold so many ranges."""
+
+
+class DelayWatch:
+    """The clock of a topic's delayed entries."""
+
+    __slots__ = ("_core", "_timer", "_topic", "delays")
+
+    def __init__(self, core: Core, topic: Topic, delays: Delays) -> None:
+        self._core = core
+        self._topic = topic
+        self._timer: Timer | None = None
+        self.delays = delays
+
+    @property
+    def held(self) -> RangeSet | None:
+        """What is not to be delivered yet; None when there is no such thing, or the policy is off."""
+        held = self.delays.held
+        return held if held and self._core.policies_of(self._topic.name).delayed_delivery.active else None
+
+    def arm(self, not_before_ms: int = 0) -> None:
+        """See to it that the earliest entry is released at its time."""
+        following = self.delays.next_block()
+        timer = self._timer
+        if following is None:
+            return
+        when_ms = max(following[0], not_before_ms)
+        if timer is None or timer.when_ms > when_ms:
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._core.at(when_ms, self._release)
+
+    def _release(self) -> None:
+        core, topic, delays = self._core, self._topic, self.delays
+        self._timer = None
+        if core.topics.get(topic.full_name) is not topic:
+            return
+        due: list[tuple[int, int, int]] = []
+        pause_ms = 1
+        for _ in range(_BLOCKS_A_TURN):
+            following = delays.next_block()
+            if following is None or following[0] > core.now_ms:
+                pause_ms = PAUSE_MS
+                break
+            key = following[1]
+            due += delays.due(key, core.now_ms)
+            core.append_lazily(DelaysElapsed(*key, core.now_ms))
+            if len(due) >= _RANGES_A_TURN:
+                break
+        self.free(due)
+        if topic.expiry is not None:
+            topic.expiry.released(due)
+        self.arm(core.now_ms + pause_ms)
+
+    def check(self) -> None:
+        """Assert what must hold between turns; see `invariants`."""
+        delays = self.delays
+        assert len(delays) == sum(map(len, delays.blocks.values())), "what is held has a time"
+        assert not delays or (self._timer is not None and self._timer.call is not None), "the next time is waited for"
+
+    def free(self, ranges: Sequence[tuple[int, int, int]]) -> None:
+        """These entries are held back no more."""
+        for subscription in self._topic.subscriptions.values():
+            if subscription.consumers:
+                subscription.dispatcher.released(ranges)
+
+
+def begin(core: Core) -> None:
+    """Called once: where delayed delivery is switched off, what waits is delivered."""
+
+    def policies_changed(namespace: str, topic_name: str | None) -> None:
+        for topic in core.topics.values():
+            watch = topic.delays
+            if (
+                watch is None
+                or topic.name.namespace_name != namespace
+                or topic_name not in (None, topic.name.base.full)
+            ):
+                continue
+            if watch.delays and not core.policies_of(topic.name).delayed_delivery.active:
+                watch.free(list(watch.delays.held))
+
+    core.policies.watch(policies_changed)
+
+
+def adopt(core: Core, topic: Topic) -> None:
+    """A topic came into use: what is due since it was used last is free at once."""
+    if topic.state.delays is not None:
+        topic.delays = DelayWatch(core, topic, topic.state.delays)
+        topic.delays.arm()
+
+
+def note(core: Core, topic: Topic, run: EntryRun) -> None:
+    """A run was appended: remember what of it is not to be delivered yet."""
+    counts = run.message_counts
+    if counts is not None and 1 not in counts:  # messages with a time are never batched (DEL-1)
+        return
+    found = delays_in(run.buffer, run.starts, run.ends)
+    later = [delay for delay in found if delay.deliver_at_ms > core.now_ms]
+    if not later:
+        return
+    entry_ids = [run.first_entry_id + delay.number for delay in later]
+    core.append(EntriesDelayed(run.ledger_id, entry_ids, [delay.deliver_at_ms for delay in later]))
+    if topic.delays is None:
+        adopt(core, topic)
+    elif topic.delays is not None:
+        topic.delays.arm()
+
+
+def within_limit(sends: SendRun, max_delay_ms: int) -> Iterator[tuple[SendRun, PulsarError | None]]:
+    """A run in parts, in order: those that may be stored, and single entries with too long a delay (DEL-9). It counts
+    from the time of publishing that the message itself states."""
+    done = 0
+    for delay in delays_in(sends.buffer, sends.starts, sends.ends):
+        if delay.deliver_at_ms - delay.publish_time_ms > max_delay_ms:
+            if delay.number > done:
+                yield sends.slice(done, delay.number), None
+            done = delay.number + 1
+            text = f"Exceeds max allowed delivery delay of {max_delay_ms} milliseconds"
+            yield sends.slice(delay.number, done), NotAllowed(text)
+    if done < len(sends.ends):
+        yield (sends.slice(done, len(sends.ends)) if done else sends), None
+
+
+def held_back(subscription: Subscription) -> RangeSet | None:
+    """The entries that a subscription which honours times must not send yet; None when there are none."""
+    watch = subscription.topic.delays
+    return None if watch is None else watch.held
+
+
+def count(subscription: Subscription) -> int:
+    """How many entries of a backlog wait for their time (DEL-5)."""
+    held = held_back(subscription)
+    if held is None:
+        return 0
+    cursor = subscription.cursor
+    waiting = held.count_after(*cursor.mark_delete)
+    fewer, more = sorted((held, cursor.acked), key=lambda each: each.range_count())
+    return waiting - sum(more.count_between(*each) for each in fewer)
+
+
+def index_bytes(topic: Topic) -> int:
+    """What the index of a topic takes of memory, near enough."""
+    delays = topic.state.delays
+    return 0 if delays is None else 10 * len(delays) + 16 * delays.held.range_count()

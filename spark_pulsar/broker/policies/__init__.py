@@ -1,0 +1,1 @@
+"""Policies of namespaces and topics: stored documents, and what is effective."""

@@ -1,0 +1,118 @@
+"""What holds for each topic, computed when asked for.
+
+`PolicyBook.of` merges the policies of a topic and its namespace once per distinct pair and remembers the result until
+something changes. Who acts on a policy asks `core.policies_of(topic.name)` when it needs the value, and registers with
+`core.policies.watch` when a change must have an effect by itself (a timer to set, producers to close).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
+from spark_pulsar.model.policies import NO_LIMIT, BacklogQuota, EffectivePolicies, RetentionPolicy
+
+from . import documents as policies
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.turn.config import BrokerConfig
+    from spark_pulsar.ledger.state.durable_state import DurableState
+    from spark_pulsar.ledger.state.topics import TopicState
+    from spark_pulsar.model.names import TopicName
+
+MAX_REMEMBERED_BYTES: Final = 1 << 25
+"""Of the names of topics whose effective policies are remembered: clients may ask for any name."""
+
+_NAME_OVERHEAD_BYTES: Final = 128
+
+Watcher = Callable[[str, "str | None"], None]
+"""Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
+
+
+class PolicyBook:
+    """The effective policies of every topic."""
+
+    def __init__(self, state: DurableState, config: BrokerConfig) -> None:
+        self._state = state
+        self._config = config
+        self._by_topic: dict[str, EffectivePolicies] = {}
+        self._room = MAX_REMEMBERED_BYTES
+        """What names in `_by_topic` may still take."""
+        self._by_texts: dict[tuple[str | None, ...], tuple[EffectivePolicies, EffectivePolicies]] = {}
+        """Of all topics that have these documents, and of the system topics among them."""
+        self._watchers: list[Watcher] = []
+
+    def of(self, name: TopicName) -> EffectivePolicies:
+        """What holds for a topic or partition, which need not exist."""
+        full = name.full
+        known = self._by_topic.get(full)
+        if known is None:
+            size_bytes = len(full) + _NAME_OVERHEAD_BYTES
+            if size_bytes > self._room:
+                self._forget()
+            self._room -= size_bytes
+            known = self._by_topic[full] = self._computed(name)
+        return known
+
+    def of_namespace(self, name: TopicName) -> EffectivePolicies:
+        """What would hold for a topic if it had no policies of its own."""
+        return self._merged((self._state.namespaces.get(name.namespace_name), None, None))[name.is_system]
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` after every change, within the turn of the change."""
+        self._watchers.append(watcher)
+
+    def changed(self, namespace: str, topic: str | None = None) -> None:
+        """Policies of a namespace, or of one topic of it, are others from now on."""
+        self._forget()
+        self._by_texts.clear()
+        for watcher in self._watchers:
+            watcher(namespace, topic)
+
+    def _forget(self) -> None:
+        self._by_topic.clear()
+        self._room = MAX_REMEMBERED_BYTES
+
+    def _computed(self, name: TopicName) -> EffectivePolicies:
+        documents, full = self._state.documents, name.base.full
+        texts = (
+            self._state.namespaces.get(name.namespace_name),
+            documents[GLOBAL_TOPIC_POLICIES].get(full),
+            documents[TOPIC_POLICIES].get(full),
+        )
+        holds = self._merged(texts)[name.is_system]
+        topic = self._state.topics_by_name.get(name.full)
+        return holds if topic is None or topic.damage is None else _letting_nothing_go(holds, topic)
+
+    def _merged(self, texts: tuple[str | None, ...]) -> tuple[EffectivePolicies, EffectivePolicies]:
+        known = self._by_texts.get(texts)
+        if known is None:
+            levels = [policies.stored(text).document for text in texts if text]
+            found = policies.effective(policies.merged(levels), self._config)
+            known = self._by_texts[texts] = found, _without_limits(found)
+        return known
+
+
+def _without_limits(found: EffectivePolicies) -> EffectivePolicies:
+    """Of a system topic: as many may use it as want to (PR-13, SUB-5, CUR-18, TN-10)."""
+    return replace(
+        found, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
+    )
+
+
+def _letting_nothing_go(found: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
+    """Of a damaged topic nothing goes by itself: what policies say of it may be lost too, and what nobody can read
+    must not be skipped in silence."""
+    return replace(
+        found,
+        retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),
+        message_ttl_s=0,
+        size_quota=BacklogQuota(),
+        age_quota=BacklogQuota(),
+        deduplication=found.deduplication or bool(topic.sequences),
+        compaction_threshold_bytes=0,
+        subscription_expiration_minutes=0,
+        inactive_topic=replace(found.inactive_topic, delete_while_inactive=False),
+    )

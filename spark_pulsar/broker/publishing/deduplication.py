@@ -1,0 +1,277 @@
+"""De-duplication: what a producer repeats is not stored again (section 4 of the rules).
+
+Of every producer name the topic's durable state keeps the highest sequence id taken. It is written in the same group as
+the entries (`SequencesReached`), so nothing is ever read again to know it, and a crash cannot part the two. Memory runs
+ahead of the disk here as everywhere: a repeated entry whose first copy is still being written is answered when that
+copy is on disk (row 19 of section 21; Apache Pulsar refuses it: DED-4). When writing fails the broker starts again
+from the disk, and what was not written is not known (DED-5).
+
+A run that is all new is told by its first id and by counting up from it; only others are taken apart.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from operator import add, le, lt
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.ledger.records.deduplication import SequencesForgotten, SequencesReached
+from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, NotAllowed, PulsarError
+from spark_pulsar.model.ids import signed
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.send_runs import CHUNK, SendRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.producer import Producer
+    from spark_pulsar.broker.entities.topic import Topic
+
+NOTHING_SENT: Final = -1
+"""The last sequence id that a producer is told when none is known of it (PR-3)."""
+
+_BELOW_ALL: Final = -(1 << 63) - 1
+_ABOVE_ALL: Final = 1 << 63
+_LOOKS_PER_TIMEOUT: Final = 10
+_MOST_OFTEN_MS: Final = 1_000
+_CPP_CLIENTS: Final = "Pulsar-CPP"
+_MIXED: Final = (
+    "The batch mixes messages that are stored already with new ones (de-duplication): send the new ones by themselves"
+)
+
+
+class Verdict(Enum):
+    """What becomes of entries."""
+
+    NEW = "new"
+    """They are stored."""
+    DUPLICATE = "duplicate"
+    """They are stored already: a receipt without a position (DED-3)."""
+    MIXED = "mixed"
+    """A batch of which a part is stored already: refused, where Apache Pulsar drops it all (row 20 of section 21)."""
+
+
+class SilentProducers:
+    """Since when the producers of which sequence ids are known are not connected, as far as was noticed (DED-9)."""
+
+    __slots__ = ("is_watching", "since_ms")
+
+    def __init__(self) -> None:
+        self.since_ms: dict[tuple[int, str], int] = {}
+        """By topic id and name."""
+        self.is_watching = False
+        """Whether any topic de-duplicates or did: a timer runs then."""
+
+
+# ---- on and off -------------------------------------------------------------------------------------------------
+
+
+def begin(core: Core) -> None:
+    """A core starts: notice changes of policy, and producers that stay away."""
+    core.policies.watch(lambda namespace, topic: _look_at_policies(core, namespace, topic))
+    if any(topic.sequences for topic in core.state.topics.values()):
+        _watch(core)
+
+
+def apply_policy(core: Core, topic: Topic) -> None:
+    """A topic comes into use, or its policies changed: de-duplicate from now on, or no more. What was known is
+    forgotten when it is off (DED-1)."""
+    topic.deduplicates = core.policies_of(topic.name).deduplication
+    if topic.deduplicates:
+        _watch(core)
+    elif topic.state.sequences:
+        core.append(SequencesForgotten(topic.state.topic_id, ()))
+
+
+def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
+    for full in registry.names_under(core, namespace, topic_name):
+        topic, state = core.topics.get(full), core.state.topics_by_name[full]
+        if topic is not None:
+            apply_policy(core, topic)
+        elif state.sequences and not core.policies_of(TopicName.parse(full)).deduplication:
+            core.append(SequencesForgotten(state.topic_id, ()))
+
+
+# ---- judging ----------------------------------------------------------------------------------------------------
+
+
+def last_sequence_id(topic: Topic, producer_name: str) -> int:
+    """The highest id taken of a producer; NOTHING_SENT when none is known. Tell it when it is durable."""
+    return topic.state.sequences.get(producer_name, NOTHING_SENT)
+
+
+def record_if_new(core: Core, producer: Producer, sends: SendRun) -> SequencesReached | None:
+    """The record for a run that is all new, as nearly every one is; None when it must be judged."""
+    topic, name, lows = producer.topic, producer.name, sends.sequence_ids
+    known = topic.state.sequences
+    last = known.get(name)
+    if last is None:
+        _make_room(core, topic, name)
+    elif lows[0] <= last:
+        return None
+    if sends.flags & CHUNK or not _rises(lows, sends.highest_sequence_ids, sends.message_counts):
+        return None
+    highs = sends.highest_sequence_ids
+    high = lows[-1] + sends.message_counts[-1] - 1
+    if highs is not None and highs[-1] > high:
+        high = highs[-1]
+    return SequencesReached((topic.state.topic_id,), (name,), (high,))
+
+
+def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdict, SendRun]]:
+    """What becomes of any run, as stretches in their order."""
+    last = topic.state.sequences.get(producer_name, _BELOW_ALL)
+    lows = sends.sequence_ids
+    stretches: list[tuple[Verdict, SendRun]] = []
+    begun, current = 0, None
+    for index in range(len(lows)):
+        low, high = _ids(sends, index)
+        if sends.flags & CHUNK and not _is_last_chunk(sends, index):
+            verdict = Verdict.NEW  # a message is judged by its last chunk (DED-8)
+        elif low > last:
+            verdict, last = Verdict.NEW, high
+        else:
+            verdict = Verdict.DUPLICATE if high <= last else Verdict.MIXED
+        if verdict is not current:
+            if current is not None:
+                stretches.append((current, sends.slice(begun, index)))
+            begun, current = index, verdict
+    assert current is not None, "a run has entries"
+    stretches.append((current, sends.slice(begun, len(lows))))
+    return stretches
+
+
+def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | None:
+    """The record for a stretch that was judged to be new; None for chunks without an end, which say nothing (DED-8)."""
+    last = len(sends) - 1
+    if sends.flags & CHUNK:
+        while last >= 0 and not _is_last_chunk(sends, last):
+            last -= 1
+    if last < 0:
+        return None
+    return SequencesReached((producer.topic.state.topic_id,), (producer.name,), (_ids(sends, last)[1],))
+
+
+def reached_in_sweep(
+    core: Core, producers: Sequence[Producer], sequence_ids: Sequence[int], message_counts: Sequence[int]
+) -> tuple[bool, SequencesReached | None]:
+    """Whether all entries of a sweep may be stored, and the record for the topics among theirs that de-duplicate."""
+    lasts: dict[Producer, int] = {}
+    for producer, sequence_id, messages in zip(producers, sequence_ids, message_counts, strict=True):
+        topic = producer.topic
+        if topic.deduplicates:
+            last = lasts.get(producer)
+            if last is None:
+                last = topic.state.sequences.get(producer.name, _BELOW_ALL)
+            if not last < sequence_id < _ABOVE_ALL - messages:
+                return False, None
+            lasts[producer] = sequence_id + messages - 1
+    if not lasts:
+        return True, None
+    for producer in lasts:
+        _make_room(core, producer.topic, producer.name)
+    topic_ids = [producer.topic.state.topic_id for producer in lasts]
+    return True, SequencesReached(topic_ids, [producer.name for producer in lasts], list(lasts.values()))
+
+
+def mixed_batch_error(producer: Producer) -> PulsarError:
+    """What a mixed batch is refused with. C++ clients, Python's and Node's among them, fail a message on ChecksumError
+    alone and reconnect on anything else, for ever when the send timeout is off (DED-11); others fail it on NotAllowed
+    (wire-protocol 2.10)."""
+    is_cpp = producer.session.client_version.startswith(_CPP_CLIENTS)
+    return ChecksumFailed(_MIXED) if is_cpp else NotAllowed(_MIXED)
+
+
+def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[int]) -> bool:
+    """Whether every entry's ids lie above those of the entry before it."""
+    first, each = lows[0], counts[0]
+    number = len(lows)
+    if lows[-1] + counts[-1] >= _ABOVE_ALL:
+        return False
+    if highs is not None:
+        return highs[-1] < _ABOVE_ALL and all(map(le, lows, highs)) and all(map(lt, highs, lows[1:]))
+    if number == 1:
+        return True
+    if counts.count(each) == number and lows == list(range(first, first + number * each, each)):
+        return True
+    return all(map(le, map(add, lows, counts), lows[1:]))
+
+
+def _ids(sends: SendRun, index: int) -> tuple[int, int]:
+    """Lowest and highest sequence id of an entry. C++ clients do not tell the highest one of a batch: it is at least
+    the lowest and one more for every other message, as far as there are ids."""
+    low = signed(sends.sequence_ids[index])
+    high = min(low + sends.message_counts[index] - 1, _ABOVE_ALL - 1)
+    highs = sends.highest_sequence_ids
+    return low, high if highs is None else max(high, signed(highs[index]))
+
+
+def _is_last_chunk(sends: SendRun, index: int) -> bool:
+    """Whether an entry of a run of chunks is the last of its message. Metadata that cannot be read: not chunked."""
+    try:
+        metadata = metadata_of(sends.buffer, sends.starts[index], sends.ends[index])
+    except CorruptMessage:
+        return True
+    return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
+
+
+# ---- forgetting -------------------------------------------------------------------------------------------------
+
+
+def _make_room(core: Core, topic: Topic, producer_name: str) -> None:
+    """Forget the producer that is silent for longest when one more would be too many."""
+    known = topic.state.sequences
+    if producer_name in known or len(known) < core.config.deduplication_max_producers:
+        return
+    topic_id, since = topic.state.topic_id, core.silent_producers.since_ms
+    silent = [name for name in known if name not in topic.producers]
+    if silent:
+        oldest = min(silent, key=lambda name: since.get((topic_id, name), core.now_ms))
+        core.append(SequencesForgotten(topic_id, (oldest,)))
+
+
+def on_joined(core: Core, producer: Producer) -> None:
+    """A producer connected: it is not silent any more."""
+    core.silent_producers.since_ms.pop((producer.topic.state.topic_id, producer.name), None)
+
+
+def _watch(core: Core) -> None:
+    if not core.silent_producers.is_watching:
+        core.silent_producers.is_watching = True
+        _look_again(core)
+
+
+def _look_again(core: Core) -> None:
+    timeout_ms = core.config.deduplication_producer_timeout_ms
+    pause_ms = max(_MOST_OFTEN_MS, timeout_ms // _LOOKS_PER_TIMEOUT)
+
+    def look() -> None:
+        _forget_silent(core, timeout_ms)
+        _look_again(core)
+
+    core.at(core.now_ms + pause_ms, look)
+
+
+def _forget_silent(core: Core, timeout_ms: int) -> None:
+    """Forget the producers that were away for the whole timeout, and note those that are away now."""
+    now_ms, before = core.now_ms, core.silent_producers.since_ms
+    after: dict[tuple[int, str], int] = {}
+    for topic_id, state in core.state.topics.items():
+        if not state.sequences:
+            continue
+        topic = core.topics.get(state.name)
+        connected = () if topic is None else topic.producers
+        gone: list[str] = []
+        for name in state.sequences:
+            if name not in connected:
+                since_ms = before.get((topic_id, name), now_ms)
+                if now_ms - since_ms >= timeout_ms:
+                    gone.append(name)
+                else:
+                    after[topic_id, name] = since_ms
+        if gone:
+            core.append_lazily(SequencesForgotten(topic_id, tuple(gone)))
+    core.silent_producers.since_ms = after

@@ -1,0 +1,80 @@
+"""Topics that take encrypted messages only (PR-12). The broker never looks into them: a producer says that it encrypts,
+and the metadata of each entry name the keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.entities.producer import disconnect_after_receipts
+from spark_pulsar.model.errors import CorruptMessage, MetadataError
+from spark_pulsar.wire.entries import metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer
+    from spark_pulsar.wire.send_runs import SendRun
+
+NOT_ENCRYPTED: Final = MetadataError("Messages must be encrypted")
+"""What a SEND without keys is answered with."""
+
+
+class RequiredEncryption:
+    """The topics in use whose namespace requires encryption."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.topics: set[Topic] = set()
+        """Asked for every run of SENDs."""
+        core.policies.watch(self._changed)
+
+    def adopt(self, topic: Topic) -> None:
+        """A topic came into use, or its policies are others: producers that do not encrypt are closed."""
+        if not self._core.policies_of(topic.name).encryption_required:
+            self.topics.discard(topic)
+            return
+        self.topics.add(topic)
+        for producer in list(topic.producers.values()):
+            if not producer.is_encrypted:
+                disconnect_after_receipts(self._core, producer)
+
+    def let_go(self, topic: Topic) -> None:
+        """A topic is gone."""
+        self.topics.discard(topic)
+
+    def admit_producer(self, topic: Topic, command: CommandProducer) -> None:
+        """MetadataError for a producer that does not encrypt where it must."""
+        if command.encrypted:
+            return
+        if self._core.config.encryption_required_of_producers or topic in self.topics:
+            raise MetadataError(f"Encryption is required in {topic.name}")
+
+    def _changed(self, namespace: str, topic: str | None) -> None:
+        if topic is None:  # topics have no such policy of their own
+            for each in self._core.topics.values():
+                if each.name.namespace_name == namespace:
+                    self.adopt(each)
+
+
+def in_parts(sends: SendRun) -> Iterator[tuple[SendRun, bool]]:
+    """A run in parts, in order: those that are encrypted, and those that are not."""
+    are_encrypted = [
+        _is_encrypted(sends.buffer, start, end) for start, end in zip(sends.starts, sends.ends, strict=True)
+    ]
+    done = 0
+    for index in range(1, len(are_encrypted) + 1):
+        if index == len(are_encrypted) or are_encrypted[index] != are_encrypted[done]:
+            whole = index - done == len(are_encrypted)
+            yield (sends if whole else sends.slice(done, index)), are_encrypted[done]
+            done = index
+
+
+def _is_encrypted(buffer: bytes, start: int, end: int) -> bool:
+    """Whether an entry names its keys; metadata that cannot be read name none."""
+    try:
+        return bool(metadata_of(buffer, start, end).encryption_keys)
+    except CorruptMessage:
+        return False

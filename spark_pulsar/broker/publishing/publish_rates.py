@@ -1,0 +1,240 @@
+"""How fast a topic, and all topics together, may be published to (PR-14). Nothing is refused: what comes too fast is
+held back in its order, and the connections that it came over are not read until it is stored.
+
+Messages and bytes have a bucket of tokens each, for one second, that fills again at the rate. An entry may go while no
+bucket is empty and takes what it is, so that one larger than a bucket goes too, and those after it wait the longer.
+
+What a topic's limit lets go comes to that of the broker, if there is one, which is also the limit of every topic that
+has none of its own: there all wait in one line, so that no topic gets more because it sends more.
+
+Non-persistent topics are held back too, by the rates of the broker, of the configuration and of their namespace.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.model.policies import PublishRate
+
+from . import opening, pending_publishes
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.producer import Producer
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.wire.send_runs import SendRun
+
+
+class PublishLimit:
+    """One rate, and what it holds back."""
+
+    def __init__(self, core: Core, rate: PublishRate, onward: PublishLimit | None = None) -> None:
+        self._core = core
+        self.rate = rate
+        self._onward = onward
+        """The limit that comes after this one."""
+        self._buckets = (Bucket(max(0, rate.messages)), Bucket(max(0, rate.bytes)))
+        self._filled_ms = core.now_ms
+        self._held: deque[tuple[Producer, SendRun]] = deque()
+        self._runs_of: dict[Producer, int] = {}
+        """How many of the held runs are of each producer that is open."""
+        self._stale = 0
+        """Held runs of others, or one more."""
+        self._runs_from: dict[Session, int] = {}
+        """How many are of each session that is not read because of them."""
+        self._free: list[Session] = []
+        """Sessions that came down to none."""
+        self._timer: Timer | None = None
+
+    @property
+    def runs_held(self) -> int:
+        """Runs of SENDs that wait; at most as many again are of producers that are gone."""
+        return len(self._held)
+
+    def take(self, producer: Producer, sends: SendRun) -> None:
+        """Store what may be stored now and hold the rest."""
+        if not self._held:
+            rest = self._store(producer, sends)
+            if rest is None:
+                return
+            sends = rest
+        if not _is_open(producer):
+            return  # by what was stored of it: a backlog has reached its quota
+        self._held.append((producer, sends))
+        self._note_held(producer)
+        self._set_timer()
+
+    def let_through(self, producer: Producer) -> None:
+        """A producer is about to be closed by its client: store what is held of it, whatever the rates."""
+        if self._onward is not None:
+            self._onward.let_through(producer)
+        if producer in self._runs_of:
+            mine = [sends for owner, sends in self._held if owner is producer]
+            self._held = deque(each for each in self._held if each[0] is not producer)
+            self._note_gone(producer, len(mine))
+            for sends in mine:
+                self._store_at_once(producer, sends)
+
+    def forget(self, producer: Producer) -> None:
+        """A producer is gone: drop what is held of it. Its client sends again what has no receipt."""
+        if self._onward is not None:
+            self._onward.forget(producer)
+        held = self._runs_of.get(producer, 0)
+        if not held:
+            return
+        self._note_gone(producer, held)
+        self._stale += held
+        if self._stale * 2 > len(self._held):  # each is moved once or twice, however many leave
+            self._held = deque(each for each in self._held if each[0] in self._runs_of)
+            self._stale = 0
+
+    def end(self) -> None:
+        """There is no such limit any more: everything goes."""
+        if self._timer is not None:
+            self._timer.cancel()
+        held, self._held = self._held, deque()
+        for producer, sends in held:
+            if producer in self._runs_of:
+                self._pass_on(producer, sends)
+        for session in self._runs_from:
+            pending_publishes.unthrottle(self._core, session)
+        self._runs_of.clear()
+        self._runs_from.clear()
+        self._free.clear()
+
+    def _store(self, producer: Producer, sends: SendRun) -> SendRun | None:
+        """Store as many as the buckets allow; returns the rest."""
+        self._refill()
+        messages, sizes = self._buckets
+        entries = 0
+        for count, start, end in zip(sends.message_counts, sends.starts, sends.ends, strict=True):
+            if messages.wait_ms or sizes.wait_ms:
+                break
+            messages.take(count)
+            sizes.take(end - start)
+            entries += 1
+        if entries == len(sends.ends):
+            self._pass_on(producer, sends)
+            return None
+        if entries:
+            self._pass_on(producer, sends.slice(0, entries))
+        return sends.slice(entries, len(sends.ends))
+
+    def _pass_on(self, producer: Producer, sends: SendRun) -> None:
+        if self._onward is None:
+            opening.take_now(self._core, producer, sends)
+        else:
+            self._onward.take(producer, sends)
+
+    def _store_at_once(self, producer: Producer, sends: SendRun) -> None:
+        self._buckets[0].take(sum(sends.message_counts))
+        self._buckets[1].take(sends.ends[-1] - sends.starts[0])
+        if self._onward is None:
+            opening.take_now(self._core, producer, sends)
+        else:
+            self._onward._store_at_once(producer, sends)
+
+    def _refill(self) -> None:
+        now_ms = self._core.now_ms
+        for bucket in self._buckets:
+            bucket.refill(now_ms - self._filled_ms)
+        self._filled_ms = now_ms
+
+    @property
+    def _wait_ms(self) -> int:
+        return max(bucket.wait_ms for bucket in self._buckets)
+
+    def _set_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self._core.at(self._core.now_ms + max(1, self._wait_ms), self._go_on)
+
+    def _go_on(self) -> None:
+        self._timer = None
+        self._refill()
+        if self._wait_ms:
+            self._set_timer()
+            return
+        while self._held:
+            producer, sends = self._held.popleft()
+            if producer not in self._runs_of:
+                self._stale -= 1
+                continue
+            rest = self._store(producer, sends)
+            if producer not in self._runs_of:
+                continue  # closed by what was stored of it
+            if rest is None:
+                self._note_gone(producer, 1)
+            else:
+                self._held.appendleft((producer, rest))
+                self._set_timer()
+                break
+        self._release()
+
+    def _note_held(self, producer: Producer) -> None:
+        session = producer.session
+        self._runs_of[producer] = self._runs_of.get(producer, 0) + 1
+        if session not in self._runs_from:
+            pending_publishes.throttle(self._core, session)
+        self._runs_from[session] = self._runs_from.get(session, 0) + 1
+
+    def _note_gone(self, producer: Producer, runs: int) -> None:
+        session = producer.session
+        self._runs_of[producer] -= runs
+        if not self._runs_of[producer]:
+            del self._runs_of[producer]
+        self._runs_from[session] -= runs
+        if not self._runs_from[session]:
+            self._free.append(session)
+
+    def _release(self) -> None:
+        """Read those again of which nothing is held. Not sooner: else closing the producer goes past the rate."""
+        free, self._free = self._free, []
+        for session in free:
+            if self._runs_from.get(session) == 0:
+                del self._runs_from[session]
+                pending_publishes.unthrottle(self._core, session)
+
+
+def _is_open(producer: Producer) -> bool:
+    return producer.topic.producers.get(producer.name) is producer
+
+
+class PublishLimits:
+    """What is limited in a broker."""
+
+    def __init__(self, core: Core) -> None:
+        config = core.config
+        rate = PublishRate(config.broker_publish_rate_messages, config.broker_publish_rate_bytes)
+        self.of_all = PublishLimit(core, rate) if rate.is_limited else None
+        """The limit of all topics together."""
+        self.topics = 0
+        """Topics in use to which a limit applies."""
+
+
+def adopt(core: Core, topic: Topic) -> None:
+    """A topic came into use, or its policies are others: limit it as they say."""
+    # As in Apache Pulsar a non-persistent topic may be given a rate of its own, which does not hold.
+    policies = core.policies_of(topic.name) if topic.live is None else core.policies.of_namespace(topic.name)
+    rate, of_all = policies.publish_rate, core.publish_limits.of_all
+    limit = topic.publish_limit
+    if limit is not None and limit is not of_all and limit.rate == rate:
+        return
+    wanted = PublishLimit(core, rate, of_all) if rate.is_limited else of_all
+    if wanted is not limit:
+        _replace(core, topic, wanted)
+
+
+def let_go(core: Core, topic: Topic) -> None:
+    """A topic is gone."""
+    if topic.publish_limit is not None:
+        _replace(core, topic, None)
+
+
+def _replace(core: Core, topic: Topic, limit: PublishLimit | None) -> None:
+    before, topic.publish_limit = topic.publish_limit, limit
+    core.publish_limits.topics += (limit is not None) - (before is not None)
+    if before is not None and before is not core.publish_limits.of_all:
+        before.end()

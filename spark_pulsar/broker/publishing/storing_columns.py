@@ -1,0 +1,197 @@
+"""SENDs of many producers at once: the same rules as for runs, by column instead of by run.
+
+A thousand producers that send in turn make runs of one entry, and an object per run would be an object per entry. A
+sweep is one event, one record and one write of receipts for all of them, and changes their numbers together. Where a
+rule asks for more than that, its SENDs are taken one by one.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_pulsar.broker.entities import session as sessions
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn.counter_columns import (
+    BYTES_IN,
+    CONFIRMED_ENTRY_ID,
+    CONFIRMED_LEDGER_ID,
+    LAST_GROUP,
+    LAST_PUBLISHED_MS,
+    LOOK_AT_BYTES,
+    MESSAGES_IN,
+    SUBSCRIPTIONS,
+    TOPIC_BYTES_IN,
+    TOPIC_MESSAGES_IN,
+    TOPIC_ROW,
+)
+from spark_pulsar.broker.turn.effects import SendScatteredReceipts
+from spark_pulsar.broker.turn.events import SendsReceived
+from spark_pulsar.ledger.apply import columns as tails
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.state.ledger import LEDGER_ID
+from spark_pulsar.model.column_store import column_of
+from spark_pulsar.wire.delays import delays_in
+from spark_pulsar.wire.send_runs import SendRun
+
+from . import deduplication, opening, pending_publishes
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.producer import Producer
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.events import SweepReceived
+    from spark_pulsar.ledger.apply.columns import Column
+    from spark_pulsar.wire.columnar_sends import SendSweep
+
+
+def on_sweep(core: Core, event: SweepReceived) -> None:
+    """Consecutive plain SENDs of several producers of one session."""
+    session = core.sessions.get(event.session_id)
+    if session is None:
+        return
+    sessions.heard_from(session)
+    sweep = event.sweep
+    producer_rows = np.fromiter(map(session.producer_rows.get, sweep.producer_ids, repeat(-1)), np.int64, len(sweep))
+    if producer_rows.min() < 0 or _is_particular(core, session, sweep):
+        _take_each(core, session, sweep)
+        return
+    if not core.silent_producers.is_watching:
+        _store(core, session, producer_rows, sweep)
+        return
+    all_new, record = deduplication.reached_in_sweep(
+        core, _producers(session, sweep), sweep.sequence_ids, sweep.message_counts
+    )
+    if not all_new:
+        _take_each(core, session, sweep)
+        return
+    _store(core, session, producer_rows, sweep)
+    if record is not None:
+        core.append(record)
+
+
+def _producers(session: Session, sweep: SendSweep) -> list[Producer]:
+    return list(map(session.producers.__getitem__, sweep.producer_ids))
+
+
+def _is_particular(core: Core, session: Session, sweep: SendSweep) -> bool:
+    """Whether more is to be done about some of the entries than to store them: their topics are not persistent, limited
+    by a rate, or for encrypted messages alone, or they are to be delivered later."""
+    if core.live.by_name or core.publish_limits.topics or core.encryption.topics:
+        encrypted = core.encryption.topics
+        for topic in {producer.topic for producer in _producers(session, sweep)}:
+            if topic.live is not None or topic.publish_limit is not None or topic in encrypted:
+                return True
+    return 1 in sweep.message_counts and bool(delays_in(sweep.buffer, sweep.starts, sweep.ends))
+
+
+def _take_each(core: Core, session: Session, sweep: SendSweep) -> None:
+    """One by one, as runs of one entry are taken."""
+    columns = (sweep.producer_ids, sweep.sequence_ids, sweep.message_counts, sweep.starts, sweep.ends)
+    for producer_id, sequence_id, messages, start, end in zip(*columns, strict=True):
+        if not session.open:  # one of them was for a producer that is not open
+            return
+        run = SendRun(producer_id, sweep.buffer, sequence_id, messages, start, end)
+        opening.on_sends(core, SendsReceived(session.session_id, run))
+
+
+def _store(core: Core, session: Session, producer_rows: Column, sweep: SendSweep) -> None:
+    """Append each entry to its topic's ledger: one record for all."""
+    rows = core.producer_numbers.matrix()[:, TOPIC_ROW][producer_rows]
+    assert rows.min() >= 0, "their topics are persistent"
+    _open_ledgers(core, rows)
+    ledger_ids, entry_ids = tails.next_ids(core.state.tails, rows)
+    counts = None if sum(sweep.message_counts) == len(sweep) else sweep.message_counts
+    record = EntriesScattered(
+        sweep.buffer, column_of(ledger_ids), column_of(entry_ids), sweep.starts, sweep.ends, counts, column_of(rows)
+    )
+    core.append(record)
+    sizes = record.sizes()
+    to_look = _count(core, producer_rows, rows, record, sizes, np.asarray(sweep.message_counts, np.int64))
+    size_bytes = int(sizes.sum())
+    core.when_durable(_SweepStored(core, session, sweep, record, size_bytes))
+    pending_publishes.note_pending(core, session, len(sweep), size_bytes)
+    for index in to_look:
+        core.upkeep.appended(_topic_in(core, int(rows[index])), record.run(index))
+
+
+def _count(
+    core: Core, producer_rows: Column, rows: Column, record: EntriesScattered, sizes: Column, messages: Column
+) -> list[int]:
+    """Note what came in; returns the indices of entries whose topics upkeep looks at."""
+    producers, numbers = core.producer_numbers.matrix(), core.topic_numbers.matrix()
+    np.add.at(producers[:, MESSAGES_IN], producer_rows, messages)
+    np.add.at(producers[:, BYTES_IN], producer_rows, sizes)
+    producers[:, LAST_GROUP][producer_rows] = core.group_of_now
+    np.add.at(numbers[:, TOPIC_MESSAGES_IN], rows, messages)
+    np.add.at(numbers[:, TOPIC_BYTES_IN], rows, sizes)
+    numbers[:, LAST_PUBLISHED_MS][rows] = core.now_ms
+    if numbers[:, SUBSCRIPTIONS][rows].any():  # else nobody reads at a tail
+        core.cache.insert_scattered(record)
+    is_due: list[int] = np.flatnonzero(numbers[:, TOPIC_BYTES_IN][rows] >= numbers[:, LOOK_AT_BYTES][rows]).tolist()
+    return is_due
+
+
+def _open_ledgers(core: Core, rows: Column) -> None:
+    """See that the topics of these rows have ledgers that take entries, and are not full (ML-1, ML-2)."""
+    for row in tails.must_roll(core.state.tails, rows, core.now_ms, core.roll_limits).tolist():
+        lifecycle.open_ledger(core, _topic_in(core, row))
+
+
+def _topic_in(core: Core, row: int) -> Topic:
+    topic = core.topic_numbers.owners[row]
+    assert topic is not None, "it has a producer"
+    return topic
+
+
+class _SweepStored:
+    """What is due when the entries of a sweep are on disk."""
+
+    __slots__ = ("core", "departures", "record", "session", "size_bytes", "sweep")
+
+    def __init__(
+        self, core: Core, session: Session, sweep: SendSweep, record: EntriesScattered, size_bytes: int
+    ) -> None:
+        self.core = core
+        self.session = session
+        self.sweep = sweep
+        self.record = record
+        self.size_bytes = size_bytes
+        self.departures = core.topic_numbers.departures
+
+    def __call__(self) -> None:
+        core, session, record, sweep = self.core, self.session, self.record, self.sweep
+        _confirm(core, record, are_there=self.departures == core.topic_numbers.departures)
+        if session.open:
+            core.effects.append(
+                SendScatteredReceipts(
+                    session.session_id, sweep.producer_ids, record.ledger_ids, record.entry_ids, sweep.sequence_ids
+                )
+            )
+        pending_publishes.settle_pending(core, session, len(record), self.size_bytes)
+
+
+def _confirm(core: Core, record: EntriesScattered, *, are_there: bool) -> None:
+    """Readers may have these entries. `are_there`: no topic was deleted meanwhile."""
+    rows, ledger_ids, entry_ids = np.asarray(record.rows), np.asarray(record.ledger_ids), np.asarray(record.entry_ids)
+    is_open = core.state.tails.matrix()[:, LEDGER_ID][rows] == ledger_ids
+    if not is_open.all():  # the ledger was followed by another one meanwhile, or is gone
+        for index in np.flatnonzero(~is_open).tolist():
+            topic = _topic_in(core, int(rows[index])) if are_there else _topic_of(core, record.ledger_ids[index])
+            if topic is not None:
+                topic.confirm(core, record.run(index))
+        rows, ledger_ids, entry_ids = rows[is_open], ledger_ids[is_open], entry_ids[is_open]
+    numbers = core.topic_numbers.matrix()
+    numbers[:, CONFIRMED_LEDGER_ID][rows] = ledger_ids
+    numbers[:, CONFIRMED_ENTRY_ID][rows] = entry_ids
+    if numbers[:, SUBSCRIPTIONS][rows].any():
+        for row in dict.fromkeys(rows.tolist()):
+            _topic_in(core, row).wake_subscriptions(core)
+
+
+def _topic_of(core: Core, ledger_id: int) -> Topic | None:
+    info = core.state.ledgers.get(ledger_id)
+    return None if info is None else core.topics.get(core.state.topics[info.topic_id].name)

@@ -1,0 +1,233 @@
+"""Acknowledgement and redelivery requests (section 9 of the rules; wire-protocol 5.7, 5.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.entities import session as sessions
+from spark_pulsar.broker.topic_log import retention, termination
+from spark_pulsar.ledger.records.cursors import CursorAcked, CursorAckProperties, CursorMarkDeleted
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.ids import Position, signed
+from spark_pulsar.model.singles import Singles
+from spark_pulsar.wire import ack_sets, commands
+from spark_pulsar.wire.pulsar_api_pb2 import CommandAck, CommandRedeliverUnacknowledgedMessages, CommandSubscribe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.turn.events import AcksReceived
+    from spark_pulsar.ledger.records.base import Record
+    from spark_pulsar.ledger.records.cursors import BatchSet, EntryRange
+    from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+
+MAX_BITS: Final = 65_536
+"""Of a bit set: 8 KB are kept of one at most. How many messages a batch has is the producer's word."""
+
+
+def on_acks(core: Core, event: AcksReceived) -> None:
+    """An ACK of whole entries. Of an unknown consumer: ignored without an answer (ACK-4)."""
+    session = core.sessions.get(event.session_id)
+    if session is None:
+        return
+    sessions.heard_from(session)
+    ack = event.ack
+    consumer = session.consumers.get(ack.consumer_id)
+    if consumer is None:
+        return
+    wants_receipt = ack.request_id is not None
+    if ack.is_cumulative:
+        if len(ack.ranges) == 1 and ack.ranges[0][2] - ack.ranges[0][1] == 1:
+            ledger_id, entry_id, _ = ack.ranges[0]
+            _ack_through(core, consumer, Position(ledger_id, entry_id), None, {}, wants_receipt=wants_receipt)
+    else:
+        _ack_each(core, consumer, ack.ranges, (), wants_receipt=wants_receipt)
+    _answer(core, consumer, ack.request_id)
+
+
+def on_ack(core: Core, session: Session, command: CommandAck) -> None:
+    """An ACK with bit sets, properties, or anything else that is rare."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    request_id = command.request_id if command.HasField("request_id") else None
+    if command.HasField("txnid_least_bits") or command.HasField("txnid_most_bits"):
+        if request_id is not None:
+            refusal = NotAllowed("Transactions are not enabled.")
+            core.send(session, commands.ack_response(consumer.consumer_id, request_id, refusal))
+        return
+    wants_receipt = request_id is not None
+    whole: list[EntryRange] = []
+    partial: list[BatchSet] = []
+    for message_id in command.message_id:
+        ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
+        if message_id.ack_set:
+            partial.append((ledger_id, entry_id, ack_sets.mask(message_id.ack_set)))
+        else:
+            whole.append((ledger_id, entry_id, entry_id + 1))
+    if command.ack_type == CommandAck.Individual:
+        _ack_each(core, consumer, whole, partial, wants_receipt=wants_receipt)
+    elif len(whole) + len(partial) == 1:  # ACK-3: exactly one id, else ignored
+        if whole:
+            position, bits = Position(*whole[0][:2]), None
+        else:
+            position, bits = Position(*partial[0][:2]), partial[0][2]
+        properties = {pair.key: str(signed(pair.value)) for pair in command.properties}
+        _ack_through(core, consumer, position, bits, properties, wants_receipt=wants_receipt)
+    _answer(core, consumer, request_id)
+
+
+def _answer(core: Core, consumer: Consumer, request_id: int | None) -> None:
+    """ACK_RESPONSE when one was asked for: after the ack is on disk (ACK-4, better than Apache Pulsar)."""
+    if request_id is not None:
+        session, consumer_id = consumer.session, consumer.consumer_id
+        core.when_durable(lambda: core.send(session, commands.ack_response(consumer_id, request_id)))
+
+
+def _ack_each(
+    core: Core,
+    consumer: Consumer,
+    ranges: Sequence[EntryRange],
+    partial: Sequence[BatchSet],
+    *,
+    wants_receipt: bool,
+) -> None:
+    """Individual acks, whoever holds the entries (ACK-1)."""
+    subscription = consumer.subscription
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
+    moved_from, held = cursor.mark_delete, consumer.unacked
+    whole = _existing(ledger, ranges)
+    sets = _usable_sets(core, ledger, partial)
+    if not whole and not sets:
+        return
+    if cursor.is_durable:
+        _record(core, CursorAcked(cursor.cursor_id, whole, sets), wants_receipt=wants_receipt)
+    else:
+        cursor.acknowledge(whole)
+        for batch_set in sets:
+            cursor.acknowledge_batch(*batch_set)
+    consumer.last_acked_ms = core.now_ms
+    entries = len(whole) if isinstance(whole, Singles) else sum(end - first for _, first, end in whole)
+    emptied: list[EntryRange] = []
+    for ledger_id, entry_id, _ in sets:
+        left = cursor.batch_set(ledger_id, entry_id)
+        if left is None:
+            emptied.append((ledger_id, entry_id, entry_id + 1))
+        else:
+            subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
+    subscription.dispatcher.acked(consumer, [*whole, *emptied] if emptied else whole)
+    consumer.messages_acked += (held - consumer.unacked) or entries
+    if cursor.mark_delete != moved_from:
+        subscription.last_moved_ms = core.now_ms
+        termination.moved(core, subscription)
+    if cursor.is_durable:
+        retention.consumed(core, subscription.topic, cursor.mark_delete)
+
+
+def _ack_through(
+    core: Core,
+    consumer: Consumer,
+    position: Position,
+    bits: int | None,
+    properties: Mapping[str, str],
+    *,
+    wants_receipt: bool,
+) -> None:
+    """A cumulative ack: up to and including the position, or up to it and part of its batch (ACK-2, ACK-3). What it
+    says beside is kept until the next one (ACK-5)."""
+    subscription = consumer.subscription
+    if subscription.type in (CommandSubscribe.Shared, CommandSubscribe.Key_Shared):
+        return
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
+    info = ledger.ledgers.get(position.ledger_id)
+    if info is None or not -1 <= position.entry_id < info.entries:  # L:-1 = everything before ledger L
+        return
+    moved_from = cursor.mark_delete
+    sets: list[BatchSet] = []
+    if bits is not None:
+        sets = _usable_sets(core, ledger, [(*position, bits)])
+        position = ledger.previous_position(position)
+    if cursor.is_durable:
+        if position > cursor.mark_delete:
+            subscription.last_moved_ms = core.now_ms
+            if properties or cursor.ack_properties:
+                _record(core, CursorAckProperties(cursor.cursor_id, properties), wants_receipt=wants_receipt)
+            _record(core, CursorMarkDeleted(cursor.cursor_id, *position), wants_receipt=wants_receipt)
+        if sets:
+            _record(core, CursorAcked(cursor.cursor_id, (), sets), wants_receipt=wants_receipt)
+        retention.consumed(core, subscription.topic, cursor.mark_delete)
+    else:
+        cursor.advance_mark_delete(position)
+        for batch_set in sets:
+            cursor.acknowledge_batch(*batch_set)
+    if cursor.mark_delete != moved_from:
+        termination.moved(core, subscription)
+    consumer.last_acked_ms = core.now_ms
+    consumer.messages_acked += 1
+
+
+def _record(core: Core, record: Record, *, wants_receipt: bool) -> None:
+    if wants_receipt:
+        core.append(record)
+    else:
+        core.append_lazily(record)
+
+
+def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> Sequence[EntryRange]:
+    """The parts of ranges that the topic really has; acks of anything else are no-ops (ACK-1)."""
+    if isinstance(ranges, Singles):
+        known = ledger.ledgers.get(ranges.ledger_id)
+        return () if known is None else ranges.between(0, known.entries) or ()
+    found: list[EntryRange] = []
+    for ledger_id, first, end in ranges:
+        info = ledger.ledgers.get(ledger_id)
+        if info is not None:
+            end = min(end, info.entries)
+            if 0 <= first < end:
+                found.append((ledger_id, first, end))
+    return found
+
+
+def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet]) -> list[BatchSet]:
+    """The bit sets that mean something: none when the broker's switch is off, none for an entry that is known to be
+    no batch (ACK-9; wire-protocol 5.7)."""
+    if not core.config.batch_index_acks:
+        return []
+    usable: list[BatchSet] = []
+    for ledger_id, entry_id, bits in partial:
+        info = ledger.ledgers.get(ledger_id)
+        if info is None or not 0 <= entry_id < info.entries:
+            continue
+        run = core.cache.lookup(ledger_id, entry_id)
+        if bits and run is not None:
+            counts = run.message_counts
+            count = 1 if counts is None else counts[entry_id - run.first_entry_id]
+            if count == 1:
+                continue
+            if bits.bit_length() > count:  # the count is the producer's word, and may be two billion
+                bits &= ack_sets.full(count)
+        if bits.bit_length() > MAX_BITS:
+            continue  # the batch stays unacked until all of it is acked
+        usable.append((ledger_id, entry_id, bits))
+    return usable
+
+
+def on_redeliver(core: Core, session: Session, command: CommandRedeliverUnacknowledgedMessages) -> None:
+    """REDELIVER_UNACKNOWLEDGED_MESSAGES: some entries, or all that the consumer holds; no answer."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
+    ranges: list[EntryRange] | None = None
+    if command.message_ids:
+        positions = sorted({(signed(each.ledgerId), signed(each.entryId)) for each in command.message_ids})
+        ranges = []
+        for ledger_id, entry_id in positions:
+            if ranges and ranges[-1][0] == ledger_id and ranges[-1][2] == entry_id:
+                ranges[-1] = (ledger_id, ranges[-1][1], entry_id + 1)
+            else:
+                ranges.append((ledger_id, entry_id, entry_id + 1))
+    consumer.subscription.dispatcher.redeliver(consumer, ranges, epoch)

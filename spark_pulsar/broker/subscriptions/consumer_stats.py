@@ -1,0 +1,49 @@
+"""Numbers about what is connected: CONSUMER_STATS, and what the admin API and the metrics report (section 17)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.entities import meters
+from spark_pulsar.broker.entities import session as sessions
+from spark_pulsar.model.ids import unsigned
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStats) -> None:
+    """CONSUMER_STATS: every field is set; of an unknown consumer the connection ends (wire-protocol 2.10, 5.16)."""
+    consumer = session.consumers.get(command.consumer_id)
+    if consumer is None:
+        sessions.end(core, session, "CONSUMER_STATS of an unknown consumer")
+        return
+    subscription = consumer.subscription
+    answer = BaseCommand(type=BaseCommand.CONSUMER_STATS_RESPONSE)
+    content = answer.consumerStatsResponse
+    content.request_id = command.request_id
+    rate = meters.consumed(consumer)
+    content.msgRateOut, content.msgThroughputOut = rate.messages, rate.bytes
+    content.msgRateRedeliver, content.messageAckRate = rate.redelivered, rate.acked
+    content.msgRateExpired = meters.delivered(subscription).expired
+    content.consumerName = consumer.name
+    content.availablePermits = unsigned(consumer.permits)
+    content.unackedMessages = consumer.unacked
+    content.blockedConsumerOnUnackedMsgs = consumer.blocked
+    content.address = session.peer
+    content.connectedSince = timestamp(consumer.connected_ms)
+    content.type = subscription.type_name
+    content.msgBacklog = max(0, subscription.backlog)
+    core.send(session, answer)
+
+
+def timestamp(time_ms: int) -> str:
+    """A moment in the form Pulsar's stats use, in UTC: `2026-11-21T11:59:00.123Z`."""
+    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"

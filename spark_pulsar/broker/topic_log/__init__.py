@@ -1,0 +1,2 @@
+"""A topic's managed ledger as the broker uses it: retention, rollover, termination, damage, disk full, backlog
+size, entry lookup, time search."""

@@ -1,0 +1,116 @@
+"""A disk that takes no more: producers are sent away until there is space again; all that frees space goes on (DUR-10).
+
+When nothing at all can be written any more, orders whose answer waits for the disk (a topic or subscription that is
+made, a change of a policy) are answered with an error too, and may be tried again: they are done when there is space.
+
+Storage says so early, while there is room left for acknowledgements, trims and checkpoints. Clients of producers keep
+what has no receipt and come back by themselves; consumers go on reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_pulsar.broker.entities import producer as producers
+from spark_pulsar.model.errors import PulsarError, ServiceNotReady
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.turn.events import StorageShort
+
+
+def admit_producer(core: Core) -> None:
+    """ServiceNotReady, with which clients try again, while the disk takes no more."""
+    if core.shortage:
+        raise ServiceNotReady(f"The broker takes no messages: {core.shortage}")
+
+
+_Result = TypeVar("_Result")
+
+
+class _Answer:
+    """What is told when something is on disk, or an error before, when the disk takes no more."""
+
+    __slots__ = ("_is_given", "_refuse", "_tell")
+
+    def __init__(self, tell: Callable[[], object], refuse: Callable[[PulsarError], object]) -> None:
+        self._tell = tell
+        self._refuse = refuse
+        self._is_given = False
+
+    def __call__(self) -> None:
+        if not self._is_given:
+            self._is_given = True
+            self._tell()
+
+    def give_up(self, error: PulsarError) -> None:
+        if not self._is_given:
+            self._is_given = True
+            self._refuse(error)
+
+
+def answer_when_durable(
+    core: Core,
+    tell: Callable[[], object],
+    refuse: Callable[[PulsarError], object],
+    group: int | None = None,
+) -> None:
+    """Call `tell` when what was appended up to now (or `group`, see `Core.when_group_durable`) is on disk, or `refuse`
+    with ServiceNotReady when it cannot be written: now, or as soon as that is known."""
+    answer = _Answer(tell, refuse)
+    if group is None:
+        core.when_durable(answer)
+    else:
+        core.when_group_durable(group, answer)
+    if core.is_stalled:
+        answer.give_up(_not_now(core))
+
+
+def carry_out(
+    core: Core,
+    request: Callable[[Core], _Result],
+    tell: Callable[[_Result], object],
+    refuse: Callable[[PulsarError], object],
+) -> None:
+    """Do something with the core; `tell` gets its result when all it changed is on disk, `refuse` its error, or
+    ServiceNotReady. A question that is asked while nothing can be written is answered at once."""
+    before = core.waiting_records
+    try:
+        result = request(core)
+    except PulsarError as error:
+        refuse(error)
+        return
+    if core.is_stalled and core.waiting_records == before:
+        tell(result)
+    else:
+        answer_when_durable(core, lambda: tell(result), refuse)
+
+
+def admit_order(core: Core) -> None:
+    """ServiceNotReady while nothing can be written at all."""
+    if core.is_stalled:
+        raise _not_now(core)
+
+
+def _not_now(core: Core) -> ServiceNotReady:
+    return ServiceNotReady(f"The broker can store nothing now, try again: {core.shortage}")
+
+
+def on_storage_short(core: Core, event: StorageShort) -> None:
+    """The disk is short of space, or no more."""
+    core.shortage = event.reason
+    core.is_stalled = bool(event.reason) and event.is_stalled
+    if not event.reason:
+        return
+    if core.is_stalled:
+        for due in core.waiting_for_disk():
+            if isinstance(due, _Answer):
+                due.give_up(_not_now(core))
+    for session in core.sessions.values():
+        for producer in list(session.producers.values()):
+            if event.is_stalled:
+                # What it sent before cannot be answered as long as this lasts.
+                producers.disconnect(core, producer)
+            else:
+                producers.disconnect_after_receipts(core, producer)

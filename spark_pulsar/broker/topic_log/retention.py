@@ -1,0 +1,63 @@
+"""Retention: ledgers that everybody has consumed go when their topic's policy lets them (rules 5.2 and 5.3).
+
+Trimming is looked at after a ledger was closed, when a subscription passed the end of the oldest ledger or went away,
+when a policy changed, and at the very time at which the oldest ledger's retention is over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.ledger.records.base import LedgersTrimmed
+from spark_pulsar.ledger.state.trimming import plan_trimming
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.model.ids import Position
+
+NOTHING_HELD = -1
+
+
+def trim(core: Core, topic: Topic) -> None:
+    """Let go of what nothing protects, and come back when the next ledger's retention is over (TRIM-1, RET-1)."""
+    if core.state.topics.get(topic.state.topic_id) is not topic.state:
+        return
+    retention = core.policies_of(topic.name).retention
+    plan = plan_trimming(topic.ledger, topic.state.slowest_mark_delete(), retention, core.now_ms)
+    if plan.gone:
+        core.append(LedgersTrimmed(topic.state.topic_id, plan.gone))
+        for ledger_id in plan.gone:
+            core.cache.drop_ledger(ledger_id)
+    topic.held_ledger = NOTHING_HELD if plan.held is None else plan.held
+    _come_back(core, topic, plan.held_until_ms)
+
+
+def _come_back(core: Core, topic: Topic, when_ms: int | None) -> None:
+    """Trim again at a time, the same one as long as the same ledger is held."""
+    timer = topic.trim_timer
+    if timer is not None:
+        if timer.when_ms == when_ms and timer.call is not None:
+            return
+        timer.cancel()
+        topic.trim_timer = None
+    if when_ms is not None and core.config.retention_check_interval_ms > 0:
+
+        def due() -> None:
+            topic.trim_timer = None
+            trim(core, topic)
+
+        topic.trim_timer = core.at(when_ms, due)
+
+
+def consumed(core: Core, topic: Topic, mark_delete: Position) -> None:
+    """A durable cursor stands at this mark-delete now: trim if it was the last one that needed the oldest ledger.
+    Cheap enough for every group of acks."""
+    front = topic.ledger.front
+    if (
+        front is not None
+        and front.sealed_ms is not None
+        and front.ledger_id != topic.held_ledger
+        and mark_delete >= (front.ledger_id, front.entries - 1)
+    ):
+        trim(core, topic)

@@ -1,0 +1,108 @@
+"""Rolling over by time: a ledger that nobody appends to is closed at its greatest age all the same (ML-2, ML-3).
+
+Where retention has a limit of time that is shorter, that is the greatest age: what is kept longer than it should be is
+kept for another such time, not for hours (section 21, row 12).
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.model.names import TopicName
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.ledger.state.ledger import LedgerInfo
+
+_ROLLS_A_TURN: Final = 100
+
+
+class RollQueue:
+    """When each ledger that takes entries reaches its greatest age; one timer serves them all."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        config = core.config
+        self._least_age_ms = config.ledger_min_age_ms + 1
+        self._age_ms = max(config.ledger_max_age_ms, self._least_age_ms)
+        self._queue: list[tuple[int, int]] = []
+        """A heap of (when, ledger id); one that says another time than `_due_ms` is void."""
+        self._due_ms: dict[int, int] = {}
+        self._timer: Timer | None = None
+        self._entries_seen: dict[int, int] = {}
+        """Entries of each open ledger at the last look for idle ones."""
+
+    def start(self) -> None:
+        """Take over the ledgers that were open when the broker ended: their age goes on."""
+        for topic in self._core.state.topics.values():
+            info = topic.ledger.current
+            if info is not None:
+                self._put(info.ledger_id, info.opened_ms + self._age_ms)
+        if self._core.config.ledger_inactive_ms:
+            self._core.at(self._core.now_ms + self._core.config.ledger_inactive_ms, self._roll_idle)
+
+    def opened(self, info: LedgerInfo, name: TopicName) -> None:
+        """A ledger takes entries, or its topic has other policies from now on."""
+        self._put(info.ledger_id, info.opened_ms + self._greatest_age_ms(name))
+
+    def _greatest_age_ms(self, name: TopicName) -> int:
+        retained_ms = self._core.policies_of(name).retention.time_ms
+        return min(self._age_ms, max(retained_ms, self._least_age_ms)) if retained_ms > 0 else self._age_ms
+
+    def _put(self, ledger_id: int, due_ms: int) -> None:
+        if self._due_ms.get(ledger_id) == due_ms:
+            return
+        self._due_ms[ledger_id] = due_ms
+        heapq.heappush(self._queue, (due_ms, ledger_id))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        timer = self._timer
+        if not self._queue or (timer is not None and timer.when_ms <= self._queue[0][0]):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timer = self._core.at(self._queue[0][0], self._roll_old)
+
+    def _roll_old(self) -> None:
+        self._timer = None
+        core, queue = self._core, self._queue
+        for _ in range(_ROLLS_A_TURN):
+            if not queue or queue[0][0] > core.now_ms:
+                break
+            due_ms, ledger_id = heapq.heappop(queue)
+            if self._due_ms.get(ledger_id) != due_ms:
+                continue
+            del self._due_ms[ledger_id]
+            info = core.state.ledgers.get(ledger_id)
+            if info is None or info.sealed_ms is not None:
+                continue
+            if info.entries:
+                _roll(core, info)
+            else:
+                self._put(ledger_id, core.now_ms + self._age_ms)
+        self._set_timer()
+
+    def _roll_idle(self) -> None:
+        """Close ledgers that took nothing since the last look (managedLedgerInactiveLedgerRolloverTimeSeconds)."""
+        core = self._core
+        before, self._entries_seen = self._entries_seen, {}
+        for topic in list(core.state.topics.values()):
+            info = topic.ledger.current
+            if info is None or not info.entries:
+                continue
+            if before.get(info.ledger_id) == info.entries:
+                _roll(core, info)
+            else:
+                self._entries_seen[info.ledger_id] = info.entries
+        core.at(core.now_ms + core.config.ledger_inactive_ms, self._roll_idle)
+
+
+def _roll(core: Core, info: LedgerInfo) -> None:
+    if core.state.topics[info.topic_id].is_terminated:
+        return  # no other comes after it
+    topic = lifecycle.find(core, TopicName.parse(core.state.topics[info.topic_id].name))
+    assert topic is not None, "its ledger exists"
+    lifecycle.open_ledger(core, topic)

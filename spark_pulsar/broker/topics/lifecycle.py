@@ -1,0 +1,252 @@
+"""Topics: which exist, which come into being when used, partitions, deletion (section 1 and 12 of the rules)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.entities import exclusive_access
+from spark_pulsar.broker.entities import producer as producers
+from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect
+from spark_pulsar.broker.entities.topic import Topic
+from spark_pulsar.broker.lifetime import compaction, delayed_delivery
+from spark_pulsar.broker.persistence import check_copies
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.publishing import deduplication
+from spark_pulsar.broker.schemas import registry
+from spark_pulsar.broker.topic_log import retention
+from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorCreated
+from spark_pulsar.ledger.state.ledger import LedgerInfo
+from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.names import TopicName
+
+from . import name_limits, non_persistent, partitions
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.ledger.state.durable_state import TopicState
+
+SYSTEM_NAMESPACE = "pulsar/system"
+"""Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
+
+
+# ---- questions --------------------------------------------------------------------------------------------------
+
+
+def check_namespace(core: Core, name: TopicName) -> None:
+    """TopicNotFound unless the topic's namespace exists (TN-7)."""
+    if name.namespace_name not in core.state.namespaces and name.namespace_name != SYSTEM_NAMESPACE:
+        raise TopicNotFound("Namespace not found")
+
+
+def exists(core: Core, name: TopicName) -> bool:
+    """Whether the topic (not: partitioned topic) exists."""
+    return name.full in core.state.topics_by_name or name.full in core.live.by_name
+
+
+def partition_count(core: Core, name: TopicName) -> int | None:
+    """Partitions of a partitioned topic, None when the name is not that of one."""
+    known = core.state.partitioned.get(name.full)
+    return None if known is None else known.partitions
+
+
+def find(core: Core, name: TopicName) -> Topic | None:
+    """The topic if it exists; brings it into use."""
+    full = name.full
+    topic = core.topics.get(full)
+    if topic is None:
+        state = core.state.topics_by_name.get(full)
+        if state is not None:
+            topic = _take_into_use(core, name, state)
+    return topic
+
+
+def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
+    """The topic, made if it is missing and may be (TN-6, TN-7).
+
+    Raises TopicNotFound when it may not be or no partition can have this name, NotAllowed for system topics and the
+    base name of a partitioned topic.
+    """
+    check_namespace(core, name)
+    topic = find(core, name)
+    if topic is not None:
+        return topic
+    if name.is_system:
+        raise NotAllowed(f"{name} is a system topic of the broker")
+    if partition_count(core, name) is not None:
+        raise NotAllowed(f"{name} is a partitioned topic: use its partitions")
+    siblings = partition_count(core, name.base) if name.partition >= 0 else None
+    if siblings is not None and name.partition >= siblings:
+        raise TopicNotFound(f"{name} has only {siblings} partitions")
+    if siblings is None and not (may_create and core.policies_of(name).allow_auto_topic_creation):
+        raise TopicNotFound(f"Topic {name} not found")
+    return create(core, name)
+
+
+# ---- coming and going -------------------------------------------------------------------------------------------
+
+
+def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
+    """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
+    PersistenceError when its policy wants more copies than there can be, InvalidTopicName when the name is too long."""
+    non_persistent.check_enabled(core, name)
+    check_copies(core, name)
+    name_limits.check_topic(name)
+    partitions.check_room(core, name, 1)
+    return _create(core, name, properties)
+
+
+def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
+    if not name.is_persistent:
+        live = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
+        core.live.add(live)
+        core.upkeep.adopt_live(live)
+        return live
+    core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
+    topic = _take_into_use(core, name, core.state.topics_by_name[name.full])
+    core.watchers.changed(core, name, exists=True)
+    open_ledger(core, topic)
+    return topic
+
+
+def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapping[str, str]) -> None:
+    """Make a partitioned topic with all its partitions, or what it lacks of them; every subscription of the old ones is
+    created on new partitions at their beginning (PT-7). Refused as by `partitions.lacking` and `create`."""
+    check_copies(core, name)
+    lacking = partitions.lacking(core, name, count)
+    core.append(PartitionedTopicSet(name.full, count, dict(properties)))
+    for partition in lacking.names:
+        topic = _create(core, partition)
+        for subscription, its_properties in lacking.subscriptions.items():
+            _create_durable(core, topic, subscription, before_first(topic), its_properties)
+
+
+def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
+    """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
+    for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
+        core.append(record)
+    retention.trim(core, topic)
+    info = topic.ledger.current
+    assert info is not None, "just opened"
+    core.upkeep.rolls.opened(info, topic.name)
+    return info
+
+
+def unload(core: Core, topic: Topic) -> None:
+    """Close all producers and consumers of a topic, which come back. What comes next goes into a ledger of its own, as
+    after every loading of a topic (ML-1); one that took nothing yet still serves."""
+    disconnect_all(core, topic)
+    core.upkeep.unloaded(topic)
+    info = topic.ledger.open_ledger
+    if info is not None and info.entries and topic.state.damage is None and not topic.state.is_terminated:
+        open_ledger(core, topic)
+
+
+def disconnect_all(core: Core, topic: Topic) -> None:
+    """Close all producers and consumers of a topic; their clients come back if the topic stays."""
+    exclusive_access.refuse_waiters(topic, ServiceNotReady("Topic is temporarily unavailable"))  # PR-17
+    for producer in list(topic.producers.values()):
+        producers.disconnect(core, producer)
+    for subscription in list(topic.subscriptions.values()):
+        disconnect(core, subscription)
+
+
+def delete(core: Core, topic: Topic) -> None:
+    """Delete a topic with its subscriptions; connected clients are closed first."""
+    disconnect_all(core, topic)
+    if topic.live is not None:
+        core.live.forget(topic)
+        if topic.partition < 0:
+            documents.forget_topic(core, topic.name)
+            registry.topic_gone(core, topic.name)
+        return
+    for ledger_id in topic.ledger.ledger_ids():
+        core.cache.drop_ledger(ledger_id)
+    core.topic_numbers.take_out(topic.ledger.row)
+    for record in core.state.records_to_delete_topic(topic.state.topic_id):
+        core.append(record)
+    core.watchers.changed(core, topic.name, exists=False)
+    core.topics.pop(topic.full_name, None)
+    topic.remove_all_subscriptions()  # who waits to join one finds that it is gone
+    compaction.forget(core, topic)
+    core.upkeep.let_go(topic)
+    if topic.partition < 0:
+        documents.forget_topic(core, topic.name)
+        registry.topic_gone(core, topic.name)
+
+
+def delete_partitioned(core: Core, name: TopicName) -> None:
+    """Delete a partitioned topic with all its partitions."""
+    for index in range(partition_count(core, name) or 0):
+        topic = find(core, name.at_partition(index))
+        if topic is not None:
+            delete(core, topic)
+    core.append(PartitionedTopicDeleted(name.full))
+    documents.forget_topic(core, name)
+    registry.topic_gone(core, name)
+
+
+# ---- subscriptions of a topic -----------------------------------------------------------------------------------
+
+
+def before_first(topic: Topic) -> Position:
+    """The mark-delete position before the oldest stored entry (CUR-9 Earliest)."""
+    return topic.ledger.previous_position(topic.ledger.first_position)
+
+
+def at_end(topic: Topic) -> Position:
+    """The mark-delete position behind everything taken so far (CUR-9 Latest)."""
+    return topic.ledger.previous_position(topic.ledger.end_position)
+
+
+def create_subscription(
+    core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
+) -> Subscription:
+    """Create a durable subscription that does not exist. NotAllowed above the limit (CUR-18)."""
+    limit = core.policies_of(topic.name).max_subscriptions
+    if limit and len(topic.subscriptions) >= limit:
+        raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
+    if topic.live is not None:
+        return non_persistent.create_subscription(core, topic, name, properties)
+    return _create_durable(core, topic, name, mark_delete, properties)
+
+
+def _create_durable(
+    core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
+) -> Subscription:
+    place = (core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete)
+    core.append(CursorCreated(*place, core.now_ms, dict(properties)))
+    subscription = Subscription(core, topic, topic.state.cursors[name])
+    topic.add_subscription(subscription)
+    topic.was_used = True
+    core.idle.made(subscription)
+    core.upkeep.joined(topic)
+    return subscription
+
+
+def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
+    """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
+    if name in topic.subscriptions:
+        return
+    if topic.live is None and not core.policies_of(topic.name).allow_auto_subscription_creation:
+        raise NotAllowed(
+            "Could not create the initial subscription due to the auto subscription creation is not allowed."
+        )
+    check_subscription_name(name)
+    create_subscription(core, topic, name, before_first(topic), {})
+
+
+def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
+    topic = Topic(core, name, state, confirmed=state.ledger.last_position)
+    for cursor in state.cursors.values():
+        subscription = Subscription(core, topic, cursor)
+        subscription.born_group = 0  # it was there when the broker started
+        topic.add_subscription(subscription)
+    core.topics[topic.full_name] = topic
+    core.upkeep.adopt(topic)
+    delayed_delivery.adopt(core, topic)
+    deduplication.apply_policy(core, topic)
+    compaction.prepare(core, topic)
+    return topic

@@ -1,0 +1,116 @@
+"""Finding topics: lookup, partition metadata, topics of a namespace (wire-protocol 5.2, 5.3, 5.13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.ledger.records.documents import TENANTS
+from spark_pulsar.model.errors import MetadataError, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.names import TopicName, split_namespace
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.checksum import topics_hash
+from spark_pulsar.wire.pulsar_api_pb2 import (
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopic,
+    CommandPartitionedTopicMetadata,
+)
+
+from . import lifecycle
+from .topic_patterns import InvalidPattern, TopicPattern
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+
+
+def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None:
+    """LOOKUP: every topic of an existing namespace is served here, whether it exists or not.
+
+    `proxy_through_service_url` is true as from a standalone: a client that came by another address (a name, a mapped
+    port) goes on using that one, and one that came by this very address keeps its connection (A4).
+    """
+    name = TopicName.parse(command.topic)
+    lifecycle.check_namespace(core, name)
+    listener = command.advertised_listener_name
+    if listener:
+        raise ServiceNotReady(f"the broker do not have {listener} listener")
+    core.send(
+        session,
+        commands.lookup_connect(command.request_id, service_url(core, session), proxy_through_service_url=True),
+    )
+
+
+def service_url(core: Core, session: Session) -> str:
+    """The address of this broker as the client of the session can reach it."""
+    advertised = core.config.advertised_address
+    if not advertised:
+        return f"pulsar://{session.local}"
+    if ":" in advertised.rpartition("]")[2]:
+        return f"pulsar://{advertised}"
+    return f"pulsar://{advertised}:{session.local.rpartition(':')[2]}"
+
+
+def on_partition_metadata(core: Core, session: Session, command: CommandPartitionedTopicMetadata) -> None:
+    """PARTITIONED_METADATA: the number of partitions, 0 for a topic without; creates a partitioned topic if that is
+    what auto-creation makes (TN-7)."""
+    name = TopicName.parse(command.topic)
+    lifecycle.check_namespace(core, name)
+    before = core.group_of_now
+    count = _partitions(core, name, may_create=command.metadata_auto_creation_enabled)
+    created = core.group_of_now if core.group_of_now != before else 0
+    core.when_group_durable(created, lambda: core.send(session, commands.partition_metadata(command.request_id, count)))
+
+
+def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:
+    count = lifecycle.partition_count(core, name)
+    if count is not None:
+        return count
+    if name.partition >= 0:
+        siblings = lifecycle.partition_count(core, name.base)
+        if siblings is not None and siblings > 0:
+            if name.partition >= siblings:
+                raise TopicNotFound(f"{name} has only {siblings} partitions")
+            return 0
+    if lifecycle.exists(core, name):
+        return 0
+    if name.tenant == "pulsar":
+        return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)
+    policies = core.policies_of(name)
+    if not may_create or not policies.allow_auto_topic_creation or name.is_system:
+        raise TopicNotFound(f"Topic {name} not found")
+    if policies.auto_topic_partitions and name.partition < 0:
+        lifecycle.create_partitioned(core, name, policies.auto_topic_partitions, {})
+        return policies.auto_topic_partitions
+    return 0
+
+
+def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopicsOfNamespace) -> None:
+    """GET_TOPICS_OF_NAMESPACE: full names, each partition by itself, system topics hidden. Clients filter, but for a
+    pattern that is not too long."""
+    tenant, namespace = split_namespace(command.namespace)
+    if tenant not in core.state.documents[TENANTS]:  # a namespace alone that is missing has no topics
+        raise MetadataError("Namespace not found")
+    names = registry.names_in(core, tenant, namespace)
+    if command.mode == CommandGetTopicsOfNamespace.PERSISTENT:
+        names = [name for name in names if name.is_persistent]
+    elif command.mode == CommandGetTopicsOfNamespace.NON_PERSISTENT:
+        names = [name for name in names if not name.is_persistent]
+    names = [name for name in names if not name.is_hidden]
+    longest = core.config.topic_pattern_max_length if core.config.topic_patterns else -1
+    filtered = command.HasField("topics_pattern") and len(command.topics_pattern) <= longest
+    if filtered:
+        try:
+            listed = TopicPattern(command.topics_pattern).select(names)
+        except InvalidPattern as error:
+            raise MetadataError(f"Invalid topics pattern: {error}") from error
+    else:
+        listed = [name.full for name in names]
+    fingerprint = topics_hash(listed)
+    changed = command.topics_hash != fingerprint
+    core.send(
+        session,
+        commands.topics_of_namespace(
+            command.request_id, listed if changed else (), fingerprint, filtered=filtered, changed=changed
+        ),
+    )

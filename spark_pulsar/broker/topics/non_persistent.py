@@ -1,0 +1,139 @@
+"""Non-persistent topics: an entry goes to whoever can take it now, and is forgotten (section 11 of the rules).
+
+Such a topic is a `Topic` whose durable part is in memory only: a ledger without ledgers, cursors of readers. Nothing of
+it is recorded, and what is published never waits for the disk: receipts first, then one delivery for each subscription,
+straight out of what was received. What no consumer has permits for is dropped and counted. The broker holds no entry.
+
+A topic that nobody is connected to for a while is forgotten with its subscriptions (NP-7, NP-8). Only the number of
+partitions of a partitioned one is durable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from spark_pulsar.broker.entities.producer import send_receipts
+from spark_pulsar.broker.entities.subscription import Subscription
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.topics import TopicState
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.ids import EARLIEST
+from spark_pulsar.wire.send_runs import CHUNK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.producer import Producer
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.model.names import TopicName
+    from spark_pulsar.wire.send_runs import SendRun
+
+_LEDGER_ID: Final = 0
+_NO_ID: Final = -1
+"""Of the topic: no record can name it."""
+
+
+class Live:
+    """What a non-persistent topic has beside the others."""
+
+    __slots__ = ("entries", "was_unused")
+
+    def __init__(self) -> None:
+        self.entries = 0
+        """Published since it came into being; the id of the next one. Apache Pulsar gives all of them 0:0."""
+        self.was_unused = False
+        """Whether nobody was connected at the last look."""
+
+
+class LiveTopics:
+    """The non-persistent topics that are in use, and the rounds that forget them."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._round: Timer | None = None
+        self.by_name: dict[str, Topic] = {}
+
+    def add(self, topic: Topic) -> None:
+        """A topic came into being."""
+        topic.live = Live()
+        self.by_name[topic.full_name] = self._core.topics[topic.full_name] = topic
+        self._go_on()
+
+    def forget(self, topic: Topic) -> None:
+        """A topic is deleted, or nobody uses it; who is connected was closed before."""
+        self._core.upkeep.let_go(topic)
+        self.by_name.pop(topic.full_name, None)
+        self._core.topics.pop(topic.full_name, None)
+        topic.remove_all_subscriptions()
+
+    def _go_on(self) -> None:
+        if self._round is None and self.by_name:
+            core = self._core
+            self._round = core.at(core.now_ms + core.config.inactive_check_interval_ms, self._look)
+
+    def _look(self) -> None:
+        """Forget what was unused in the round before, too."""
+        self._round = None
+        for topic in list(self.by_name.values()):
+            assert topic.live is not None, "it is one of these"
+            is_unused = not (topic.producers or topic.consumer_count or (topic.access and topic.access.waiters))
+            if is_unused and topic.live.was_unused:
+                self.forget(topic)
+            topic.live.was_unused = is_unused
+        self._go_on()
+
+
+def check_enabled(core: Core, name: TopicName) -> None:
+    """NotAllowed for a non-persistent topic where there are none (NP-1)."""
+    if not name.is_persistent and not core.config.non_persistent_topics:
+        raise NotAllowed("Broker is unable to load persistent topic")
+
+
+def volatile_state(core: Core, name: TopicName, properties: Mapping[str, str]) -> TopicState:
+    """What other topics have in the durable state."""
+    return TopicState(_NO_ID, name.full, core.now_ms, dict(properties), ManagedLedger(_NO_ID))
+
+
+def create_subscription(core: Core, topic: Topic, name: str, properties: Mapping[str, str]) -> Subscription:
+    """A subscription, which has no position and lives as long as its topic (NP-8)."""
+    subscription = Subscription(core, topic, Cursor(topic.ledger, name, EARLIEST, properties=properties))
+    subscription.born_group = 0  # nothing of it is ever on disk
+    topic.add_subscription(subscription)
+    return subscription
+
+
+class Receiving(Protocol):
+    """A dispatcher of `dispatch.live`."""
+
+    def deliver(self, run: EntryRun) -> None:
+        """Send what can be taken now, drop and count the rest."""
+
+
+def publish(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Receipts, then every subscription's share (NP-1, NP-2, NP-3)."""
+    topic = producer.topic
+    live = topic.live
+    assert live is not None, "the topic is non-persistent"
+    entries, messages = len(sends.ends), sum(sends.message_counts)
+    counts = None if messages == entries else sends.message_counts
+    run = EntryRun(_LEDGER_ID, live.entries, sends.buffer, sends.starts, sends.ends, counts)
+    live.entries += entries
+    size_bytes = sends.ends[-1] - sends.starts[0]
+    producer.messages_in += messages
+    producer.bytes_in += size_bytes
+    topic.messages_in += messages
+    topic.bytes_in += size_bytes
+    topic.last_published_ms = core.now_ms
+    if sends.flags & CHUNK:
+        producer.chunks_in += entries
+        topic.state.has_chunks = True
+    send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
+    for subscription in topic.subscriptions.values():
+        if subscription.consumers:
+            dispatcher: Receiving = subscription.dispatcher  # type: ignore[assignment]
+            dispatcher.deliver(run)
+        else:
+            subscription.messages_dropped += messages

@@ -1,0 +1,2 @@
+"""One turn of the broker: events, effects, configuration, group commit, timers, reads, waking, counter columns,
+token bucket."""

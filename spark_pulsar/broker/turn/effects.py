@@ -1,0 +1,165 @@
+"""Effects: orders from the core to the shell. They are carried out in the order given.
+
+What is addressed to one session forms one stream; the shell may write all of it at once. An effect for a session that
+is gone is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.records.base import Record
+    from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+
+@dataclass(slots=True)
+class SendCommand:
+    """Send one command."""
+
+    session_id: int
+    command: BaseCommand
+
+
+@dataclass(slots=True)
+class SendReceipts:
+    """Send one SEND_RECEIPT per sequence id, for consecutive entries from `ledger_id:first_entry_id` on."""
+
+    session_id: int
+    producer_id: int
+    ledger_id: int
+    first_entry_id: int
+    sequence_ids: Sequence[int]
+    highest_sequence_ids: Sequence[int] | None
+
+
+@dataclass(slots=True)
+class SendScatteredReceipts:
+    """Send one SEND_RECEIPT per entry of a sweep; all lists are parallel."""
+
+    session_id: int
+    producer_ids: Sequence[int]
+    ledger_ids: Sequence[int]
+    entry_ids: Sequence[int]
+    sequence_ids: Sequence[int]
+
+
+@dataclass(slots=True)
+class SendMessages:
+    """Send one MESSAGE per entry, for consecutive entries, or for those of `entry_ids`; entry i is
+    `buffer[starts[i]:ends[i]]`.
+
+    `redelivery_counts` and `ack_sets` (bit sets, 1 = deliver; None = whole entry) are None when no entry has one.
+    """
+
+    session_id: int
+    consumer_id: int
+    ledger_id: int
+    first_entry_id: int
+    partition: int
+    buffer: bytes
+    starts: Sequence[int]
+    ends: Sequence[int]
+    redelivery_counts: Sequence[int] | None
+    ack_sets: Sequence[int | None] | None
+    consumer_epoch: int | None
+    entry_ids: Sequence[int] | None = None
+
+
+@dataclass(slots=True)
+class AppendRecords:
+    """Write these records to the journal as one group; report `RecordsDurable(group)` when they are on disk."""
+
+    group: int
+    records: list[Record]
+
+
+@dataclass(slots=True)
+class ReadEntries:
+    """Read entries from storage, from this one on; report `EntriesRead` or `ReadFailed` with the token."""
+
+    token: int
+    ledger_id: int
+    entry_id: int
+    max_entries: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class ReadSizes:
+    """Ask storage for the sizes of entries `first … end - 1`; report `SizesRead` or `ReadFailed` with the token."""
+
+    token: int
+    ledger_id: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
+class CloseSession:
+    """Close the connection after what was sent to it before."""
+
+    session_id: int
+    reason: str
+
+
+@dataclass(slots=True)
+class PauseReading:
+    """Read nothing more from the connection (PR-15)."""
+
+    session_id: int
+
+
+@dataclass(slots=True)
+class ResumeReading:
+    """Read from the connection again."""
+
+    session_id: int
+
+
+@dataclass(slots=True)
+class CompactTopic:
+    """Find the last message of each key; report `EntriesCompacted` for every block of what is left, the next one after
+    `ContinueCompaction`, then `CompactionEnded`; or `CompactionFailed`.
+
+    What there is to compact: entries `first … end - 1` of the compacted ledger of the time before, then of ledgers of
+    the topic; all of them can be read.
+    """
+
+    token: int
+    compacted: tuple[tuple[int, int, int], ...]
+    ledgers: tuple[tuple[int, int, int], ...]
+    keep_null_keys: bool
+
+
+@dataclass(slots=True)
+class ContinueCompaction:
+    """Report the next block."""
+
+    token: int
+
+
+@dataclass(slots=True)
+class StopCompaction:
+    """Report nothing more."""
+
+    token: int
+
+
+Effect = (
+    SendCommand
+    | SendReceipts
+    | SendScatteredReceipts
+    | SendMessages
+    | AppendRecords
+    | ReadEntries
+    | ReadSizes
+    | CloseSession
+    | PauseReading
+    | ResumeReading
+    | CompactTopic
+    | ContinueCompaction
+    | StopCompaction
+)

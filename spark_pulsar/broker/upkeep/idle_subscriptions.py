@@ -1,0 +1,87 @@
+"""Subscriptions that nobody uses any more are deleted with their backlog (CUR-17).
+
+A durable subscription is idle from the moment its last consumer left, or it was made; that moment is durable, so that a
+broker that is restarted often still deletes it. One that was in use when the broker stopped is idle since the start.
+When the policy `subscription_expiration_time_minutes` of its topic is on, it goes exactly when that time is over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.entities import subscription as subscriptions
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.ledger.records.activity import IN_USE, CursorIdle
+from spark_pulsar.model.names import TopicName
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.ledger.state.cursor import Cursor
+    from spark_pulsar.ledger.state.topics import TopicState
+
+_MINUTE_MS: Final = 60_000
+_KEPT: Final = frozenset({"__compaction"})
+
+
+class IdleSubscriptions:
+    """The deadlines of all subscriptions that nobody uses. One timer each, and only where the policy is on."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._timers: dict[int, Timer] = {}
+
+    def made(self, subscription: Subscription) -> None:
+        """A subscription was made; nobody uses it yet."""
+        self._expect(subscription.topic.state, subscription.cursor)
+
+    def joined(self, subscription: Subscription) -> None:
+        """The first consumer is there."""
+        cursor = subscription.cursor
+        if cursor.is_durable and cursor.idle_since_ms != IN_USE:
+            self._core.append_lazily(CursorIdle(cursor.cursor_id, IN_USE))
+            self.forget(cursor.cursor_id)
+
+    def left(self, subscription: Subscription) -> None:
+        """The last consumer is gone."""
+        cursor = subscription.cursor
+        if cursor.is_durable:
+            self._core.append_lazily(CursorIdle(cursor.cursor_id, self._core.now_ms))
+            self._expect(subscription.topic.state, cursor)
+
+    def look(self, topic: TopicState) -> None:
+        """The topic's policies may be others, or the broker has just started."""
+        for cursor in list(topic.cursors.values()):
+            self._expect(topic, cursor)
+
+    def forget(self, cursor_id: int) -> None:
+        """The subscription is in use, or gone."""
+        timer = self._timers.pop(cursor_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _expect(self, topic: TopicState, cursor: Cursor) -> None:
+        """Come back when the subscription may go; at once when that time is over."""
+        core = self._core
+        self.forget(cursor.cursor_id)
+        used = core.topics.get(topic.name)
+        name = TopicName.parse(topic.name) if used is None else used.name
+        minutes = core.policies_of(name).subscription_expiration_minutes
+        if minutes <= 0 or cursor.name in _KEPT:
+            return
+        if used is not None and used.subscriptions[cursor.name].consumers:
+            return
+        since_ms = core.started_ms if cursor.idle_since_ms == IN_USE else cursor.idle_since_ms
+        due_ms = since_ms + minutes * _MINUTE_MS
+        self._timers[cursor.cursor_id] = core.at(due_ms, lambda: self._delete(topic, cursor))
+
+    def _delete(self, state: TopicState, cursor: Cursor) -> None:
+        core = self._core
+        self._timers.pop(cursor.cursor_id, None)
+        if core.state.cursors.get(cursor.cursor_id) is not cursor:
+            return
+        topic = lifecycle.find(core, TopicName.parse(state.name))
+        assert topic is not None, "a cursor's topic exists"
+        subscription = topic.subscriptions[cursor.name]
+        if not subscription.consumers:
+            subscriptions.delete(core, subscription)

@@ -1,0 +1,88 @@
+"""Topics that nobody uses any more are deleted, where a policy says so (TN-11, RET-6).
+
+A topic is in use while it has a producer, or a subscription; with the mode `delete_when_subscriptions_caught_up` only a
+subscription with a consumer or a backlog counts. Topics are looked at in rounds; one that was not in use in two rounds
+at least `max_inactive_s` apart nor in between, and whose retention time is over since then, goes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.policies.documents import INACTIVE_TOPIC
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import NO_SUBSCRIPTIONS
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.ledger.state.topics import TopicState
+
+_LOOKS_A_TURN: Final = 64
+_PAUSE_MS: Final = 1
+
+
+class InactiveTopics:
+    """The rounds, and since when each topic was found without use."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._since_ms: dict[int, int] = {}
+        self._to_look_at: list[int] = []
+
+    def start(self) -> None:
+        """Called once."""
+        self._core.at(self._core.now_ms + self._core.config.inactive_check_interval_ms, self._round)
+
+    def _round(self) -> None:
+        core = self._core
+        core.at(core.now_ms + core.config.inactive_check_interval_ms, self._round)
+        if not self._is_on_anywhere():
+            self._since_ms.clear()
+            return
+        self._to_look_at = list(core.state.topics)
+        self._look()
+
+    def _is_on_anywhere(self) -> bool:
+        core, documents = self._core, self._core.state.documents
+        texts = (*core.state.namespaces.values(), *documents[TOPIC_POLICIES].values())
+        return core.config.delete_inactive_topics or any(
+            INACTIVE_TOPIC in text for text in (*texts, *documents[GLOBAL_TOPIC_POLICIES].values())
+        )
+
+    def _look(self) -> None:
+        for _ in range(min(_LOOKS_A_TURN, len(self._to_look_at))):
+            state = self._core.state.topics.get(self._to_look_at.pop())
+            if state is not None:
+                self._look_at(state)
+        if self._to_look_at:
+            self._core.at(self._core.now_ms + _PAUSE_MS, self._look)
+
+    def _look_at(self, state: TopicState) -> None:
+        core, name = self._core, TopicName.parse(state.name)
+        policies = core.policies_of(name)
+        policy = policies.inactive_topic
+        if not policy.delete_while_inactive or name.is_system or self._in_use(state, policy.mode):
+            self._since_ms.pop(state.topic_id, None)
+            return
+        topic = core.topics.get(state.name)
+        if topic is not None and topic.was_used:  # for a while since the last round
+            topic.was_used = False
+            self._since_ms[state.topic_id] = core.now_ms
+        unused_ms = core.now_ms - self._since_ms.setdefault(state.topic_id, core.now_ms)
+        retained_ms = policies.retention.time_ms
+        if unused_ms < 1000 * policy.max_inactive_s or retained_ms < 0 or unused_ms < retained_ms:
+            return
+        topic = lifecycle.find(core, name)
+        assert topic is not None, "its state exists"
+        del self._since_ms[state.topic_id]
+        lifecycle.delete(core, topic)
+
+    def _in_use(self, state: TopicState, mode: str) -> bool:
+        topic = self._core.topics.get(state.name)
+        if topic is not None and (topic.producers or topic.consumer_count):
+            return True
+        if mode == NO_SUBSCRIPTIONS:
+            return bool(state.cursors) or (topic is not None and bool(topic.subscriptions))
+        return any(cursor.backlog() > 0 for cursor in state.cursors.values())

@@ -1,0 +1,1 @@
+"""What each record changes in the durable state."""

@@ -1,0 +1,114 @@
+"""Appending to many ledgers at once: the rules of `ledgers` and of `transitions`, by column.
+
+A row is that of `DurableState.tails`, a column an array of signed 64-bit numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_pulsar.ledger.records.base import InvalidRecord
+from spark_pulsar.ledger.state.ledger import (
+    ENTRIES,
+    LEDGER_ID,
+    MESSAGES,
+    NEXT_MARK_BYTES,
+    OPENED_MS,
+    SIZE_BYTES,
+    LedgerInfo,
+    RollLimits,
+)
+from spark_pulsar.model.column_store import NumberTable
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+    from spark_pulsar.ledger.state.durable_state import DurableState
+
+Column = npt.NDArray[np.int64]
+_NO_ROWS: Final = np.empty(0, np.int64)
+
+
+def must_roll(tails: NumberTable[LedgerInfo], rows: Column, now_ms: int, limits: RollLimits) -> Column:
+    """Those of the rows in which no ledger takes entries, or a full one (ML-1, ML-2), each once."""
+    numbers = tails.matrix()
+    wanted = numbers[:, LEDGER_ID][rows] == 0
+    opened_ms = numbers[:, OPENED_MS][rows]
+    if limits.min_age_ms <= 0 or opened_ms.min() < now_ms - limits.min_age_ms:
+        wanted |= (
+            (numbers[:, ENTRIES][rows] >= limits.max_entries)
+            | (numbers[:, SIZE_BYTES][rows] >= limits.max_size_bytes)
+            | (opened_ms <= now_ms - limits.max_age_ms)
+        ) & ((limits.min_age_ms <= 0) | (opened_ms < now_ms - limits.min_age_ms))
+    return np.unique(rows[wanted]) if wanted.any() else _NO_ROWS
+
+
+def next_ids(tails: NumberTable[LedgerInfo], rows: Column) -> tuple[Column, Column]:
+    """The ledger ids and entry ids that entries get which are appended to the ledgers of these rows in this order."""
+    numbers = tails.matrix()
+    return numbers[:, LEDGER_ID][rows], numbers[:, ENTRIES][rows] + _times_before(rows)
+
+
+def _times_before(rows: Column) -> Column:
+    """How often each value stood before its place."""
+    places = np.arange(len(rows))
+    last = np.empty(int(rows.max()) + 1, np.int64)
+    last[rows] = places
+    if (last[rows] == places).all():
+        return np.zeros(len(rows), np.int64)
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    is_first = np.empty(len(rows), np.bool_)
+    is_first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    first = np.maximum.accumulate(np.where(is_first, places, 0))
+    times = np.empty(len(rows), np.int64)
+    times[order] = places - first
+    return times
+
+
+def append(state: DurableState, record: EntriesScattered) -> None:
+    """What EntriesScattered does to the state. InvalidRecord when an entry is not the next one of an open ledger."""
+    if not len(record):
+        return
+    entry_ids = np.asarray(record.entry_ids)
+    rows = _rows_of(state, record)
+    _, expected = next_ids(state.tails, rows)
+    if not np.array_equal(expected, entry_ids):
+        at = int(np.argmin(expected == entry_ids))
+        entry = f"{record.ledger_ids[at]}:{record.entry_ids[at]}"
+        raise InvalidRecord(f"entry {entry} is out of order, {expected[at]} is next")
+    numbers = state.tails.matrix()
+    np.add.at(numbers[:, ENTRIES], rows, 1)
+    np.add.at(numbers[:, SIZE_BYTES], rows, record.sizes())
+    counts = record.message_counts
+    np.add.at(numbers[:, MESSAGES], rows, 1 if counts is None else np.asarray(counts, np.int64))
+    must_mark = numbers[:, SIZE_BYTES][rows] >= numbers[:, NEXT_MARK_BYTES][rows]
+    if must_mark.any():
+        for row in np.unique(rows[must_mark]).tolist():
+            info = state.tails.owners[row]
+            assert info is not None, "its numbers stand there"
+            info.mark()
+    state.dirty_ledgers.update(record.ledger_ids)
+
+
+def _rows_of(state: DurableState, record: EntriesScattered) -> Column:
+    """The rows of the ledgers, which must be open: where the record says, unless it was made for another state. Those
+    of recovered ledgers are filled with their numbers."""
+    if record.rows is not None:
+        told = np.asarray(record.rows)
+        is_known = told.max() < len(state.tails.owners)
+        if is_known and np.array_equal(state.tails.matrix()[:, LEDGER_ID][told], record.ledger_ids):
+            return told
+    rows: dict[int, int] = {}
+    for ledger_id in set(record.ledger_ids):
+        info = state.ledgers.get(ledger_id)
+        ledger = None if info is None else state.topics[info.topic_id].ledger
+        if info is None or ledger is None or ledger.current is not info:
+            raise InvalidRecord(f"entries for ledger {ledger_id}, which is not open")
+        rows[ledger_id] = ledger.row
+        if state.tails.owners[ledger.row] is not info:
+            state.tails.put(ledger.row, info)
+    return np.fromiter(map(rows.__getitem__, record.ledger_ids), np.int64, len(record))

@@ -1,0 +1,238 @@
+"""Applying records after a hole in the journal: what does not fit shows what was lost.
+
+Groups are lost as a whole, so records after a hole may speak of topics that were never created, continue ledgers with a
+gap, or close what was never opened. A `LenientState` gives each record as much of its effect as it can have, and notes
+for which topic something is missing. Without a hole nobody uses it: then a record that does not fit is damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import compress
+from typing import Any, Final, NamedTuple
+
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records import cursors as cr
+from spark_pulsar.ledger.records.activity import CursorIdle
+from spark_pulsar.ledger.records.base import InvalidRecord, Record
+from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records.damage import DamageAccepted
+from spark_pulsar.ledger.records.deduplication import SequencesReached
+from spark_pulsar.ledger.records.delays import EntriesDelayed
+from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.records.schemas import SchemasDeleted, SchemasForgotten
+from spark_pulsar.ledger.records.topics import TopicTerminated
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledger import LedgerInfo
+
+
+class Loss(NamedTuple):
+    """What is missing of a topic: entries `first … end - 1` of a ledger, or (-1, 0, 0) something else."""
+
+    topic_id: int
+    ledger_id: int
+    first: int
+    end: int
+
+
+class LenientState:
+    """A state under repair. `losses` and `strays` (records of topics, ledgers and cursors that nothing is known of, in
+    words) say what was noticed."""
+
+    def __init__(self, state: DurableState) -> None:
+        self.state = state
+        self.losses: dict[Loss, tuple[str, str]] = {}
+        """With the place (`file:offset`) and the text of the damage that explains each."""
+        self.strays: list[str] = []
+        self.cause: tuple[str, str] = ("", "")
+        """Place and text of the damage met last."""
+        self._unbelieved: list[tuple[Record, tuple[str, str]]] = []
+        """Of those that are about more than one topic, with their cause."""
+
+    def apply(self, record: Record) -> bool:
+        """Give the record its effect, or what of it is possible; whether it had any."""
+        if isinstance(record, EntriesScattered):
+            record = self._known_part(record)
+        try:
+            prepare = _PREPARE.get(type(record))
+            if prepare is not None:
+                prepare(self, record)
+            self.state.apply(record)
+        except (InvalidRecord, RecordDamaged) as error:
+            self._stray(record, str(error))
+            return False
+        return True
+
+    def believed(self, record: Record) -> Record | None:
+        """What is believed of a record of a group that fails its checksum without an entry that explains it: nothing
+        of what takes something away, or lets the broker do so. Of a new namespace it is believed that it exists."""
+        is_new = isinstance(record, r.NamespaceSet) and record.name not in self.state.namespaces
+        if not is_new and not isinstance(record, _TAKES_AWAY):
+            return record
+        if isinstance(record, _NAMED):
+            what = f"{type(record).__name__} of {getattr(record, 'kind', '')} {record.name}".replace("  ", " ")
+            self.strays.append(f"{what}: its group is damaged, it is not believed")
+            self._unbelieved.append((record, self.cause))
+        return r.NamespaceSet(record.name, "{}") if is_new and isinstance(record, r.NamespaceSet) else None
+
+    def lose_unbelieved(self) -> None:
+        """At the end: topics that were made later are under the policies that were lost, too."""
+        for record, cause in self._unbelieved:
+            self.cause = cause
+            for topic_id in self.topics_of(record):
+                self.lose(topic_id)
+
+    def continues(self, record: Record) -> bool:
+        """Whether entries are exactly the next ones of their ledgers; True for anything else."""
+        if isinstance(record, r.EntriesAppended):
+            info = self.state.ledgers.get(record.run.ledger_id)
+            return info is not None and info.entries == record.run.first_entry_id
+        if isinstance(record, EntriesScattered):
+            if any(ledger_id not in self.state.ledgers for ledger_id in record.ledger_ids):
+                return False
+            return self.state.next_entry_ids(record.ledger_ids) == list(record.entry_ids)
+        return True
+
+    def lose(self, topic_id: int, ledger_id: int = -1, first: int = 0, end: int = 0) -> None:
+        """Note a loss, once."""
+        self.losses.setdefault(Loss(topic_id, ledger_id, first, end), self.cause)
+
+    def topics_of(self, record: Record) -> set[int]:
+        """The existing topics that a record is about."""
+        state = self.state
+        topic_ids = {getattr(record, "topic_id", -1), *getattr(record, "topic_ids", ())}
+        topic_ids.add(state.cursor_topics.get(getattr(record, "cursor_id", -1), -1))
+        ledger_ids = [record.run.ledger_id] if isinstance(record, r.EntriesAppended) else []
+        if isinstance(record, EntriesScattered):
+            ledger_ids = [*record.ledger_ids]
+        topic_ids.update(state.ledgers[ledger_id].topic_id for ledger_id in ledger_ids if ledger_id in state.ledgers)
+        begins: tuple[str, ...] = ()
+        if isinstance(record, r.NamespaceSet | r.NamespaceDeleted):
+            begins = (f"persistent://{record.name}/",)
+        elif isinstance(record, DocumentSet | DocumentDeleted) and record.kind in _POLICIES:
+            topic_ids.update(topic.topic_id for topic in state.topics.values() if topic.name == record.name)
+            begins = (f"{record.name}-partition-",)
+        if begins:
+            topic_ids.update(topic.topic_id for topic in state.topics.values() if topic.name.startswith(begins))
+        return topic_ids & state.topics.keys()
+
+    def _known_part(self, record: EntriesScattered) -> EntriesScattered:
+        """The record without the entries of ledgers that do not exist."""
+        keep = [ledger_id in self.state.ledgers for ledger_id in record.ledger_ids]
+        if all(keep):
+            return record
+        self.strays.append(f"EntriesScattered: {keep.count(False)} entries of ledgers that do not exist")
+        counts = record.message_counts
+        return EntriesScattered(
+            record.buffer,
+            list(compress(record.ledger_ids, keep)),
+            list(compress(record.entry_ids, keep)),
+            list(compress(record.starts, keep)),
+            list(compress(record.ends, keep)),
+            None if counts is None else list(compress(counts, keep)),
+        )
+
+    def _stray(self, record: Record, text: str) -> None:
+        topic_ids = self.topics_of(record)
+        for topic_id in topic_ids:
+            self.lose(topic_id)
+        if not topic_ids:
+            self.strays.append(f"{type(record).__name__}: {text}")
+
+    def _skip_to(self, info: LedgerInfo, first: int) -> None:
+        """Entries between the last known one and `first` were lost."""
+        if first > info.entries:
+            self.lose(info.topic_id, info.ledger_id, info.entries, first)
+            info.entries = first
+            self.state.dirty_ledgers.add(info.ledger_id)
+
+    def _reopen(self, info: LedgerInfo) -> None:
+        """The ledger took entries after what is known of its end."""
+        chain = self.state.topics[info.topic_id].ledger.ledger_ids()
+        if info.sealed_ms is not None and chain and chain[-1] == info.ledger_id:
+            self.lose(info.topic_id)
+            info.sealed_ms = None
+
+    # What must be made up for before a record can be applied
+
+    def appended(self, record: r.EntriesAppended) -> None:
+        """Entries may come after a gap."""
+        info = self.state.ledgers.get(record.run.ledger_id)
+        if info is not None:
+            self._reopen(info)
+            self._skip_to(info, record.run.first_entry_id)
+
+    def scattered(self, record: EntriesScattered) -> None:
+        """The same, for each ledger."""
+        seen: set[int] = set()
+        for ledger_id, entry_id in zip(record.ledger_ids, record.entry_ids, strict=True):
+            info = self.state.ledgers.get(ledger_id)
+            if info is not None and ledger_id not in seen:
+                seen.add(ledger_id)
+                self._reopen(info)
+                self._skip_to(info, entry_id)
+
+    def opened(self, record: r.LedgerOpened) -> None:
+        """The ledger before was sealed."""
+        topic = self.state.topics.get(record.topic_id)
+        current = None if topic is None else topic.ledger.current
+        if current is not None:
+            self.lose(record.topic_id)
+            self.state.apply(r.LedgerSealed(record.topic_id, current.ledger_id, record.opened_ms))
+
+    def trimmed(self, record: r.LedgersTrimmed) -> None:
+        """Ledgers that are not known need not be trimmed."""
+        topic = self.state.topics.get(record.topic_id)
+        if topic is None:
+            return
+        known = topic.ledger.ledger_ids()
+        through = max(record.ledger_ids, default=-1)
+        front = tuple(ledger_id for ledger_id in known if ledger_id <= through)
+        if front != record.ledger_ids:
+            self.lose(record.topic_id)
+            if set(front) <= set(record.ledger_ids):
+                self.state.apply(r.LedgersTrimmed(record.topic_id, front))
+
+    def deleted(self, record: r.TopicDeleted) -> None:
+        """Its cursors and ledgers went before it."""
+        if record.topic_id in self.state.topics:
+            for part in self.state.records_to_delete_topic(record.topic_id)[:-1]:
+                self.state.apply(part)
+
+
+_PREPARE: Final[dict[type[Record], Callable[[LenientState, Any], None]]] = {
+    r.EntriesAppended: LenientState.appended,
+    EntriesScattered: LenientState.scattered,
+    r.LedgerOpened: LenientState.opened,
+    r.LedgersTrimmed: LenientState.trimmed,
+    r.TopicDeleted: LenientState.deleted,
+}
+
+_POLICIES: Final = (TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES)
+
+_TAKES_AWAY: Final = (
+    cr.CursorAcked,
+    cr.CursorMarkDeleted,
+    cr.CursorReset,
+    cr.CursorDeleted,
+    CursorIdle,
+    r.LedgersTrimmed,
+    r.EntriesDropped,
+    r.TopicDeleted,
+    r.NamespaceSet,
+    r.NamespaceDeleted,
+    r.PartitionedTopicDeleted,
+    DocumentSet,
+    DocumentDeleted,
+    SequencesReached,
+    EntriesDelayed,
+    SchemasDeleted,
+    SchemasForgotten,
+    TopicTerminated,
+    DamageAccepted,
+)
+"""Records after which something is not taken, not delivered, or not there any more, or may be let go of: policies."""
+
+_NAMED: Final = (r.NamespaceSet, r.NamespaceDeleted, r.PartitionedTopicDeleted, DocumentSet, DocumentDeleted)
+"""Those of them that are not about one topic by its id: they are told by name."""

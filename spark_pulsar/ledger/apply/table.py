@@ -1,0 +1,313 @@
+"""What each record does to the state: one function a record type, and the table that `DurableState.apply` looks in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.ledger.records import activity as ar
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records import compaction as kr
+from spark_pulsar.ledger.records import cursors as cr
+from spark_pulsar.ledger.records import damage, schemas
+from spark_pulsar.ledger.records import deduplication as sr
+from spark_pulsar.ledger.records import delays as delayed
+from spark_pulsar.ledger.records import documents as dr
+from spark_pulsar.ledger.records import topics as tr
+from spark_pulsar.ledger.records.base import InvalidRecord
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.ledger import LedgerInfo
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.topics import PartitionedTopic, TopicState
+from spark_pulsar.model.ids import Position
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.state.durable_state import DurableState
+
+NEXT_TOPIC: Final = "next.topic"
+NEXT_LEDGER: Final = "next.ledger"
+NEXT_CURSOR: Final = "next.cursor"
+
+
+# Entries and counters
+
+
+def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
+    run = record.run
+    ledger_id = run.ledger_id
+    info = state.ledgers.get(ledger_id)
+    if info is None:
+        raise InvalidRecord(f"entries for ledger {ledger_id}, which does not exist")
+    if info.sealed_ms is not None or run.first_entry_id != info.entries:
+        raise InvalidRecord(f"{run!r} does not continue {info}")
+    count = len(run.starts)
+    if count == 1 and run.message_counts is None:
+        info.size_bytes += run.ends[0] - run.starts[0]
+        info.messages += 1
+    else:
+        info.size_bytes += run.size_bytes
+        info.messages += run.messages
+    info.entries += count
+    if info.size_bytes >= info.next_mark_bytes:
+        info.mark()
+    state.dirty_ledgers.add(ledger_id)
+
+
+def _entries_scattered(state: DurableState, record: EntriesScattered) -> None:
+    from .columns import append  # with NumPy, which a broker loads when somebody publishes to many topics in turn
+
+    append(state, record)
+
+
+def _counter_set(state: DurableState, record: r.CounterSet) -> None:
+    state.counters[record.name] = record.value
+    state.dirty["counters"].add(record.name)
+
+
+def _use_id(state: DurableState, counter: str, used: int) -> None:
+    if used < state.counters[counter]:
+        raise InvalidRecord(f"{counter}: id {used} was used before")
+    state.counters[counter] = used + 1
+    state.dirty["counters"].add(counter)
+
+
+# Topics and namespaces
+
+
+def _topic(state: DurableState, topic_id: int) -> TopicState:
+    topic = state.topics.get(topic_id)
+    if topic is None:
+        raise InvalidRecord(f"topic {topic_id} does not exist")
+    return topic
+
+
+def _topic_created(state: DurableState, record: r.TopicCreated) -> None:
+    if record.name in state.topics_by_name:
+        raise InvalidRecord(f"topic {record.name} exists")
+    _use_id(state, NEXT_TOPIC, record.topic_id)
+    state.add_topic(
+        TopicState(
+            record.topic_id,
+            record.name,
+            record.created_ms,
+            dict(record.properties),
+            ManagedLedger(record.topic_id),
+        )
+    )
+    state.dirty["topics"].add(record.topic_id)
+
+
+def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
+    topic = _topic(state, record.topic_id)
+    if topic.cursors or topic.ledger.ledgers or topic.compaction is not None:
+        raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
+    del state.topics[topic.topic_id]
+    del state.topics_by_name[topic.name]
+    state.tails.release(topic.ledger.row)
+    topic.ledger.row = -1
+    state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
+    if topic.damages:
+        state.dirty["damages"].add(topic.topic_id)
+    state.dirty["topic_marks"].add(topic.topic_id)
+    state.dirty["topics"].add(topic.topic_id)
+
+
+def _topic_properties_set(state: DurableState, record: r.TopicPropertiesSet) -> None:
+    _topic(state, record.topic_id).properties = dict(record.properties)
+    state.dirty["topics"].add(record.topic_id)
+
+
+def _partitioned_topic_set(state: DurableState, record: r.PartitionedTopicSet) -> None:
+    state.partitioned[record.name] = PartitionedTopic(record.name, record.partitions, dict(record.properties))
+    state.dirty["partitioned_topics"].add(record.name)
+
+
+def _partitioned_topic_deleted(state: DurableState, record: r.PartitionedTopicDeleted) -> None:
+    if state.partitioned.pop(record.name, None) is None:
+        raise InvalidRecord(f"partitioned topic {record.name} does not exist")
+    state.dirty["partitioned_topics"].add(record.name)
+
+
+def _namespace_set(state: DurableState, record: r.NamespaceSet) -> None:
+    state.namespaces[record.name] = record.policies
+    state.dirty["namespaces"].add(record.name)
+
+
+def _namespace_deleted(state: DurableState, record: r.NamespaceDeleted) -> None:
+    if state.namespaces.pop(record.name, None) is None:
+        raise InvalidRecord(f"namespace {record.name} does not exist")
+    state.dirty["namespaces"].add(record.name)
+
+
+# Ledgers
+
+
+def _ledger_opened(state: DurableState, record: r.LedgerOpened) -> None:
+    ledger = _topic(state, record.topic_id).ledger
+    if ledger.current is not None:
+        raise InvalidRecord(f"topic {record.topic_id} has an open ledger")
+    _use_id(state, NEXT_LEDGER, record.ledger_id)
+    info = LedgerInfo(record.ledger_id, record.topic_id, ledger.total_entries, record.opened_ms)
+    state.add_ledger(info)
+    ledger.open_ledger = info
+    state.follow_open(ledger)
+    state.dirty_ledgers.add(record.ledger_id)
+
+
+def _ledger_sealed(state: DurableState, record: r.LedgerSealed) -> None:
+    ledger = _topic(state, record.topic_id).ledger
+    info = ledger.current
+    if info is None or info.ledger_id != record.ledger_id:
+        raise InvalidRecord(f"ledger {record.ledger_id} is not open")
+    info.sealed_ms = record.sealed_ms
+    if info.marks is not None:
+        info.marks.thin(info.entries)
+    ledger.open_ledger = None
+    state.follow_open(ledger)
+    if info.entries == 0:
+        _remove_ledgers(state, ledger, (record.ledger_id,))
+    state.dirty_ledgers.add(record.ledger_id)
+
+
+def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
+    topic = _topic(state, record.topic_id)
+    ledger = topic.ledger
+    front = ledger.ledger_ids()[: len(record.ledger_ids)]
+    if list(record.ledger_ids) != front:
+        raise InvalidRecord(f"ledgers {record.ledger_ids} are not the oldest of topic {topic.name}: {front}")
+    if not front:
+        return
+    last = ledger.ledgers[front[-1]]
+    for cursor in topic.cursors.values():
+        # Nobody can consume what is gone: a cursor inside stands behind it from now on.
+        if cursor.mark_delete.ledger_id <= last.ledger_id:
+            cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
+            state.dirty["cursors"].add(cursor.cursor_id)
+    delayed.forget_ledgers(state, topic, front)
+    _remove_ledgers(state, ledger, front)
+    if topic.damages:
+        damage.forget_ledgers(state, topic, set(front))
+    for cursor in topic.cursors.values():
+        mark_delete = cursor.mark_delete
+        cursor.absorb()
+        if cursor.mark_delete != mark_delete:
+            state.dirty["cursors"].add(cursor.cursor_id)
+
+
+def _remove_ledgers(state: DurableState, ledger: ManagedLedger, ledger_ids: Iterable[int]) -> None:
+    removed = ledger.remove(ledger_ids)
+    state.follow_open(ledger)
+    for ledger_id in removed:
+        del state.ledgers[ledger_id]
+        state.dirty_ledgers.add(ledger_id)
+        state.dirty["topics"].add(ledger.topic_id)
+
+
+def _entries_dropped(state: DurableState, record: r.EntriesDropped) -> None:
+    ledger = _topic(state, record.topic_id).ledger
+    if record.ledger_id not in ledger.ledgers:
+        raise InvalidRecord(f"ledger {record.ledger_id} does not exist")
+    ledger.drop_before(record.ledger_id, record.first_entry_id)
+    state.dirty_ledgers.add(record.ledger_id)
+
+
+# Cursors
+
+
+def _cursor(state: DurableState, cursor_id: int) -> Cursor:
+    cursor = state.cursors.get(cursor_id)
+    if cursor is None:
+        raise InvalidRecord(f"cursor {cursor_id} does not exist")
+    state.dirty["cursors"].add(cursor_id)
+    return cursor
+
+
+def _cursor_created(state: DurableState, record: cr.CursorCreated) -> None:
+    topic = _topic(state, record.topic_id)
+    if record.name in topic.cursors:
+        raise InvalidRecord(f"subscription {record.name} of {topic.name} exists")
+    _use_id(state, NEXT_CURSOR, record.cursor_id)
+    state.add_cursor(
+        topic,
+        Cursor(
+            topic.ledger,
+            record.name,
+            Position(record.ledger_id, record.entry_id),
+            cursor_id=record.cursor_id,
+            created_ms=record.created_ms,
+            properties=record.properties,
+        ),
+    )
+    state.dirty["cursors"].add(record.cursor_id)
+
+
+def _cursor_deleted(state: DurableState, record: cr.CursorDeleted) -> None:
+    cursor = _cursor(state, record.cursor_id)
+    del state.cursors[record.cursor_id]
+    del state.topics[state.cursor_topics.pop(record.cursor_id)].cursors[cursor.name]
+    blocks = cursor.blocks() | cursor.changed_blocks
+    state.gone_cursor_blocks.update((record.cursor_id, *block) for block in blocks)
+
+
+def _cursor_acked(state: DurableState, record: cr.CursorAcked) -> None:
+    cursor = _cursor(state, record.cursor_id)
+    if record.ranges:
+        cursor.acknowledge(record.ranges)
+    for ledger_id, entry_id, bits in record.batch_sets:
+        cursor.acknowledge_batch(ledger_id, entry_id, bits)
+
+
+def _cursor_mark_deleted(state: DurableState, record: cr.CursorMarkDeleted) -> None:
+    _cursor(state, record.cursor_id).advance_mark_delete(Position(record.ledger_id, record.entry_id))
+
+
+def _cursor_reset(state: DurableState, record: cr.CursorReset) -> None:
+    _cursor(state, record.cursor_id).reset(Position(record.ledger_id, record.entry_id))
+
+
+def _cursor_redelivered(state: DurableState, record: cr.CursorRedelivered) -> None:
+    _cursor(state, record.cursor_id).redeliver(record.ranges)
+
+
+def _cursor_properties_set(state: DurableState, record: cr.CursorPropertiesSet) -> None:
+    _cursor(state, record.cursor_id).properties = dict(record.properties)
+
+
+def _cursor_ack_properties(state: DurableState, record: cr.CursorAckProperties) -> None:
+    _cursor(state, record.cursor_id).ack_properties = dict(record.properties) or None
+
+
+TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = {
+    r.EntriesAppended: _entries_appended,
+    EntriesScattered: _entries_scattered,
+    r.CounterSet: _counter_set,
+    r.TopicCreated: _topic_created,
+    r.TopicDeleted: _topic_deleted,
+    r.TopicPropertiesSet: _topic_properties_set,
+    r.PartitionedTopicSet: _partitioned_topic_set,
+    r.PartitionedTopicDeleted: _partitioned_topic_deleted,
+    r.NamespaceSet: _namespace_set,
+    r.NamespaceDeleted: _namespace_deleted,
+    r.LedgerOpened: _ledger_opened,
+    r.LedgerSealed: _ledger_sealed,
+    r.LedgersTrimmed: _ledgers_trimmed,
+    r.EntriesDropped: _entries_dropped,
+    cr.CursorCreated: _cursor_created,
+    cr.CursorDeleted: _cursor_deleted,
+    cr.CursorAcked: _cursor_acked,
+    cr.CursorMarkDeleted: _cursor_mark_deleted,
+    cr.CursorReset: _cursor_reset,
+    cr.CursorRedelivered: _cursor_redelivered,
+    cr.CursorPropertiesSet: _cursor_properties_set,
+    cr.CursorAckProperties: _cursor_ack_properties,
+    **ar.TRANSITIONS,
+    **damage.TRANSITIONS,
+    **schemas.TRANSITIONS,
+    **delayed.TRANSITIONS,
+    **dr.TRANSITIONS,
+    **sr.TRANSITIONS,
+    **kr.TRANSITIONS,
+    **tr.TRANSITIONS,
+}
+"""The effect of every record type."""

@@ -1,0 +1,1 @@
+"""The journal's records: facts with a type, a version and bytes."""

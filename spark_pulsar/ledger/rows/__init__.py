@@ -1,0 +1,1 @@
+"""The durable state as rows of the checkpoint, and back."""

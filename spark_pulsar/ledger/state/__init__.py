@@ -1,0 +1,1 @@
+"""The durable state in memory: topics, managed ledgers, ledgers, cursors, delay index, trimming."""

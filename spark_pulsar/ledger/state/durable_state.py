@@ -1,0 +1,187 @@
+"""Everything durable that the broker knows, and the one door through which it changes.
+
+`DurableState.apply(record)` is called for a record when the core creates it, and again for the same record when the
+journal is replayed. It reads no clock, chooses no id and never fails halfway: a record that does not fit the state is
+an `InvalidRecord` before anything changed. A `DurableState` loaded from rows taken at some moment, to which the records
+after that moment are applied, equals the live one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from spark_pulsar.ledger.apply.table import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records import compaction as kr
+from spark_pulsar.ledger.records import cursors as cr
+from spark_pulsar.ledger.records import documents as dr
+from spark_pulsar.ledger.records.base import InvalidRecord
+from spark_pulsar.model.column_store import NumberTable
+from spark_pulsar.model.schemas import StoredSchema
+
+from .cursor import Cursor
+from .ledger import WIDTH, LedgerInfo
+from .managed_ledger import ManagedLedger
+from .topics import PartitionedTopic, TopicState
+
+__all__ = ["DurableState", "InvalidRecord", "PartitionedTopic", "TopicState"]
+
+_DEFAULT_NAMESPACE: Final = "public/default"
+
+
+class DurableState:
+    """Topics, ledgers, cursors, partitioned topics, namespaces and counters, with what changed since the last
+    checkpoint. Read its attributes freely; change them through `apply` alone."""
+
+    def __init__(self) -> None:
+        self.topics: dict[int, TopicState] = {}
+        self.topics_by_name: dict[str, TopicState] = {}
+        self.cursors: dict[int, Cursor] = {}
+        self.partitioned: dict[str, PartitionedTopic] = {}
+        self.namespaces: dict[str, str] = {_DEFAULT_NAMESPACE: "{}"}
+        """Policies as JSON text, by "tenant/name"."""
+        self.documents: dict[str, dict[str, str]] = {kind: {} for kind in dr.KINDS}
+        """JSON texts by kind (`document_records.KINDS`) and name."""
+        self.schemas: dict[str, list[StoredSchema]] = {}
+        """Schemas by `tenant/namespace/topic`, oldest first."""
+        self.counters: dict[str, int] = {NEXT_TOPIC: 1, NEXT_LEDGER: 1, NEXT_CURSOR: 1}
+        self.dirty: dict[str, set[Any]] = {
+            "topics": set(),
+            "ledgers": set(),
+            "cursors": set(),
+            "partitioned_topics": set(),
+            "namespaces": {_DEFAULT_NAMESPACE},
+            "documents": set(),
+            "sequences": set(),
+            "damages": set(),
+            "schemas": set(),
+            "delays": set(),
+            "topic_marks": set(),
+            "compactions": set(),
+            "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
+        }
+        """Keys of what changed since the last checkpoint, by table of `snapshot`."""
+        self.dirty_ledgers: set[int] = self.dirty["ledgers"]
+        self.gone_cursor_blocks: set[tuple[int, int, int]] = set()
+        """(cursor id, ledger id, block) of what went with its cursor since the last checkpoint."""
+        self.cursor_topics: dict[int, int] = {}
+        self.ledgers: dict[int, LedgerInfo] = {}
+        """Every existing ledger by its id."""
+        self.tails: NumberTable[LedgerInfo] = NumberTable(WIDTH)
+        """The numbers of the ledgers that take entries, a row for each topic (`ManagedLedger.row`)."""
+        self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
+        """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets
+        it. It is no part of the state."""
+
+    def apply(self, record: r.Record) -> None:
+        """Give a record its effect. InvalidRecord when it does not fit."""
+        TRANSITIONS[type(record)](self, record)
+
+    # Ids that the next records use; they rise and are never used twice, because the records that use them move them.
+
+    @property
+    def next_topic_id(self) -> int:
+        """The id for the next TopicCreated."""
+        return self.counters[NEXT_TOPIC]
+
+    @property
+    def next_ledger_id(self) -> int:
+        """The id for the next LedgerOpened."""
+        return self.counters[NEXT_LEDGER]
+
+    @property
+    def next_cursor_id(self) -> int:
+        """The id for the next CursorCreated."""
+        return self.counters[NEXT_CURSOR]
+
+    def use_ledger_id(self, used: int) -> None:
+        """A record took this id. InvalidRecord when it was used before."""
+        if used < self.counters[NEXT_LEDGER]:
+            raise InvalidRecord(f"ledger id {used} was used before")
+        self.counters[NEXT_LEDGER] = used + 1
+        self.dirty["counters"].add(NEXT_LEDGER)
+
+    def ledger_ids(self) -> set[int]:
+        """Ids of all existing ledgers."""
+        return set(self.ledgers)
+
+    def next_entry_ids(self, ledger_ids: Sequence[int]) -> list[int]:
+        """The entry ids that entries appended to these open ledgers in this order get: what a record of them must
+        say that was made elsewhere."""
+        taken: dict[int, int] = {}
+        ids = []
+        for ledger_id in ledger_ids:
+            entry_id = taken.get(ledger_id, self.ledgers[ledger_id].entries)
+            taken[ledger_id] = entry_id + 1
+            ids.append(entry_id)
+        return ids
+
+    def first_needed_entry(self, ledger_id: int) -> int | None:
+        """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable
+        cursor's mark-delete, or the first readable one when no durable cursor exists, retention keeps what they
+        consumed, or the ledger is a compacted one. None when the ledger is gone."""
+        info = self.ledgers.get(ledger_id)
+        if info is None:
+            return None
+        topic = self.topics[info.topic_id]
+        slowest = topic.slowest_mark_delete()
+        if ledger_id not in topic.ledger.ledgers:
+            return info.first_entry_id
+        if slowest is None or slowest.ledger_id < ledger_id or self.keeps_consumed(topic):
+            return info.first_entry_id
+        if slowest.ledger_id > ledger_id:
+            return info.entries
+        return max(info.first_entry_id, min(slowest.entry_id + 1, info.entries))
+
+    def records_to_open_ledger(self, topic_id: int, now_ms: int) -> list[r.Record]:
+        """The records that seal the topic's current ledger, if any, and open the next one."""
+        current = self.topics[topic_id].ledger.current
+        opened = r.LedgerOpened(topic_id, self.next_ledger_id, now_ms)
+        return [opened] if current is None else [r.LedgerSealed(topic_id, current.ledger_id, now_ms), opened]
+
+    def records_to_delete_topic(self, topic_id: int) -> list[r.Record]:
+        """The records, for one group, that delete a topic with its cursors and ledgers."""
+        topic = self.topics[topic_id]
+        records: list[r.Record] = [cr.CursorDeleted(cursor.cursor_id) for cursor in topic.cursors.values()]
+        if topic.ledger.ledgers:
+            records.append(r.LedgersTrimmed(topic_id, tuple(topic.ledger.ledgers)))
+        if topic.compaction is not None:
+            records.append(kr.CompactionForgotten(topic_id))
+        return [*records, r.TopicDeleted(topic_id)]
+
+    def finish_recovery(self) -> None:
+        """Called once after loading and replaying: recovered ledgers take no more entries (ML-1)."""
+        for topic in self.topics.values():
+            topic.ledger.open_ledger = None
+            self.follow_open(topic.ledger)
+
+    # Building blocks that loading from rows shares with the records
+
+    def add_topic(self, topic: TopicState) -> None:
+        """Register a topic under its id and name."""
+        topic.ledger.row = self.tails.claim()
+        self.topics[topic.topic_id] = topic
+        self.topics_by_name[topic.name] = topic
+
+    def follow_open(self, ledger: ManagedLedger) -> None:
+        """After another ledger of a topic, or none, takes entries: its numbers stand in the topic's row."""
+        if self.tails.owners[ledger.row] is not ledger.open_ledger:
+            self.tails.take_out(ledger.row)
+            if ledger.open_ledger is not None:
+                self.tails.put(ledger.row, ledger.open_ledger)
+
+    def add_ledger(self, info: LedgerInfo) -> None:
+        """Put a ledger at the end of its topic's chain."""
+        self.topics[info.topic_id].ledger.add(info)
+        self.ledgers[info.ledger_id] = info
+
+    def add_cursor(self, topic: TopicState, cursor: Cursor) -> None:
+        """Register a durable cursor of a topic."""
+        topic.cursors[cursor.name] = cursor
+        self.cursors[cursor.cursor_id] = cursor
+        self.cursor_topics[cursor.cursor_id] = topic.topic_id
+
+
+def _keeps_nothing(_topic: TopicState) -> bool:
+    return False

@@ -1,0 +1,137 @@
+"""Ledgers: what is known of one, and when one that takes entries is full (ML-2)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_pulsar.model.column_store import HasNumbers, Number
+
+from .entry_sizes import MARK_BYTES, SizeMarks
+
+LEDGER_ID, ENTRIES, SIZE_BYTES, MESSAGES, NEXT_MARK_BYTES, OPENED_MS = range(6)
+"""The numbers of a ledger, by column. The two that never change are there to be looked at beside the others."""
+WIDTH: Final = 6
+
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class RollLimits:
+    """When a ledger is full (ML-2): (entries or size or age reached) and older than the minimum age
+    (which 0 switches off)."""
+
+    max_entries: int = 50_000
+    max_size_bytes: int = 2048 * 1024 * 1024
+    max_age_ms: int = 240 * _MINUTE_MS
+    min_age_ms: int = 10 * _MINUTE_MS
+
+
+class LedgerInfo(HasNumbers):
+    """One ledger of a topic.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `base` | ordinal before its entry 0: entries the topic took before this ledger |
+    | `entries` | entries it took; the next one gets this id |
+    | `first_entry_id` | lowest id that can still be read (what lies before was consumed and dropped) |
+    | `size_bytes`, `messages` | of all entries it took |
+    | `opened_ms`, `sealed_ms` | wall clock; `sealed_ms` is None while it is open |
+    | `base_bytes` | of the ledgers before it in the chain; only differences mean something, and it is not stored |
+    | `marks`, `next_mark_bytes` | sizes inside it (see `sizes`), and at what size the next is noted; not stored |
+
+    What changes with every entry stands in the table of `tails` while the ledger takes any.
+    """
+
+    __slots__ = ("base", "base_bytes", "first_entry_id", "ledger_id", "marks", "opened_ms", "sealed_ms", "topic_id")
+
+    def __init__(
+        self,
+        ledger_id: int,
+        topic_id: int,
+        base: int,
+        opened_ms: int,
+        entries: int = 0,
+        first_entry_id: int = 0,
+        size_bytes: int = 0,
+        messages: int = 0,
+        sealed_ms: int | None = None,
+    ) -> None:
+        super().__init__((ledger_id, entries, size_bytes, messages, MARK_BYTES, opened_ms))
+        self.ledger_id = ledger_id
+        self.topic_id = topic_id
+        self.opened_ms = opened_ms
+        self.base = base
+        self.first_entry_id = first_entry_id
+        self.sealed_ms = sealed_ms
+        self.base_bytes = 0
+        self.marks: SizeMarks | None = None
+
+    entries = Number(ENTRIES)
+    size_bytes = Number(SIZE_BYTES)
+    messages = Number(MESSAGES)
+    next_mark_bytes = Number(NEXT_MARK_BYTES)
+
+    def row(self) -> tuple[int | None, ...]:
+        """Everything that is stored of it, as `LedgerInfo` takes it."""
+        return (
+            self.ledger_id,
+            self.topic_id,
+            self.base,
+            self.opened_ms,
+            self.entries,
+            self.first_entry_id,
+            self.size_bytes,
+            self.messages,
+            self.sealed_ms,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LedgerInfo) and self.row() == other.row()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"LedgerInfo{self.row()}"
+
+    def mark(self) -> None:
+        """`size_bytes` has reached `next_mark_bytes`: remember what the entries up to now take."""
+        if self.marks is None:
+            self.marks = SizeMarks()
+        self.marks.add(self.entries, self.size_bytes)
+        self.next_mark_bytes = self.size_bytes + MARK_BYTES
+
+    @property
+    def readable_entries(self) -> int:
+        """Entries that can still be read."""
+        return self.entries - self.first_entry_id
+
+
+def is_full(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
+    """Whether an open ledger must be followed by a new one before the next append (ML-2)."""
+    return _may_roll(info, now_ms, limits) and (
+        info.entries >= limits.max_entries
+        or info.size_bytes >= limits.max_size_bytes
+        or now_ms - info.opened_ms >= limits.max_age_ms
+    )
+
+
+def fitting(info: LedgerInfo, now_ms: int, limits: RollLimits, starts: Sequence[int], ends: Sequence[int]) -> int:
+    """How many of a run of entries an open ledger takes until it is full (ML-2): at least one, it is not full yet.
+    Index i of `starts` and `ends` is where the i-th of them stands in a buffer."""
+    entries = len(ends)
+    if not _may_roll(info, now_ms, limits):
+        return entries
+    room = limits.max_entries - info.entries
+    if entries > room:
+        entries = max(1, room)
+    room_bytes = limits.max_size_bytes - info.size_bytes
+    if ends[entries - 1] - starts[0] > room_bytes:
+        entries = min(entries, 1 + bisect_left(ends, starts[0] + room_bytes, 0, entries))
+    return entries
+
+
+def _may_roll(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
+    return limits.min_age_ms <= 0 or now_ms - info.opened_ms > limits.min_age_ms

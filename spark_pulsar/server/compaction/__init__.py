@@ -1,0 +1,1 @@
+"""Running compactions: reading a topic, writing its compacted ledger."""

@@ -1,0 +1,98 @@
+"""The thread that compacts: takes what the core orders, gives back blocks one at a time."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.turn.events import CompactionEnded, CompactionFailed, EntriesCompacted
+from spark_pulsar.ledger.storage import StorageError
+from spark_pulsar.model.errors import CorruptMessage
+
+from .compactor import Compactor, Stopped
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.turn.effects import CompactTopic
+    from spark_pulsar.broker.turn.events import Event
+
+    from .compactor import Read
+
+_LOG = logging.getLogger("spark_pulsar.server")
+
+
+class _Order:
+    """One compaction: whether it may go on, whether it is to stop."""
+
+    def __init__(self, task: CompactTopic) -> None:
+        self.task = task
+        self.may_go_on = threading.Semaphore(0)
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.may_go_on.release()
+
+
+class Compactions:
+    """Compactions, one after the other. `tell` is called by the thread."""
+
+    def __init__(self, read: Read, tell: Callable[[Event], None]) -> None:
+        self._read = read
+        self._tell = tell
+        self._orders: dict[int, _Order] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="compact")
+
+    def start(self, task: CompactTopic) -> None:
+        """Begin a compaction when those before it are done."""
+        order = self._orders[task.token] = _Order(task)
+        self._thread.submit(self._run, order)
+
+    def go_on(self, token: int) -> None:
+        """The last block is on disk: the next one is wanted."""
+        order = self._orders.get(token)
+        if order is not None:
+            order.may_go_on.release()
+
+    def stop(self, token: int) -> None:
+        """Nobody wants the rest."""
+        order = self._orders.pop(token, None)
+        if order is not None:
+            order.stop()
+
+    def close(self) -> None:
+        """Stop all."""
+        for token in list(self._orders):
+            self.stop(token)
+        self._thread.shutdown(wait=False)
+
+    def _run(self, order: _Order) -> None:
+        token = order.task.token
+        compactor = Compactor(order.task, self._read, lambda: order.stopped)
+        try:
+            with closing(compactor.blocks()) as blocks:
+                for block in blocks:
+                    if order.stopped:
+                        return
+                    self._tell(EntriesCompacted(token, *block))
+                    order.may_go_on.acquire()
+                    if order.stopped:
+                        return
+        except Stopped:
+            return
+        except (StorageError, OSError, sqlite3.Error, CorruptMessage) as error:
+            self._fail(order, error, str(error))
+        except Exception as error:  # noqa: BLE001  # whatever it was, the topic stays as it is
+            self._fail(order, error, f"{type(error).__name__}: {error}")
+        else:
+            self._tell(CompactionEnded(token, compactor.removed))
+        self._orders.pop(token, None)
+
+    def _fail(self, order: _Order, error: Exception, reason: str) -> None:
+        if not order.stopped:
+            _LOG.error("compaction failed: %s", reason, exc_info=error)
+            self._tell(CompactionFailed(order.task.token, reason))

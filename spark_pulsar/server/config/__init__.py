@@ -1,0 +1,1 @@
+"""The configuration: keys, and how `broker.conf` is read."""

@@ -1,0 +1,305 @@
+"""A connection: bytes in become events, bytes out leave in one write a turn. Knows frames and no rule."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.turn.events import (
+    AcksReceived,
+    CommandReceived,
+    Event,
+    Flaw,
+    SendsReceived,
+    StillReading,
+    SweepReceived,
+    UnknownCommandReceived,
+    WritingPaused,
+    WritingResumed,
+)
+from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
+from spark_pulsar.wire.columnar_sends import SendSweep
+from spark_pulsar.wire.frames import parse_command
+from spark_pulsar.wire.messages import parse_ack_ids
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.sends import (
+    CHECKSUM_WRONG,
+    MARKER,
+    METADATA_MALFORMED,
+    SHADOW,
+    TRANSACTION,
+    RunSplitter,
+    SendRun,
+    send_run,
+)
+
+if TYPE_CHECKING:
+    from spark_pulsar.wire.frames import Frame
+
+    from .engine import Engine
+
+_HIGH_WATER_BYTES: Final = 2 * 1024 * 1024
+_LOW_WATER_BYTES: Final = 512 * 1024
+_CLOSE_TIMEOUT_S: Final = 5.0
+"""How long a peer that does not read may hold up the end of its connection."""
+MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
+"""What a peer may leave unread before it is not read from either. Consumers get nothing from the high water on; this is
+about answers, which a peer may ask for as fast as it likes."""
+LOOK_S: Final = 2.0
+"""How often it is looked whether a peer that is not read from for this reason takes what it was sent."""
+TURN_WEIGHT: Final = 1_000
+"""Commands of one connection that one turn takes. Publishing and acknowledging do not count: they are taken in runs."""
+_HEAVY: Final = 250
+_WEIGHTS: Final[Mapping[int, int]] = {
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: _HEAVY,
+    BaseCommand.WATCH_TOPIC_LIST: _HEAVY,
+    BaseCommand.GET_SCHEMA: _HEAVY,
+}
+"""What counts for more than one: a few bytes that are answered with up to megabytes."""
+
+_FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
+    (CHECKSUM_WRONG, "checksum"),
+    (METADATA_MALFORMED, "metadata"),
+    (TRANSACTION, "transaction"),
+    (MARKER | SHADOW, "marker"),
+)
+
+
+class Connection(asyncio.Protocol):
+    """One client connection of an engine."""
+
+    __slots__ = (
+        "core_pauses",
+        "engine",
+        "failure",
+        "held",
+        "is_due",
+        "is_read",
+        "look",
+        "pieces",
+        "session_id",
+        "splitter",
+        "transport",
+        "unread_at_look_bytes",
+        "unread_bytes",
+        "weight",
+        "writing_paused",
+    )
+
+    def __init__(self, engine: Engine, session_id: int, max_frame_bytes: int) -> None:
+        self.engine = engine
+        self.session_id = session_id
+        self.splitter = RunSplitter(max_frame_bytes)
+        self.transport: asyncio.Transport | None = None
+        self.pieces: list[bytes | bytearray | memoryview] = []
+        """What this turn sends, in order."""
+        self.weight = 0
+        """Of the commands that arrived last."""
+        self.held: list[Event] = []
+        """What arrived and is for later turns; nothing more is read meanwhile, so that it came in one read."""
+        self.is_due = False
+        """Whether the loop will go on with it."""
+        self.failure: MalformedFrame | None = None
+        """What came after them and is no frame."""
+        self.writing_paused = False
+        self.unread_bytes = 0
+        """What the peer had not taken when it was last written to, while writing is paused."""
+        self.look: asyncio.TimerHandle | None = None
+        """The next look at whether a peer that is overfull takes anything."""
+        self.unread_at_look_bytes = 0
+        """What it had not taken at the last look, and all that was written since."""
+        self.core_pauses = False
+        self.is_read = True
+
+    # Called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self.transport = transport  # type: ignore[assignment]
+        self.transport.set_write_buffer_limits(_HIGH_WATER_BYTES, _LOW_WATER_BYTES)  # type: ignore[union-attr]
+        self.engine.on_connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing() or self.failure is not None:
+            return
+        self.weight = 0
+        try:
+            items = self.splitter.feed_sends(data)
+            happened = [self._event(item) for item in items]
+        except MalformedFrame as error:
+            happened, self.failure = [], MalformedFrame(error.message)  # which does not hold the stack
+        else:
+            self.failure = self.splitter.failure
+        if self.held or self.weight > TURN_WEIGHT or (happened and self.engine.is_behind):
+            self.held += happened
+            self._go_on()
+            return
+        if happened:
+            self.engine.happen(happened)
+        if self.failure is not None:
+            self.engine.on_malformed(self, self.failure)
+
+    def pause_writing(self) -> None:
+        self.writing_paused = True
+        self.engine.happen([WritingPaused(self.session_id)])
+
+    def resume_writing(self) -> None:
+        self.writing_paused = False
+        self.unread_bytes = 0
+        self.engine.happen([WritingResumed(self.session_id)])
+        self._go_on_or_read()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._look_or_not()
+        self._go_on()
+
+    # Called by the engine
+
+    def flush(self) -> None:
+        """Write what this turn sends."""
+        pieces, self.pieces = self.pieces, []
+        transport = self.transport
+        if transport is not None and not transport.is_closing():
+            before_bytes = transport.get_write_buffer_size() if self.writing_paused else 0
+            if type(pieces[-1]) is memoryview:
+                transport.writelines(pieces)  # large entries: the system gathers them, which spares a copy
+            else:
+                transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            if self.writing_paused:
+                self.unread_bytes = transport.get_write_buffer_size()
+                self.unread_at_look_bytes += self.unread_bytes - before_bytes
+                self._go_on_or_read()
+
+    def close(self) -> None:
+        """End the connection after what was written."""
+        transport = self.transport
+        if transport is not None:
+            transport.close()
+            self.engine.loop.call_later(_CLOSE_TIMEOUT_S, transport.abort)
+
+    def abort(self) -> None:
+        """End the connection now."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def pause_reading(self) -> None:
+        """Read no more for now."""
+        self.core_pauses = True
+        self._read_or_not()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self.core_pauses = False
+        self._read_or_not()
+
+    # Who asks for more than it reads
+
+    def _go_on(self) -> None:
+        """Hand on as much of what is held as one turn takes, unless the peer has yet to read what it was answered or
+        the engine has yet to take what it was handed. What came before the peer was gone is carried out like the rest.
+        """
+        transport = self.transport
+        if self.is_due or (transport is not None and transport.is_closing()):
+            return  # it goes on by itself, or once the connection is lost
+        if transport is not None and self.held and self._is_overfull():
+            self._read_or_not()
+            return
+        happened: list[Event] = []
+        if self.held and not self.engine.is_behind:
+            count = _within(self.held, TURN_WEIGHT)
+            happened, self.held = self.held[:count], self.held[count:]
+            self.engine.happen(happened)
+        self._read_or_not()
+        if transport is None and not self.held:
+            self.engine.on_lost(self)
+        elif self.held or (self.failure is not None and (happened or self.engine.is_behind)):
+            self._go_on_soon()  # after the turn that was just ordered
+        elif self.failure is not None:
+            self.engine.on_malformed(self, self.failure)
+
+    def _go_on_soon(self) -> None:
+        if not self.is_due:
+            self.is_due = True
+            self.engine.loop.call_soon(self._go_on_now)
+
+    def _go_on_now(self) -> None:
+        self.is_due = False
+        self._go_on()
+
+    def _go_on_or_read(self) -> None:
+        if self.held:
+            self._go_on_soon()
+        else:
+            self._read_or_not()
+
+    def _is_overfull(self) -> bool:
+        return self.writing_paused and self.unread_bytes > MAX_UNREAD_BYTES
+
+    def _read_or_not(self) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        self._look_or_not()
+        is_read = not (self.core_pauses or self.held or self._is_overfull())
+        if is_read != self.is_read:
+            self.is_read = is_read
+            (transport.resume_reading if is_read else transport.pause_reading)()
+
+    def _look_or_not(self) -> None:
+        transport = self.transport
+        if transport is None or not self._is_overfull():
+            if self.look is not None:
+                self.look.cancel()
+                self.look = None
+        elif self.look is None:
+            self.unread_at_look_bytes = transport.get_write_buffer_size()
+            self.look = self.engine.loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """Who is not read from for this reason cannot answer a PING, but takes what it was sent if it is there."""
+        self.look = None
+        transport = self.transport
+        if transport is not None and transport.get_write_buffer_size() < self.unread_at_look_bytes:
+            self.engine.happen([StillReading(self.session_id)])
+        self._look_or_not()
+
+    # Frames to events
+
+    def _event(self, item: Frame | SendRun | SendSweep) -> Event:
+        if type(item) is SendRun:
+            return self._sends(item)
+        if type(item) is SendSweep:
+            return SweepReceived(self.session_id, item)
+        buffer, start, end = item  # type: ignore[misc]
+        ack = parse_ack_ids(buffer, start, end)
+        if ack is not None and ack.ranges:
+            return AcksReceived(self.session_id, ack)
+        try:
+            command, payload_start = parse_command(buffer, start, end)
+        except UnknownCommand as error:
+            return UnknownCommandReceived(self.session_id, error.command_type)
+        self.weight += _WEIGHTS.get(command.type, 1)
+        if command.type == BaseCommand.SEND:
+            return self._sends(send_run(command, buffer, payload_start, end))
+        return CommandReceived(self.session_id, command)
+
+    def _sends(self, run: SendRun) -> Event:
+        flags = run.flags
+        if flags:
+            for mask, flaw in _FLAWS:
+                if flags & mask:
+                    return SendsReceived(self.session_id, run, flaw)
+        return SendsReceived(self.session_id, run)
+
+
+def _within(events: list[Event], weight: int) -> int:
+    """How many of these weigh no more than that, one at the least."""
+    for index, event in enumerate(events):
+        if type(event) is CommandReceived:
+            weight -= _WEIGHTS.get(event.command.type, 1)
+            if weight < 0 and index:
+                return index
+    return len(events)

@@ -1,0 +1,58 @@
+"""How much one turn takes in: what a core makes of it is written in one submit, and that has a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from spark_pulsar.broker.topics.partitions import MOST_WRITTEN_BYTES
+from spark_pulsar.broker.turn.events import (
+    AcksReceived,
+    CommandReceived,
+    Event,
+    Requested,
+    SendsReceived,
+    SweepReceived,
+)
+from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+TURN_BYTES: Final = MAX_SUBMIT_BYTES // 4
+"""What one turn takes in to write, from all connections; a frame more, and what a turn adds besides, leave room."""
+
+_KEEPS_ITS_TEXT: Final = frozenset(
+    {
+        BaseCommand.PRODUCER,
+        BaseCommand.SUBSCRIBE,
+        BaseCommand.GET_OR_CREATE_SCHEMA,
+        BaseCommand.ACK,
+        BaseCommand.SEEK,
+    }
+)
+"""Commands that may write as much as they have: names, properties, a schema, the bitmaps of batches. An ACK that is one
+has properties or bitmaps; others are events of their own."""
+
+_ACK_BYTES: Final = 32
+"""More than a range of entries takes that is acked."""
+
+
+def taken(happened: Sequence[Event]) -> int:
+    """How many of these events one turn takes, one at the least if there are any."""
+    if len(happened) > 1:
+        size_bytes = 0
+        for index, event in enumerate(happened):
+            size_bytes += _written_by(event)
+            if size_bytes > TURN_BYTES and index:
+                return index
+    return len(happened)
+
+
+def _written_by(event: Event) -> int:
+    """About how many bytes an event makes the core write; 0 when they are few."""
+    if isinstance(event, SendsReceived | SweepReceived):
+        return event.size_bytes
+    if isinstance(event, AcksReceived):
+        return _ACK_BYTES * len(event.ack.ranges)
+    if isinstance(event, CommandReceived):
+        return event.command.ByteSize() if event.command.type in _KEEPS_ITS_TEXT else 0
+    return MOST_WRITTEN_BYTES if isinstance(event, Requested) else 0

@@ -1,0 +1,1 @@
+"""The checkpoint database, its copy, and opening it read-only."""

@@ -1,0 +1,266 @@
+"""The checkpoint: the state's rows, the extents of ledger files and the journal position, in one SQLite database.
+
+Every transaction moves it from the state at one journal group to the state at a later one. Column values are plain;
+`spark_pulsar.ledger.rows.snapshot` gives them their meaning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError
+from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.ledgers.files import Extent
+
+_OWN_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS journal (one INTEGER PRIMARY KEY, last_group INTEGER, first_segment INTEGER, "
+    "row_crc INTEGER)",
+    "CREATE TABLE IF NOT EXISTS ledger_files (ledger_id INTEGER PRIMARY KEY, first_entry_id INTEGER, "
+    "end_entry_id INTEGER, size_bytes INTEGER, sealed INTEGER, row_crc INTEGER)",
+)
+_BATCH: Final = 64
+
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT)
+"""What SQLite says of a file that is no database of ours; everything else (no space, no permission) is the disk's."""
+
+_NO_SPACE: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
+"""What SQLite says when it cannot make a file beside the database."""
+
+_NOT_WRITTEN: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR_WRITE)
+"""Errors of a COMMIT after which the transaction is certainly not there: its last frame was not written."""
+
+
+class CommitUncertain(OSError):
+    """A commit failed in such a way (syncing) that nobody knows what a reader finds after a crash: the transaction, or
+    what was before. Nothing may be built on either before the database was opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalMark:
+    """`last_group`: the group that the rows stand at. `first_segment`: the first that is still needed."""
+
+    last_group: int
+    first_segment: int
+
+
+class Checkpoint:
+    """The database of one data directory. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        disk: Disk | None = None,
+        path: Path | None = None,
+        connect: Callable[[Path], sqlite3.Connection] | None = None,
+    ) -> None:
+        """`path`: of another database than the checkpoint itself. `connect`: another way to open it."""
+        path = path or layout.checkpoint
+        self._name = layout.relative(path)
+        self._disk = disk or Disk()
+        try:
+            self._db = (connect or connected)(path)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: sqlite3.Error) -> StorageError:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if code & 0xFF in _DAMAGE:
+            return StorageDamaged(self._name, 0, f"SQLite says: {error}")
+        return StorageError(f"{self._name}: SQLite says: {error}")
+
+    def empty_log(self) -> bool:
+        """Move what stands in SQLite's write-ahead log into the database itself, and sync that; whether it was done.
+
+        After a crash the log may hold a transaction that is in the system's memory and was never synced. Only what is
+        in the database after this may be trusted to survive power loss, and only then may segments be reused.
+        """
+        try:
+            [(busy, _, _)] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error:
+            return False
+        return int(busy) == 0
+
+    def create(self) -> None:
+        """Make the tables and the mark of an empty journal."""
+        self._db.execute("BEGIN IMMEDIATE")
+        for sql in _OWN_TABLES:
+            self._db.execute(sql)
+        for table in TABLES:
+            key = ", ".join(column.split()[0] for column in table.columns[: table.keys])
+            self._db.execute(
+                f"CREATE TABLE IF NOT EXISTS {table.name} ({', '.join(table.columns)}, row_crc INTEGER, "
+                f"PRIMARY KEY ({key})) WITHOUT ROWID"
+            )
+        self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (_crc((0, 1)),))
+        self._disk.commit(self._db)
+
+    def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
+        """What is stored. StorageDamaged when SQLite finds damage, or a row fails its checksum or form."""
+        try:
+            tables = {table.name: list(self._rows(table.name)) for table in TABLES}
+            mark = self._mark()
+            extents = {row[0]: Extent(row[1], row[2], row[3], bool(row[4])) for row in self._rows("ledger_files")}
+            return load_rows(tables), mark, extents
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        except RecordDamaged as error:
+            raise StorageDamaged(self._name, 0, str(error)) from error
+
+    def mark(self) -> JournalMark:
+        """Where it stands. StorageDamaged like `load`."""
+        try:
+            return self._mark()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _mark(self) -> JournalMark:
+        marks = [row[1:] for row in self._db.execute("SELECT * FROM journal")]
+        if len(marks) != 1 or _crc(marks[0][:-1]) != marks[0][-1]:
+            raise StorageDamaged(self._name, 0, "the journal's position is missing or fails its checksum")
+        return JournalMark(*marks[0][:-1])
+
+    def verify(self) -> None:
+        """Read every row. StorageDamaged like `load`."""
+        try:
+            for table in (*(table.name for table in TABLES), "ledger_files"):
+                for _ in self._rows(table):
+                    pass
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def copy_to(self, target: sqlite3.Connection) -> None:
+        """Make another database the same as this one, all or nothing, durable on return. Raises sqlite3.Error."""
+        self._disk.copy_database(self._db, target)
+
+    def _rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+        for row in self._db.execute(f"SELECT * FROM {table}"):
+            if _crc(row[:-1]) != row[-1]:
+                raise StorageDamaged(self._name, 0, f"a row of table {table} fails its checksum: {str(row)[:200]}")
+            yield row[:-1]
+
+    def commit(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
+        """Store rows and extents (None deletes) and the mark, all or nothing, durable on return. OSError when it could
+        not be done and everything is as it was; CommitUncertain when that is not known."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._write(rows, mark, extents)
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise OSError(f"{self._name}: SQLite says: {error}") from error
+        except BaseException:
+            self._roll_back()
+            raise
+        try:
+            self._disk.commit(self._db)
+        except sqlite3.Error as error:
+            self._roll_back()
+            kind = OSError if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITTEN else CommitUncertain
+            raise kind(f"{self._name}: SQLite says: {error}") from error
+        except OSError as error:
+            self._roll_back()
+            raise CommitUncertain(f"{self._name}: {error}") from error
+
+    def _write(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
+        for sql, batch in _batches(rows):
+            self._db.executemany(sql, batch)
+        for ledger_id, extent in extents.items():
+            if extent is None:
+                self._db.execute("DELETE FROM ledger_files WHERE ledger_id = ?", (ledger_id,))
+            else:
+                row = (ledger_id, extent.first, extent.end, extent.size, int(extent.sealed))
+                self._db.execute("INSERT OR REPLACE INTO ledger_files VALUES (?, ?, ?, ?, ?, ?)", (*row, _crc(row)))
+        position = (mark.last_group, mark.first_segment)
+        self._db.execute(
+            "UPDATE journal SET last_group = ?, first_segment = ?, row_crc = ?", (*position, _crc(position))
+        )
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # the error that led here says more
+                self._db.execute("ROLLBACK")
+
+    def integrity(self) -> list[str]:
+        """What SQLite itself finds wrong; empty when all is well. StorageError when a disk hinders it."""
+        try:
+            answers = [str(row[0]) for row in self._db.execute("PRAGMA integrity_check")]
+        except sqlite3.DatabaseError as error:
+            explained = self._explained(error)
+            if isinstance(explained, StorageDamaged):
+                return [str(error)]
+            raise explained from error
+        return [] if answers == ["ok"] else answers
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A database, to be read and written. Raises sqlite3.Error."""
+    try:
+        return _connect(path, "NORMAL")
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_SPACE:
+            raise
+        # The index of the log is a file too, unless nobody else is let in: then it is in memory, and reading needs no
+        # space at all.
+        return _connect(path, "EXCLUSIVE")
+
+
+def _connect(path: Path, locking: str) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute(f"PRAGMA locking_mode={locking}")
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("PRAGMA busy_timeout=2000")
+        database.execute("PRAGMA schema_version").fetchone()  # reads, which takes what reading needs
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
+def _crc(values: tuple[Any, ...]) -> int:
+    """A checksum of a row's values as they come back from SQLite."""
+    return zlib.crc32(repr(values).encode())
+
+
+_SQL: Final = {
+    table.name: (
+        f"INSERT OR REPLACE INTO {table.name} VALUES ({', '.join('?' * (len(table.columns) + 1))})",
+        f"DELETE FROM {table.name} WHERE "
+        + " AND ".join(f"{column.split()[0]} = ?" for column in table.columns[: table.keys]),
+    )
+    for table in TABLES
+}
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+    """Consecutive rows that need the same statement, a few at a time."""
+    current = ""
+    batch: list[tuple[Any, ...]] = []
+    for row in rows:
+        insert, delete = _SQL[row.table]
+        if row.values is None:
+            sql, values = delete, row.key
+        else:
+            whole = row.key + row.values
+            sql, values = insert, (*whole, _crc(whole))
+        if sql != current or len(batch) >= _BATCH:
+            if batch:
+                yield current, batch
+            current, batch = sql, []
+        batch.append(values)
+    if batch:
+        yield current, batch

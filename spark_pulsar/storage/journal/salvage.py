@@ -1,0 +1,96 @@
+"""What can still be read of a group that fails its checksum.
+
+A group is verified as a whole, but the entries in it carry the checksums of the clients that sent them. So of a damaged
+group every intact entry is kept, and exactly the others are lost.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.records.base import EntriesAppended, Record
+from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records.compaction import SOURCE
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.records.table import decode_record
+
+from .groups import GROUP_HEADER_BYTES, records_of
+
+_CHECKSUM_MAGIC: Final = b"\x0e\x01"
+_CHECKSUM_END: Final = 6
+_LENGTH_AT: Final = 32
+
+EntrySpan = tuple[int, int, int]
+"""(ledger id, first entry, end entry)"""
+
+
+class SalvagedRecord(NamedTuple):
+    """A record of a damaged group: where its body stands in the payload, and which of its entries fail their own
+    checksum, or have none."""
+
+    record: Record
+    at: int
+    end: int
+    bad: list[EntrySpan]
+
+
+class SalvagedGroup(NamedTuple):
+    """What is left of a damaged group. `whole`: its records fill it, so that none is missing. `base` is the offset of
+    the payload in its segment."""
+
+    records: list[SalvagedRecord]
+    whole: bool
+    base: int
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether damaged entries explain why the group fails its checksum: then nothing else need be wrong."""
+        return self.whole and any(salvaged.bad for salvaged in self.records)
+
+
+def salvage_group(data: bytes, at: int) -> SalvagedGroup:
+    """What is left of a group whose bytes are these; `at` is where they stand in the segment."""
+    promised = int.from_bytes(data[_LENGTH_AT : _LENGTH_AT + 4], "little")
+    payload = data[GROUP_HEADER_BYTES : GROUP_HEADER_BYTES + promised]
+    whole = len(payload) == promised
+    if not whole:
+        payload = data[GROUP_HEADER_BYTES:]
+    salvaged: list[SalvagedRecord] = []
+    try:
+        for record_type, version, body_at, end in records_of(payload):
+            record = decode_record(record_type, version, payload, body_at, end)
+            salvaged.append(SalvagedRecord(record, body_at, end, bad_entries(record)))
+    except RecordDamaged:
+        whole = False
+    return SalvagedGroup(salvaged, whole, at + GROUP_HEADER_BYTES)
+
+
+def bad_entries(record: Record) -> list[EntrySpan]:
+    """The entries of a record that fail the checksum their client gave them, or have none."""
+    if isinstance(record, EntriesAppended):
+        return _bad_of_run(record.run)
+    if isinstance(record, EntriesScattered):
+        return [span for index in range(len(record)) for span in _bad_of_run(record.run(index))]
+    return []
+
+
+def _bad_of_run(run: EntryRun) -> list[EntrySpan]:
+    bad: list[EntrySpan] = []
+    for entry_id in range(run.first_entry_id, run.end_entry_id):
+        entry = run.entry(entry_id)
+        if not _is_intact(entry) and not _is_intact(entry[SOURCE.size :]):
+            if bad and bad[-1][2] == entry_id:
+                bad[-1] = (run.ledger_id, bad[-1][1], entry_id + 1)
+            else:
+                bad.append((run.ledger_id, entry_id, entry_id + 1))
+    return bad
+
+
+def _is_intact(entry: bytes) -> bool:
+    if entry[:2] != _CHECKSUM_MAGIC:
+        return False
+    crc: int = google_crc32c.extend(0, entry[_CHECKSUM_END:])
+    return crc == int.from_bytes(entry[2:_CHECKSUM_END], "big")

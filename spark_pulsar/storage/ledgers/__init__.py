@@ -1,0 +1,1 @@
+"""Ledger files: format, writing, entries lost to damage."""

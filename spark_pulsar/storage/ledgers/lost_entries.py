@@ -1,0 +1,72 @@
+"""Entries known to be lost: reading them is an error that says why, settling passes over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.storage import StorageDamaged
+
+
+class _Lost(NamedTuple):
+    first: int
+    end: int
+    place: str
+    text: str
+
+
+class LostEntries:
+    """By ledger. Changed by the shell's thread, asked by any: what is there is replaced, never changed."""
+
+    def __init__(self) -> None:
+        self._ledgers: dict[int, tuple[_Lost, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._ledgers)
+
+    def learn(self, state: DurableState) -> None:
+        """Take over what a state knows."""
+        for topic in state.topics.values():
+            for damage in topic.damages:
+                self._add(damage.ledger_id, _Lost(damage.first, damage.end, damage.place, damage.text))
+
+    def note(self, record: TopicDamaged) -> None:
+        """Something more is lost."""
+        self._add(record.ledger_id, _Lost(record.first, record.end, record.place, record.text))
+
+    def _add(self, ledger_id: int, lost: _Lost) -> None:
+        if lost.end > lost.first:
+            self._ledgers[ledger_id] = tuple(sorted((*self._ledgers.get(ledger_id, ()), lost)))
+
+    def check(self, ledger_id: int, entry_id: int) -> None:
+        """StorageDamaged when the entry is lost."""
+        for lost in self._ledgers.get(ledger_id, ()):
+            if lost.first <= entry_id < lost.end:
+                file, _, offset = lost.place.rpartition(":")
+                raise StorageDamaged(file, int(offset), lost.text, [(ledger_id, lost.first, lost.end)])
+
+    def before(self, run: EntryRun) -> EntryRun:
+        """The part of a run before its first lost entry; its first one is not lost."""
+        starts = [lost.first for lost in self._ledgers.get(run.ledger_id, ()) if lost.end > run.first_entry_id]
+        return run if not starts else run.slice(run.first_entry_id, min(starts))
+
+    def without(self, run: EntryRun) -> Iterator[EntryRun]:
+        """The parts of a run that are not lost, rising."""
+        at, end = run.first_entry_id, run.end_entry_id
+        for lost in self._ledgers.get(run.ledger_id, ()):
+            if lost.end > at and lost.first < end:
+                if lost.first > at:
+                    yield run.slice(at, lost.first)
+                at = lost.end
+        if at < end:
+            yield run.slice(at, end)
+
+    def covers(self, ledger_id: int, first: int, end: int) -> bool:
+        """Whether all these entries are known to be lost."""
+        for lost in self._ledgers.get(ledger_id, ()):
+            if lost.first <= first < lost.end:
+                first = lost.end
+        return first >= end

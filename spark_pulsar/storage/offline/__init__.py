@@ -1,0 +1,1 @@
+"""A stopped data directory: check and repair."""

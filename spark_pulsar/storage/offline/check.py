@@ -1,0 +1,364 @@
+"""`check`: verify a data directory offline, every checksum and every promise between its files.
+
+Nothing in it is changed, or need be writable.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError, StorageLocked
+from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
+from spark_pulsar.storage.checkpoint.copy import refuse_lost_commit
+from spark_pulsar.storage.checkpoint.read_only import CannotLook, unchanged
+from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.layout import Layout, lock_to_look
+from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
+from spark_pulsar.storage.journal.run_index import RunIndex
+from spark_pulsar.storage.journal.walk import Hole, mapped
+from spark_pulsar.storage.ledgers.files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
+from spark_pulsar.storage.ledgers.lost_entries import LostEntries
+from spark_pulsar.storage.recovery.replay import Recovered, recover
+from spark_pulsar.storage.recovery.take_over import find_short_files
+from spark_pulsar.storage.recovery.without_checkpoint import survey
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Durable data is damaged or missing; the topics concerned are read-only, or the broker refuses to open."""
+    WARNING = "warning"
+    """Not in order, but nothing durable is affected; the broker puts it right."""
+    INFO = "info"
+    """Worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found: how bad, in which file (relative to the data directory), where, and what it means."""
+
+    severity: Severity
+    file: str
+    offset: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.file} at {self.offset}: {self.text}"
+
+
+@dataclass(slots=True)
+class Examination:
+    """All that was found: findings, and what is lost and nobody noted before, as records that note it."""
+
+    findings: list[Finding] = field(default_factory=list)
+    losses: list[TopicDamaged] = field(default_factory=list)
+    is_readable: bool = False
+    """Whether a broker would open the directory, when the checkpoint's copy is in its place if that is needed."""
+    needs_copy: bool = False
+    """Whether the checkpoint is damaged and its copy is whole."""
+
+    def add(self, severity: Severity, file: str, offset: int, text: str) -> None:
+        """Append a finding."""
+        self.findings.append(Finding(severity, file, offset, text))
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether no durable data is damaged, apart from what was accepted."""
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+
+def check(data_dir: str | os.PathLike[str]) -> list[Finding]:
+    """Verify a data directory that no broker uses. Empty when everything is as it should be; findings of severity
+    INFO and WARNING need no action. CannotLook when there is no room to look in: then nothing is known."""
+    found = Examination()
+    layout = Layout(Path(data_dir))
+    if not is_data_directory(layout, found):
+        return found.findings
+    try:
+        lock_fd = lock_to_look(layout)
+    except (StorageLocked, StorageError) as error:
+        found.add(Severity.ERROR, "LOCK", 0, str(error))
+        return found.findings
+    try:
+        examine(layout, found)
+    finally:
+        if lock_fd is not None:
+            os.close(lock_fd)
+    return found.findings
+
+
+def is_data_directory(layout: Layout, found: Examination) -> bool:
+    """Whether this is one, of a layout that is known; a finding says why not."""
+    if not layout.root.is_dir():
+        found.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
+        return False
+    try:
+        is_versioned = layout.read_version()
+    except StorageError as error:
+        found.add(Severity.ERROR, "VERSION", 0, _text(error))
+        return False
+    if not is_versioned:
+        found.add(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")
+    return is_versioned
+
+
+def examine(layout: Layout, found: Examination) -> None:
+    """Look at everything but VERSION; the lock is the caller's, to keep. CannotLook as `check` says."""
+    stored = _check_checkpoints(layout, found)
+    state, mark, extents = stored or (DurableState(), JournalMark(0, min(layout.segments(), default=1)), {})
+    index = RunIndex()
+    recovered: Recovered | None = None
+    if stored is not None:
+        recovered = _check_journal(layout, (mark, state, extents, index), found)
+        found.is_readable = recovered is not None
+    if recovered is None or recovered.holes:
+        found.findings += _survey_journal(layout, mark)
+    tables: dict[int, BlockTable] = {}
+    lost = LostEntries()
+    lost.learn(state)
+    _check_ledger_files(layout, state, extents, tables, lost, found)
+    for damage in found.losses:
+        lost.note(damage)
+    if recovered is not None:
+        found.findings += _check_coverage(layout, state, index, tables, lost)
+    _tell_damages(state, found)
+    if stored is None:
+        found.findings += [Finding(Severity.INFO, *place_and_text) for place_and_text in survey(layout)]
+    else:
+        found.findings += _check_leftovers(layout, mark, extents)
+
+
+def _check_journal(
+    layout: Layout, at: tuple[JournalMark, DurableState, dict[int, Extent], RunIndex], found: Examination
+) -> Recovered | None:
+    mark, state, extents, index = at
+    report = RecoveryReport()
+    try:
+        recovered = recover(layout, mark, state, extents, index, report)
+    except StorageError as error:
+        file, offset = (error.file, error.offset) if isinstance(error, StorageDamaged) else ("journal", 0)
+        found.add(Severity.ERROR, file, offset, f"{_text(error)}. The broker refuses to open")
+        return None
+    for hole in recovered.holes:
+        found.add(Severity.ERROR, hole.file, hole.at, hole.text + _meaning(hole, mark))
+    found.losses += recovered.damages
+    if recovered.holes:
+        for note in report.damage[len(recovered.holes) :]:
+            found.add(Severity.INFO, "journal", 0, note)
+    if report.torn_bytes:
+        file, _, place = report.torn_at.rpartition(":")
+        text = (
+            f"{report.torn_bytes} bytes of a group that was being written when the broker died; it was never "
+            "confirmed to anybody and will be cut off"
+        )
+        found.add(Severity.WARNING, file, int(place), text)
+    return recovered
+
+
+def _meaning(hole: Hole, mark: JournalMark) -> str:
+    """What is lost with a hole beside entries, which are told topic by topic."""
+    if hole.last_group < hole.first_group:
+        return ""
+    if hole.last_group <= mark.last_group:
+        return ". What it said of topics, subscriptions and policies is in the checkpoint"
+    return ". What it said of topics, subscriptions and policies is lost unless it can be read and does no harm"
+
+
+def _tell_damages(state: DurableState, found: Examination) -> None:
+    """What is lost, topic by topic."""
+    for loss in found.losses:
+        state.apply(loss)
+    for topic in state.topics.values():
+        for damage in topic.damages:
+            file, _, offset = damage.place.rpartition(":")
+            if damage.accepted:
+                found.add(Severity.INFO, file, int(offset), f"{topic.name}: {damage.loss}: accepted")
+            else:
+                text = f"{topic.name} is read-only: {damage.loss}. `check --repair` goes on without them"
+                found.add(Severity.ERROR, file, int(offset), text)
+
+
+_Stored = tuple[DurableState, JournalMark, dict[int, Extent]]
+"""What a checkpoint says."""
+
+
+def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
+    """What the checkpoint says, or its copy when it is damaged; None when both are."""
+    original, copy = layout.checkpoint, layout.checkpoint_copy
+    stored, problems = _check_database(layout, original)
+    copied, copy_problems = _check_database(layout, copy)
+    if stored is not None and copied is not None:
+        try:
+            refuse_lost_commit(layout, stored[1], copied[1])
+        except StorageDamaged as error:
+            stored, problems = None, [error.text]
+        else:
+            if copied[1] != stored[1]:
+                text = f"the checkpoint's copy is behind, at group {copied[1].last_group}; the broker makes it anew"
+                found.add(Severity.INFO, layout.relative(copy), 0, text)
+    for problem in problems:
+        found.add(Severity.ERROR, layout.relative(original), 0, problem)
+    if stored is None and copied is not None:
+        found.needs_copy = True
+        text = (
+            f"this copy of the checkpoint is whole, at group {copied[1].last_group}: `check --repair` goes on with it"
+        )
+        found.add(Severity.INFO, layout.relative(copy), 0, text)
+    elif copied is None and copy.exists():
+        what = "damaged too" if stored is None else "damaged; the broker makes it anew"
+        found.add(Severity.WARNING, layout.relative(copy), 0, f"the checkpoint's copy is {what}: {copy_problems[0]}")
+    return stored or copied
+
+
+def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[str]]:
+    """What a database says, None when it is damaged; and what is wrong with it. CannotLook when neither is known."""
+    if not path.exists():
+        return None, ["the checkpoint is missing"]
+    try:
+        with unchanged(layout, path) as checkpoint:
+            problems = [f"SQLite finds: {text}" for text in checkpoint.integrity()]
+            return (None, problems) if problems else (checkpoint.load(), [])
+    except CannotLook:
+        raise
+    except StorageError as error:
+        return None, [_text(error)]
+
+
+def _text(error: StorageError) -> str:
+    return error.text if isinstance(error, StorageDamaged) else str(error)
+
+
+def _survey_journal(layout: Layout, mark: JournalMark) -> Iterator[Finding]:
+    """When the journal cannot be replayed: which groups of which segments are whole nevertheless."""
+    for number, path in layout.segments().items():
+        if number < mark.first_segment:
+            continue
+        name = layout.relative(path)
+        with mapped(path) as data:
+            header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
+            salt = None if header is None or header.number != number else header.salt
+            groups = [group.number for group in whole_groups(data, number, salt)]
+        text = f"{len(groups)} whole groups"
+        if groups:
+            text += f", {groups[0]} to {groups[-1]}"
+            missing = groups[-1] - groups[0] + 1 - len(groups)
+            text += f", {missing} between them damaged" if missing else ""
+        if salt is None:
+            text += "; the segment's header is damaged"
+        yield Finding(Severity.INFO, name, 0, text)
+
+
+def _check_ledger_files(
+    layout: Layout,
+    state: DurableState,
+    extents: dict[int, Extent],
+    tables: dict[int, BlockTable],
+    lost: LostEntries,
+    found: Examination,
+) -> None:
+    disk = Disk()
+    for damage in find_short_files(disk, layout, state, extents):
+        found.losses.append(damage)
+    for ledger_id, extent in extents.items():
+        path = layout.ledger(ledger_id)
+        name = layout.relative(path)
+        size = path.stat().st_size if path.exists() else 0
+        table = tables[ledger_id] = usable_table(disk, layout, ledger_id, extent)
+        problem = _problem_of_table(disk, layout, ledger_id, extent)
+        info = state.ledgers.get(ledger_id)
+        gaps = [] if info is None else gaps_of(table, extent, info.first_entry_id)
+        severity = Severity.ERROR
+        if gaps and all(lost.covers(ledger_id, *gap) for gap in gaps):
+            severity = Severity.INFO  # known
+        if size < extent.size:
+            text = f"{extent.size} bytes of settled entries were durable, {size} are there"
+            found.add(severity, name, size, text)
+        elif problem is not None:
+            found.add(severity, name, problem.offset, problem.text)
+            if info is not None and severity is Severity.ERROR:
+                place = f"{name}:{problem.offset}"
+                found.losses += [TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in gaps]
+        for index, (offset, end) in enumerate(_block_bounds(table, extent) if size else ()):
+            with mapped(path) as data:
+                is_whole = parse_block(bytes(data[offset:end]), ledger_id) is not None
+            span = (table.firsts[index], table.ends[index])
+            if not is_whole and end <= size and not lost.covers(ledger_id, *span):
+                text = f"entries {span[0]} to {span[1] - 1} fail their checksum"
+                found.add(Severity.ERROR, name, offset, text)
+                if info is not None and span[1] > info.first_entry_id:
+                    found.losses.append(TopicDamaged(info.topic_id, ledger_id, *span, f"{name}:{offset}", text))
+        if not extent.sealed and size > extent.size:
+            text = f"{size - extent.size} bytes after the last settled entry, of a settling that was never finished"
+            found.add(Severity.INFO, name, extent.size, text)
+
+
+def _problem_of_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> StorageDamaged | None:
+    """What is wrong with the headers of a file's blocks or its footer; both are looked at."""
+    try:
+        table = load_table(disk, layout, ledger_id, extent._replace(sealed=False))
+        if extent.sealed:
+            footer = load_table(disk, layout, ledger_id, extent)
+            if (footer.firsts, footer.ends, footer.offsets) != (table.firsts, table.ends, table.offsets):
+                name = layout.relative(layout.ledger(ledger_id))
+                return StorageDamaged(name, extent.size, "the footer does not list the file's blocks")
+    except StorageDamaged as error:
+        return error
+    except FileNotFoundError:
+        return None
+    return None
+
+
+def _block_bounds(table: BlockTable, extent: Extent) -> list[tuple[int, int]]:
+    """Where each block begins and ends; blocks of a damaged table were verified when they were found."""
+    if table.damaged:
+        return []
+    return list(zip(table.offsets, [*table.offsets[1:], extent.size], strict=True))
+
+
+def _check_coverage(
+    layout: Layout, state: DurableState, index: RunIndex, tables: dict[int, BlockTable], lost: LostEntries
+) -> Iterator[Finding]:
+    """Every entry that somebody may still want stands in the journal or in the ledger's file, or is known to be
+    lost."""
+    for ledger_id in sorted(state.ledger_ids()):
+        info = state.ledgers[ledger_id]
+        wanted = state.first_needed_entry(ledger_id)
+        assert wanted is not None, "an existing ledger has an answer"
+        end = info.entries
+        spans: list[tuple[int, int]] = []
+        if ledger_id in tables:
+            table = tables[ledger_id]
+            start = bisect_right(table.ends, wanted)
+            spans += zip(table.firsts[start:], table.ends[start:], strict=True)
+        runs = index.ledgers.get(ledger_id)
+        if runs is not None:
+            spans += runs.spans()
+        for first, stop in [*spans, (end, end)]:
+            if first > wanted and not lost.covers(ledger_id, wanted, first):
+                topic = state.topics[info.topic_id].name
+                text = f"entries {wanted} to {first - 1} of ledger {ledger_id} ({topic}) are nowhere"
+                yield Finding(Severity.ERROR, layout.relative(layout.ledger(ledger_id)), 0, text)
+            wanted = max(wanted, stop)
+
+
+def _check_leftovers(layout: Layout, mark: JournalMark, extents: dict[int, Extent]) -> Iterator[Finding]:
+    for number, path in layout.segments().items():
+        if number < mark.first_segment:
+            yield Finding(Severity.INFO, layout.relative(path), 0, "no longer needed; will be recycled")
+    for ledger_id, path in layout.ledger_files().items():
+        if ledger_id not in extents:
+            text = "no checkpoint names it: left by a settling or trim that was interrupted; will be removed"
+            yield Finding(Severity.INFO, layout.relative(path), 0, text)
+    known = {*layout.segments().values(), *layout.spares().values(), *layout.ledger_files().values()}
+    for directory in (layout.journal, layout.ledgers):
+        for path in sorted(directory.iterdir()):
+            if path not in known:
+                yield Finding(Severity.WARNING, layout.relative(path), 0, "no file of a data directory")

@@ -1,0 +1,212 @@
+"""`check --repair`: go on without what is lost, after saying exactly what that is.
+
+Nothing intact is touched. Damaged files are copied to `damaged/` first; what the damage leaves of them is salvaged by
+opening the directory as a broker does. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
+parts of the journal behind. A damaged checkpoint is replaced by its copy (`checkpoint_copy`); when that is damaged too
+there is no repair, since the journal has only what came after it: `check` tells which entries are whole nevertheless.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from spark_pulsar.ledger.records.base import CounterSet, Record
+from spark_pulsar.ledger.records.compaction import CompactionForgotten
+from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.storage import StorageError
+from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint
+from spark_pulsar.storage.checkpoint.copy import database_files
+from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.layout import Layout, take_lock
+from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.ledgers.files import Extent, footer_bytes, load_table, usable_table
+
+from .check import Examination, Finding, Severity, examine, is_data_directory
+
+REPAIRS: Final = "storage.repairs"
+"""The counter of repairs."""
+
+_POLL_S: Final = 0.01
+
+
+def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tuple[list[Finding], list[str]]:
+    """Repair a data directory that no broker uses: what `check` found before, and what was done, in words.
+
+    What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.
+
+    StorageError when it cannot be repaired, CannotLook when that is not known, StorageLocked when a broker or another
+    repair is at it; then nothing was changed.
+    """
+    layout = Layout(Path(data_dir))
+    disk = disk or Disk()
+    found = Examination()
+    lacks_version = _lacks_version(layout)
+    if not lacks_version and not is_data_directory(layout, found):
+        raise _beyond_repair(found)
+    with _alone(layout):
+        examine(layout, found)
+        if not found.is_in_order and not found.is_readable:
+            raise _beyond_repair(found)
+        done: list[str] = []
+        if lacks_version:
+            layout.write_version(disk)
+            done.append("VERSION: written again")
+        if found.is_in_order:
+            return found.findings, done
+        done += _set_aside(layout, disk, found)
+        if found.needs_copy:
+            done += _take_copy(layout, disk)
+    failed: list[Exception] = []
+    storage, state = FileStorage.open(data_dir, on_failed=failed.append, disk=disk)
+    try:
+        # Nothing may be dropped here: the policies that keep consumed entries are the broker's to read.
+        state.keeps_consumed = lambda _: True
+        done += _accept(storage, state, found.losses)
+        while storage.unwritten_bytes and not failed:
+            time.sleep(_POLL_S)
+        # The segment that was begun just now is the first that is needed after this.
+        storage.checkpoint(state)
+        while storage.checkpointing and not failed:
+            time.sleep(_POLL_S)
+        problem = failed[0] if failed else storage.settle_error
+        if problem is not None:
+            raise StorageError(f"the repair could not be written: {problem}") from problem
+    finally:
+        storage.close(state)
+    with _alone(layout):
+        return found.findings, done + _write_footers(layout, disk)
+
+
+@contextmanager
+def _alone(layout: Layout) -> Iterator[None]:
+    """Nobody else opens the directory meanwhile, nor looks at it. StorageLocked when somebody does."""
+    lock_fd = take_lock(layout)
+    try:
+        yield
+    finally:
+        os.close(lock_fd)
+
+
+def _lacks_version(layout: Layout) -> bool:
+    return not layout.version.exists() and layout.checkpoint.exists() and layout.journal.is_dir()
+
+
+def _beyond_repair(found: Examination) -> StorageError:
+    worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
+    text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
+    return StorageError(f"{text}. `check` tells what is whole")
+
+
+def _set_aside(layout: Layout, disk: Disk, found: Examination) -> list[str]:
+    done: list[str] = []
+    files = {finding.file for finding in found.findings if finding.severity is Severity.ERROR}
+    for name in sorted(files):
+        path = layout.root / name
+        if path.is_file() and path.parent in (layout.journal, layout.ledgers):
+            copy = layout.aside(path)
+            shutil.copyfile(path, copy)
+            fd = disk.open(copy, os.O_RDWR)
+            try:
+                disk.sync(fd)
+            finally:
+                os.close(fd)
+            done.append(f"{name}: copied to {layout.relative(copy)}")
+            _make_names_durable(layout, disk, copy.parent)
+    return done
+
+
+def _make_names_durable(layout: Layout, disk: Disk, aside: Path) -> None:
+    for path in (aside, layout.ledgers, layout.root):
+        disk.sync_directory(path)
+
+
+def _take_copy(layout: Layout, disk: Disk) -> list[str]:
+    """Put the checkpoint's copy in its place, as the last step. What was there is kept, and so are ledger files that
+    the copy does not name: the broker would remove them."""
+    done: list[str] = []
+    with closing(Checkpoint(layout, path=layout.checkpoint_copy)) as copy:
+        _, mark, extents = copy.load()
+        for ledger_id, path in layout.ledger_files().items():
+            if ledger_id not in extents:
+                aside = layout.aside(path)
+                disk.rename(path, aside)
+                done.append(f"{layout.relative(path)}: the copy does not name it; moved to {layout.relative(aside)}")
+        for path in database_files(layout.checkpoint):
+            if path.exists():
+                aside = layout.aside(path)
+                disk.rename(path, aside)
+                done.append(f"{layout.relative(path)}: moved to {layout.relative(aside)}")
+        _make_names_durable(layout, disk, layout.aside(layout.checkpoint).parent)
+        with closing(sqlite3.connect(layout.checkpoint)) as database:
+            copy.copy_to(database)
+    disk.sync_directory(layout.root)
+    done.append(f"{layout.relative(layout.checkpoint)}: its copy is in its place, at group {mark.last_group}")
+    return done
+
+
+def _accept(storage: FileStorage, state: DurableState, losses: list[TopicDamaged]) -> list[str]:
+    done: list[str] = []
+    records: list[Record] = []
+
+    def write(record: Record) -> None:
+        state.apply(record)
+        records.append(record)
+
+    for loss in losses:
+        if loss.topic_id in state.topics:
+            write(loss)
+    for topic in list(state.topics.values()):
+        left = [damage for damage in topic.damages if not damage.accepted]
+        done += [f"{topic.name}: {damage.loss} ({damage.place}: {damage.text})" for damage in left]
+        if left:
+            write(DamageAccepted(topic.topic_id))
+        compaction = topic.compaction
+        compacted = None if compaction is None or compaction.ledger is None else compaction.ledger.ledger_id
+        if compacted is not None and any(damage.ledger_id == compacted for damage in left):
+            write(CompactionForgotten(topic.topic_id))
+            done.append(f"{topic.name}: its compacted view is dropped and will be made anew")
+    # Also when no topic lost anything: the next checkpoint passes over all segments before this record's.
+    write(CounterSet(REPAIRS, state.counters.get(REPAIRS, 0) + 1))
+    storage.submit(records)
+    return done
+
+
+def _write_footers(layout: Layout, disk: Disk) -> list[str]:
+    """Footers that do not list the blocks that are there are written again. Of a file with damaged blocks the intact
+    ones are searched for whenever it is opened: it gets none."""
+    checkpoint = Checkpoint(layout)
+    try:
+        _, _, extents = checkpoint.load()
+    finally:
+        checkpoint.close()
+    done: list[str] = []
+    for ledger_id, extent in extents.items():
+        if extent.sealed and _footer_is_wrong(disk, layout, ledger_id, extent):
+            table = usable_table(disk, layout, ledger_id, extent)
+            if table.damaged:
+                continue
+            fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
+            try:
+                footer = footer_bytes(table)
+                disk.truncate(fd, extent.size)
+                disk.write_durably(fd, [footer], extent.size)
+            finally:
+                os.close(fd)
+            done.append(f"{layout.relative(layout.ledger(ledger_id))}: its table of blocks is written again")
+    return done
+
+
+def _footer_is_wrong(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> bool:
+    try:
+        load_table(disk, layout, ledger_id, extent)
+    except (StorageError, FileNotFoundError):
+        return True
+    return False

@@ -1,0 +1,1 @@
+"""Recovery: checkpoint and replay, take-over of files, start without a checkpoint."""

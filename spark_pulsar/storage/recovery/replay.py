@@ -1,0 +1,214 @@
+"""Opening a data directory: the checkpoint, then the journal's groups after it, through the same `apply` as live.
+
+With a hole in the journal (`journal_walk`) the intact entries of the damaged groups are salvaged, later records are
+applied as far as they fit (`ledger.leniency`), and what is missing is reported for each topic: those become read-only.
+Nothing is skipped in silence, and topics that the damage does not concern work as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from spark_pulsar.ledger.apply.lossy import LenientState
+from spark_pulsar.ledger.records.base import EntriesAppended, InvalidRecord, LedgersTrimmed, Record, UnknownRecord
+from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageVersionUnknown
+from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
+from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.journal.groups import Group, records_of
+from spark_pulsar.storage.journal.run_index import RunIndex
+from spark_pulsar.storage.journal.salvage import SalvagedGroup, salvage_group
+from spark_pulsar.storage.journal.walk import Hole, Replay, ReplayedSegment, mapped, walk_journal
+from spark_pulsar.storage.ledgers.files import Extent
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What opening found: the replay, holes of the journal, and what is newly known to be missing, by topic."""
+
+    replay: Replay
+    holes: list[Hole] = field(default_factory=list)
+    damages: list[TopicDamaged] = field(default_factory=list)
+
+
+def recover(
+    layout: Layout,
+    mark: JournalMark,
+    state: DurableState,
+    extents: Mapping[int, Extent],
+    index: RunIndex,
+    report: RecoveryReport,
+) -> Recovered:
+    """Apply the groups after the checkpoint to the state, and index the entries of all groups in live segments.
+
+    StorageVersionUnknown for records of a newer program, StorageDamaged when a verified record does not fit although
+    the journal has no hole.
+    """
+    report.checkpoint_group = mark.last_group
+    replayer = _Replayer(layout, mark, state, index, report)
+    replay = walk_journal(layout, mark, report, replayer.on_group, replayer.on_hole)
+    if replayer.lenient is not None:
+        replayer.find_uncovered(extents)
+        # The next group begins a new segment, so that the next checkpoint leaves the damaged ones behind.
+        replay.cut = replay.has_holes = True
+    state.finish_recovery()
+    return Recovered(replay, replayer.holes, replayer.damages())
+
+
+class _Replayer:
+    """Takes groups and holes in order."""
+
+    def __init__(
+        self, layout: Layout, mark: JournalMark, state: DurableState, index: RunIndex, report: RecoveryReport
+    ) -> None:
+        self._layout = layout
+        self._mark = mark
+        self._state = state
+        self._index = index
+        self._report = report
+        self._apply: Callable[[Record], object] = state.apply
+        self.lenient: LenientState | None = None
+        self.holes: list[Hole] = []
+        self._topics_in_doubt = False
+
+    def on_group(self, group: Group, segment: ReplayedSegment) -> None:
+        """A whole group."""
+        base, payload, number = group.payload_at, group.payload, segment.header.number
+        after_checkpoint = group.number > self._mark.last_group
+        report, body_at = self._report, 0
+        try:
+            for record_type, version, body_at, end in records_of(payload):
+                if after_checkpoint:
+                    record = decode_record(record_type, version, payload, body_at, end)
+                    if self._apply(record) is not False:
+                        self._note(record, number, base + body_at, end - body_at)
+                    report.records += 1
+                elif record_type == EntriesAppended.TYPE:
+                    ledger_id, first, stop = EntriesAppended.place_of(payload, body_at)
+                    self._add(ledger_id, first, stop, number, base + body_at, end - body_at)
+                elif record_type == EntriesScattered.TYPE:
+                    head = EntriesScattered.head_of(payload, body_at)
+                    columns = EntriesScattered.decode_columns(payload, body_at, head)
+                    self._add_scattered(columns, number, base + body_at, end - body_at)
+        except UnknownRecord as error:
+            name = self._layout.relative(segment.path)
+            raise StorageVersionUnknown(f"{name}, offset {base + body_at}: {error}") from error
+        except (RecordDamaged, InvalidRecord) as error:
+            raise StorageDamaged(self._layout.relative(segment.path), base + body_at, str(error)) from error
+        report.groups += after_checkpoint
+
+    def on_hole(self, hole: Hole) -> None:
+        """Groups that are damaged or missing: from now on records may not fit."""
+        self.holes.append(hole)
+        if self.lenient is None:
+            self.lenient = LenientState(self._state)
+            self._apply = self.lenient.apply
+        self.lenient.cause = f"{hole.file}:{hole.at}", hole.text
+        salvaged = self._salvage(hole)
+        # Up to the checkpoint the state is known: of those groups only entries may be missing, which shows at the end.
+        is_unknown = hole.last_group > self._mark.last_group and (salvaged is None or not salvaged.whole)
+        if hole.is_open or is_unknown:
+            self._topics_in_doubt = True
+
+    def _salvage(self, hole: Hole) -> SalvagedGroup | None:
+        segment = hole.segment
+        if segment is None or not hole.is_one_group:
+            return None
+        with mapped(segment.path) as data:
+            salvaged = salvage_group(bytes(data[hole.at : hole.end]), hole.at)
+        assert self.lenient is not None, "set by the first hole"
+        after_checkpoint = hole.first_group > self._mark.last_group
+        for record, at, end, bad in salvaged.records:
+            if after_checkpoint:
+                # What is not verified is believed only where it can do no harm.
+                known = record if salvaged.is_explained else self.lenient.believed(record)
+                applied = known is not None and self.lenient.continues(known) and self.lenient.apply(known)
+                if not (applied and salvaged.is_explained):
+                    for topic_id in self.lenient.topics_of(record):
+                        self.lenient.lose(topic_id)
+                if not applied:
+                    continue
+            self._note(record, segment.header.number, salvaged.base + at, end - at)
+            for ledger_id, first, stop in bad:
+                info = self._state.ledgers.get(ledger_id)
+                if info is not None:
+                    self.lenient.lose(info.topic_id, ledger_id, first, stop)
+        segment.group_offsets.append(hole.at)
+        return salvaged
+
+    # The index
+
+    def _note(self, record: Record, segment: int, offset: int, length: int) -> None:
+        if type(record) is EntriesAppended:
+            run = record.run
+            self._add(run.ledger_id, run.first_entry_id, run.end_entry_id, segment, offset, length)
+        elif type(record) is EntriesScattered:
+            self._add_scattered(record, segment, offset, length)
+        elif type(record) is LedgersTrimmed:
+            for ledger_id in record.ledger_ids:
+                self._index.drop_ledger(ledger_id)
+
+    def _add(self, ledger_id: int, first: int, end: int, segment: int, offset: int, length: int) -> None:
+        if ledger_id in self._state.ledgers:
+            if self.lenient is not None:
+                self._index.fill_gap(ledger_id, first, segment, offset)
+            self._index.add(ledger_id, first, end, segment, offset, length)
+
+    def _add_scattered(self, record: EntriesScattered, segment: int, offset: int, length: int) -> None:
+        ledgers = self._state.ledgers
+        if self.lenient is None and ledgers.keys() >= set(record.ledger_ids):
+            self._index.add_scattered(record.ledger_ids, record.entry_ids, segment, offset, length)
+            return
+        pairs = zip(record.ledger_ids, record.entry_ids, strict=True)
+        kept = [(ledger_id, entry_id) for ledger_id, entry_id in pairs if ledger_id in ledgers]
+        if self.lenient is not None:
+            for ledger_id, entry_id in kept:
+                self._index.fill_gap(ledger_id, entry_id, segment, offset)
+        ids = [ledger_id for ledger_id, _ in kept], [entry_id for _, entry_id in kept]
+        self._index.add_scattered(*ids, segment, offset, length)
+
+    # What is missing
+
+    def find_uncovered(self, extents: Mapping[int, Extent]) -> None:
+        """Entries that the state knows and that stand neither in the journal nor in a ledger's file are lost."""
+        assert self.lenient is not None, "nothing is missing without a hole"
+        for ledger_id, info in self._state.ledgers.items():
+            spans: list[tuple[int, int]] = []
+            extent = extents.get(ledger_id)
+            if extent is not None:
+                spans.append((extent.first, extent.end))
+            runs = self._index.ledgers.get(ledger_id)
+            if runs is not None:
+                spans += runs.spans()
+            wanted = info.first_entry_id
+            for first, end in [*spans, (info.entries, info.entries)]:
+                if first > wanted:
+                    self.lenient.lose(info.topic_id, ledger_id, wanted, first)
+                wanted = max(wanted, end)
+
+    def damages(self) -> list[TopicDamaged]:
+        """What is missing and not known yet from an earlier opening, as records."""
+        if self.lenient is None:
+            return []
+        self.lenient.lose_unbelieved()
+        if self._topics_in_doubt:
+            for topic_id in self._state.topics:
+                self.lenient.lose(topic_id)
+        self._report.damage += [f"{hole.file}, offset {hole.at}: {hole.text}" for hole in self.holes]
+        self._report.damage += [f"lost its meaning: {stray}" for stray in self.lenient.strays]
+        damages: list[TopicDamaged] = []
+        precise = {loss.topic_id for loss in self.lenient.losses if loss.ledger_id >= 0}
+        for loss, (place, text) in self.lenient.losses.items():
+            topic = self._state.topics.get(loss.topic_id)
+            if topic is None or (loss.ledger_id >= 0 and loss.ledger_id not in self._state.ledgers):
+                continue  # it was deleted or trimmed after the hole
+            if loss.ledger_id < 0 and loss.topic_id in precise:
+                continue  # said better by another one
+            if all((known.ledger_id, known.first, known.end) != loss[1:] for known in topic.damages):
+                damages.append(TopicDamaged(*loss, place, text))
+        return damages

@@ -1,0 +1,228 @@
+"""Taking over what recovery found: segments to go on with, files to use again, and what crashes left lying about."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.storage import RecoveryReport
+from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
+from spark_pulsar.storage.disk.disk import TAKES_NO_MORE, Disk
+from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.journal.groups import GROUP_HEADER_BYTES, group_header_bytes, read_group, records_of
+from spark_pulsar.storage.journal.run_index import RunIndex
+from spark_pulsar.storage.journal.segments import Segment, SegmentFiles
+from spark_pulsar.storage.journal.walk import Replay, ReplayedSegment, mapped
+from spark_pulsar.storage.ledgers.files import Extent, usable_table
+
+_COPIED_BYTES: Final = 1024 * 1024
+
+
+def adopt_segments(
+    disk: Disk, layout: Layout, files: SegmentFiles, mark: JournalMark, replay: Replay, *, may_reuse: bool
+) -> Segment | None:
+    """Open what replay found; the segment to go on writing to, None when a new one must be begun.
+
+    `may_reuse`: the checkpoint, which says that older segments are not needed, is known to survive power loss; they are
+    left alone otherwise, for the next opening.
+    """
+    for unsure in _never_synced(mark, replay):
+        _make_durable(disk, layout, unsure)
+    old = {number: path for number, path in layout.segments().items() if number < mark.first_segment}
+    numbers = [*layout.segments()]
+    spares = dict(layout.spares())
+    for number, path in old.items() if may_reuse else ():
+        spares[number] = layout.spare(number)
+        disk.rename(path, spares[number])
+    for found in replay.segments:
+        path, header = found.path, found.header
+        fd = disk.open(path, os.O_RDWR)
+        segment = Segment(path, fd, header.size, header.number, header.salt, found.end)
+        segment.write_at = found.end
+        segment.group_offsets.extend(found.group_offsets)
+        segment.set_aside = replay.has_holes
+        files.live[header.number] = segment
+    # A segment with a lower number than the checkpoint's first would count as old.
+    files.adopt(spares, [*numbers, mark.first_segment - 1])
+    if not replay.segments or replay.cut:
+        return None
+    last = replay.segments[-1].header
+    return files.live[last.number] if last.synced == files.synced else None
+
+
+def _never_synced(mark: JournalMark, replay: Replay) -> list[ReplayedSegment]:
+    """Segments that were written without syncing and hold groups of which the checkpoint does not know."""
+    return [
+        found
+        for found in replay.segments
+        if not found.header.synced
+        and not replay.has_holes
+        and found.header.first_group + len(found.group_offsets) > mark.last_group + 1
+    ]
+
+
+def _make_durable(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+    """Write what a segment holds once more; where it stands when there is no space. A disk that is full and copies what
+    is overwritten takes neither: the segment is left as it is."""
+    for write in (_write_anew, _write_over):
+        try:
+            write(disk, layout, found)
+            return
+        except OSError as error:
+            if error.errno not in TAKES_NO_MORE:
+                raise
+
+
+def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+    """Write a segment once more, to a file of its own that takes its place, durable on return.
+
+    Whether what was read is on disk nobody knows: the process may have been killed before it synced, or its sync may
+    have failed, and a second sync of the same pages proves nothing. The next segment and the next checkpoint rest on
+    this one.
+    """
+    spare = layout.spare(found.header.number)
+    fd = disk.open(spare, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
+    try:
+        disk.preallocate(fd, found.header.size)
+        with mapped(found.path) as data:
+            for at in range(0, found.end, _COPIED_BYTES):
+                disk.write(fd, [bytes(data[at : min(at + _COPIED_BYTES, found.end)])], at)
+        disk.sync(fd)
+    except OSError:
+        with suppress(OSError):
+            disk.remove(spare)
+        raise
+    finally:
+        os.close(fd)
+    disk.rename(spare, found.path)
+    disk.sync_directory(found.path.parent)
+
+
+def _write_over(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+    """Write a segment where it stands, durable on return: its space is reserved. A new write makes the pages dirty
+    again, which a second sync of them would not; being torn between equal bytes costs nothing."""
+    disk.sync_directory(layout.journal)
+    fd = disk.open(found.path, os.O_RDWR)
+    try:
+        for at in range(0, found.end, _COPIED_BYTES):
+            data = disk.read(fd, min(_COPIED_BYTES, found.end - at), at)
+            disk.write_durably(fd, [data], at)
+    finally:
+        os.close(fd)
+
+
+def write_last_group_again(
+    files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay, lock: threading.Lock
+) -> Segment | None:
+    """Write the journal's last group once more, to a segment of its own, and go on there; None when that is not needed.
+
+    Whether it was ever synced nobody knows: the process may have been killed before, or its sync may have failed, and
+    what was read was in the system's memory alone. Groups written behind it would be durable and it would not, and a
+    second sync of the same pages proves nothing. All groups before it were synced before it was written. The new
+    segment says that it begins with this group, which cuts it off where it stood.
+    """
+    last = replay.segments[-1] if replay.segments else None
+    if last is None or not last.header.synced or replay.last_group <= mark.last_group:
+        return None
+    old = files.live[last.header.number]
+    if not old.group_offsets:
+        return None
+    at = old.group_offsets[-1]
+    payload = _payload_again(files, old, at)
+    records = sum(1 for _ in records_of(payload))
+
+    def group(segment: Segment) -> list[bytes]:
+        return [group_header_bytes(segment.number, segment.salt, replay.last_group, records, [payload]), payload]
+
+    size = GROUP_HEADER_BYTES + len(payload)
+    segment = files.begin(replay.last_group, size, group)
+    segment.group_offsets.append(segment.write_at)
+    with lock:
+        index.move_from(old.number, at, segment.number, segment.write_at)
+        segment.write_at += size
+        old.group_offsets.pop()
+        old.write_at = at
+    return segment
+
+
+def _payload_again(files: SegmentFiles, old: Segment, at: int) -> bytes:
+    payload = read_group(files.disk, old.fd, at, old.number, old.salt)
+    if payload is None:
+        raise OSError(f"{files.layout.relative(old.path)}: the last group cannot be read a second time")
+    return payload
+
+
+def _write_in_place(files: SegmentFiles, replay: Replay) -> None:
+    """Write the last group where it stands, durable on return: its space is reserved, so that a full disk takes it. A
+    new write makes the pages dirty again, which a second sync of them would not; being torn costs nothing that was
+    promised."""
+    # A new segment that could not be begun was removed: it must not come back, since it would end the old one there.
+    files.disk.sync_directory(files.layout.journal)
+    old = files.live[replay.segments[-1].header.number]
+    at = old.group_offsets[-1]
+    size = GROUP_HEADER_BYTES + len(_payload_again(files, old, at))
+    files.disk.write_durably(old.fd, [files.disk.read(old.fd, size, at)], at)
+
+
+def take_last_group(
+    lock: threading.Lock, files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay
+) -> tuple[Segment | None, Callable[[], Segment | None] | None]:
+    """`write_last_group_again`; in place, when the disk takes no new segment now. Where it does not take that either
+    (one that copies what is overwritten), what does it later, before anything else is written: until then the broker
+    serves what it has."""
+
+    def write() -> Segment | None:
+        return write_last_group_again(files, index, mark, replay, lock)
+
+    try:
+        return write(), None
+    except OSError as error:
+        if error.errno not in TAKES_NO_MORE:
+            raise
+    try:
+        _write_in_place(files, replay)
+    except OSError as error:
+        if error.errno not in TAKES_NO_MORE:
+            raise
+        return None, write
+    return None, None
+
+
+def find_short_files(
+    disk: Disk, layout: Layout, state: DurableState, extents: Mapping[int, Extent]
+) -> list[TopicDamaged]:
+    """What is lost because files of ledgers are missing or shorter than what was durable, and is not known yet."""
+    damages: list[TopicDamaged] = []
+    paths = layout.ledger_files()
+    for ledger_id, extent in extents.items():
+        path = layout.ledger(ledger_id)
+        size = path.stat().st_size if ledger_id in paths else 0
+        info = state.ledgers.get(ledger_id)
+        if info is None or size >= extent.size:
+            continue
+        table = usable_table(disk, layout, ledger_id, extent)
+        wanted = max(info.first_entry_id, extent.first)
+        text = f"{extent.size} bytes of settled entries were durable, {size} are there"
+        known = {damage[:3] for damage in state.topics[info.topic_id].damages}
+        stops = [*table.offsets[1:], extent.size][: len(table.offsets)]
+        blocks = zip(table.firsts, table.ends, stops, strict=True)
+        whole = [(first, end) for first, end, stop in blocks if table.damaged or stop <= size]
+        for first, end in [*whole, (extent.end, extent.end)]:
+            if first > wanted and (ledger_id, wanted, first) not in known:
+                place = f"{layout.relative(path)}:{size}"
+                damages.append(TopicDamaged(info.topic_id, ledger_id, wanted, first, place, text))
+            wanted = max(wanted, end)
+    return damages
+
+
+def remove_leftovers(disk: Disk, layout: Layout, extents: Mapping[int, Extent], report: RecoveryReport) -> None:
+    """A ledger file that the checkpoint does not name was left by a settling or a trim that a crash interrupted."""
+    for ledger_id, path in layout.ledger_files().items():
+        if ledger_id not in extents:
+            disk.remove(path)
+            report.notes.append(f"{layout.relative(path)}: removed, its settling was never finished")

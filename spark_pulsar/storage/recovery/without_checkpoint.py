@@ -1,0 +1,105 @@
+"""What a data directory still has when its checkpoint and the copy are both damaged: entries, and whose they are as far
+as the journal says. Topics, subscriptions and policies stood in the checkpoint alone; there is no repair then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from spark_pulsar.ledger.records.base import EntriesAppended, LedgerOpened, TopicCreated
+from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, records_of, whole_groups
+from spark_pulsar.storage.journal.walk import mapped
+from spark_pulsar.storage.ledgers.files import whole_blocks
+
+_MOST_SPANS = 20
+
+Span = tuple[int, int]
+"""First and end entry."""
+
+
+class _Journal:
+    """What the whole groups of the journal say: names of topics, topics of ledgers, entries of ledgers."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}
+        self.topics: dict[int, int] = {}
+        self.entries: dict[int, list[Span]] = {}
+        self.unread: list[str] = []
+
+    def read(self, payload: bytes) -> None:
+        """Take what the records of a group say. RecordDamaged where this program does not understand them."""
+        for record_type, version, at, end in records_of(payload):
+            if record_type == EntriesAppended.TYPE:
+                ledger_id, first, stop = EntriesAppended.place_of(payload, at)
+                self._note(ledger_id, first, stop)
+            elif record_type in (TopicCreated.TYPE, LedgerOpened.TYPE, EntriesScattered.TYPE):
+                record = decode_record(record_type, version, payload, at, end)
+                if isinstance(record, TopicCreated):
+                    self.names[record.topic_id] = record.name
+                elif isinstance(record, LedgerOpened):
+                    self.topics[record.ledger_id] = record.topic_id
+                elif isinstance(record, EntriesScattered):
+                    for ledger_id, entry_id in zip(record.ledger_ids, record.entry_ids, strict=True):
+                        self._note(ledger_id, entry_id, entry_id + 1)
+
+    def _note(self, ledger_id: int, first: int, end: int) -> None:
+        """Entries usually follow those before them: a journal may have tens of millions."""
+        spans = self.entries.setdefault(ledger_id, [])
+        if spans and spans[-1][1] == first:
+            spans[-1] = spans[-1][0], end
+        else:
+            spans.append((first, end))
+
+    def owner(self, ledger_id: int) -> str:
+        """The topic of a ledger, as far as it is known."""
+        topic_id = self.topics.get(ledger_id)
+        if topic_id is None:
+            return "of a topic that only the checkpoint named"
+        return f"of {self.names.get(topic_id, f'the topic with the id {topic_id}, which only the checkpoint named')}"
+
+
+def survey(layout: Layout) -> Iterator[tuple[str, int, str]]:
+    """File, offset and text for each ledger of which entries are whole, in its file or in the journal."""
+    journal = _read_journal(layout)
+    for ledger_id, path in layout.ledger_files().items():
+        table = whole_blocks(path, ledger_id, path.stat().st_size)
+        spans = list(zip(table.firsts, table.ends, strict=True))
+        place = table.offsets[0] if spans else 0
+        yield layout.relative(path), place, f"whole: {_told(spans)} of ledger {ledger_id} {journal.owner(ledger_id)}"
+    for ledger_id, spans in sorted(journal.entries.items()):
+        text = f"whole: {_told(spans)} of ledger {ledger_id} {journal.owner(ledger_id)}"
+        yield layout.relative(layout.journal), 0, text
+    if journal.unread:
+        text = f"records of another version, not looked at: {len(journal.unread)} groups, the first {journal.unread[0]}"
+        yield layout.relative(layout.journal), 0, text
+
+
+def _read_journal(layout: Layout) -> _Journal:
+    found = _Journal()
+    for number, path in layout.segments().items():
+        with mapped(path) as data:
+            header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
+            salt = None if header is None or header.number != number else header.salt
+            for group in whole_groups(data, number, salt):
+                try:
+                    found.read(group.payload)
+                except RecordDamaged:  # whole, so that another version of the program wrote it
+                    found.unread.append(f"{layout.relative(path)}: group {group.number}")
+    return found
+
+
+def _told(spans: Iterable[Span]) -> str:
+    joined: list[Span] = []
+    for first, end in sorted(spans):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((first, end))
+    if not joined:
+        return "no entries"
+    told = ", ".join(f"{first} to {end - 1}" for first, end in joined[:_MOST_SPANS])
+    more = len(joined) - _MOST_SPANS
+    return f"entries {told}{f' and {more} stretches more' if more > 0 else ''}"

@@ -1,0 +1,1 @@
+"""Settling: entries still needed move from journal segments to ledger files."""

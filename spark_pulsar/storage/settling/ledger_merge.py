@@ -1,0 +1,214 @@
+"""Entries of many ledgers, read from the journal in the order they were written, brought together by ledger.
+
+Entries that come scattered over ledgers are sorted by column, many at a time; whether each ledger's are complete is
+looked at once for all of them, when they are written.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate, pairwise, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.model.column_store import bounds_of
+from spark_pulsar.storage.disk.disk import Buffer
+from spark_pulsar.storage.journal.salvage import EntrySpan
+from spark_pulsar.storage.ledgers.lost_entries import LostEntries
+from spark_pulsar.storage.ledgers.writing import GatheredEntries, cut_out
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+ENTRY_OVERHEAD_BYTES: Final = 64
+
+_MOST_SCATTERED: Final = 16_384
+"""Scattered entries that are brought together at once."""
+_NEVER: Final = (1 << 63) - 1
+
+
+class Place(NamedTuple):
+    """Where a group stands: a file as messages name it, and an offset."""
+
+    name: str
+    offset: int
+
+
+class _Columns:
+    """What was gathered of one ledger since it was last written; its entries before `end` are written or lost."""
+
+    __slots__ = ("counts", "end", "entries", "ids")
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self.entries: list[Buffer] = []
+        self.ids = array("q")
+        self.counts: list[int] = []
+
+    def clear(self) -> None:
+        """Everything is written. The columns stay the same objects."""
+        self.entries.clear()
+        self.counts.clear()
+        del self.ids[:]
+
+
+class _Scattered(NamedTuple):
+    """What is needed of a scattered record, beside the entries."""
+
+    ledger_ids: npt.NDArray[np.int64]
+    entry_ids: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+
+class Gathering:
+    """Entries on their way to their ledgers' files. `needed` says for each ledger that is settled from which entry on;
+    everything else is passed over. `write` is called with consecutive entries. What is missing and not known to be lost
+    is StorageDamaged from `drain` or `must_be_whole`."""
+
+    def __init__(
+        self, needed: Mapping[int, int], lost: LostEntries, write: Callable[[GatheredEntries], object]
+    ) -> None:
+        self._needed = needed
+        self._lost = lost
+        self._write = write
+        self._ledgers = {ledger_id: _Columns(first) for ledger_id, first in needed.items()}
+        self._scattered: list[_Scattered] = []
+        self._scattered_entries: list[Buffer] = []
+        """What is not yet with its ledgers."""
+        self._counted = False
+        self._sources: list[tuple[Place, Iterable[int], Iterable[int]]] = []
+        self.size_bytes = 0
+
+    def __contains__(self, ledger_id: int) -> bool:
+        return ledger_id in self._needed
+
+    def wants(self, ledger_id: int, end: int) -> bool:
+        """Whether something of a run that ends before entry `end` is needed."""
+        return end > self._needed.get(ledger_id, _NEVER)
+
+    def add_run(self, place: Place, run: EntryRun) -> None:
+        """Take what is needed of a run."""
+        if not self.wants(run.ledger_id, run.end_entry_id):
+            return
+        if self._scattered:  # which came before it
+            self._hand_out()
+        run = run.slice(self._needed[run.ledger_id], run.end_entry_id)
+        columns = self._ledgers[run.ledger_id]
+        if run.message_counts is not None:
+            self._begin_to_count()
+        self._sources.append((place, (run.ledger_id,), (run.first_entry_id,)))
+        self.size_bytes += run.size_bytes + ENTRY_OVERHEAD_BYTES * len(run)
+        if self._counted:
+            columns.counts.extend(run.message_counts or repeat(1, len(run)))
+        columns.entries += cut_out(run.buffer, run.starts, run.ends)
+        columns.ids.extend(range(run.first_entry_id, run.end_entry_id))
+
+    def add_scattered(self, place: Place, record: EntriesScattered) -> None:
+        """Take what is needed of scattered entries."""
+        import numpy as np
+
+        counted = record.message_counts or (1,) * len(record)
+        columns = (record.ledger_ids, record.entry_ids, record.starts, record.ends, counted)
+        ledger_ids, entry_ids, starts, ends, counts = (np.asarray(column, np.int64) for column in columns)
+        firsts = np.fromiter(map(self._needed.get, record.ledger_ids, repeat(_NEVER)), np.int64, len(record))
+        needed = np.flatnonzero(entry_ids >= firsts)
+        if not len(needed):
+            return
+        if record.message_counts is not None:
+            self._begin_to_count()
+        starts, ends = starts[needed], ends[needed]
+        taken = _Scattered(ledger_ids[needed], entry_ids[needed], counts[needed])
+        self._sources.append((place, taken.ledger_ids, taken.entry_ids))
+        self._scattered.append(taken)
+        self._scattered_entries += cut_out(record.buffer, starts.tolist(), ends.tolist())
+        self.size_bytes += int((ends - starts).sum()) + ENTRY_OVERHEAD_BYTES * len(needed)
+        if len(self._scattered_entries) >= _MOST_SCATTERED:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Bring the scattered entries together by ledger, all that came since the last time."""
+        import numpy as np
+
+        scattered, self._scattered = self._scattered, []
+        entries, self._scattered_entries = self._scattered_entries, []
+        ledger_ids, entry_ids, counts = (np.concatenate(columns) for columns in zip(*scattered, strict=True))
+        order = np.argsort(ledger_ids, kind="stable")
+        ledger_ids, ids = ledger_ids[order], entry_ids[order].tobytes()
+        entries = [entries[index] for index in order.tolist()]
+        ordered_counts: list[int] = counts[order].tolist() if self._counted else []
+        for low, high in pairwise(bounds_of(ledger_ids)):
+            columns = self._ledgers[int(ledger_ids[low])]
+            columns.entries += entries[low:high]
+            columns.ids.frombytes(ids[8 * low : 8 * high])
+            columns.counts += ordered_counts[low:high]
+
+    def _begin_to_count(self) -> None:
+        """Some entries hold several messages: what was gathered before holds one each."""
+        if not self._counted:
+            self._counted = True
+            for columns in self._ledgers.values():
+                columns.counts.extend(repeat(1, len(columns.entries)))
+
+    def drain(self) -> Iterator[None]:
+        """Write what is gathered, ledger by ledger; yields before each."""
+        if self._scattered:
+            self._hand_out()
+        for ledger_id, columns in self._ledgers.items():
+            if columns.entries:
+                yield
+                self._drain_one(ledger_id, columns)
+                columns.clear()
+        self._sources.clear()
+        self._counted = False
+        self.size_bytes = 0
+
+    def _drain_one(self, ledger_id: int, columns: _Columns) -> None:
+        ids, entries, counts = columns.ids, columns.entries, columns.counts if self._counted else None
+        if not self._lost and ids == array("q", range(columns.end, columns.end + len(ids))):
+            self._write(GatheredEntries(ledger_id, columns.end, entries, counts))
+            columns.end += len(ids)
+            return
+        # Some are lost, missing, or there twice.
+        low = 0
+        for high in range(1, len(ids) + 1):
+            if high == len(ids) or ids[high] != ids[high - 1] + 1:
+                bounds = list(accumulate(map(len, entries[low:high]), initial=0))
+                some = None if counts is None else counts[low:high]
+                run = EntryRun(ledger_id, ids[low], b"".join(entries[low:high]), bounds[:-1], bounds[1:], some)
+                self._drain_run(columns, run)
+                low = high
+
+    def _drain_run(self, columns: _Columns, run: EntryRun) -> None:
+        if run.end_entry_id <= columns.end:
+            return
+        for part in self._lost.without(run.slice(columns.end, run.end_entry_id)):
+            first = part.first_entry_id
+            if first != columns.end:
+                self._must_be_lost(self._place_of(run.ledger_id, first), (run.ledger_id, columns.end, first))
+            counts = None if part.message_counts is None else list(part.message_counts)
+            self._write(GatheredEntries(run.ledger_id, first, cut_out(part.buffer, part.starts, part.ends), counts))
+            columns.end = part.end_entry_id
+
+    def _place_of(self, ledger_id: int, entry_id: int) -> Place:
+        """Where a gathered entry, or the run that it is in, was read."""
+        found = self._sources[0][0]
+        for place, ledger_ids, entry_ids in self._sources:
+            pairs = zip(ledger_ids, entry_ids, strict=True)
+            if any(ledger == ledger_id and entry <= entry_id for ledger, entry in pairs):
+                found = place
+        return found
+
+    def must_be_whole(self, ends: Mapping[int, int]) -> None:
+        """StorageDamaged unless everything before these ends was written, or is lost."""
+        for ledger_id, end in ends.items():
+            self._must_be_lost(Place("journal", 0), (ledger_id, self._ledgers[ledger_id].end, end))
+
+    def _must_be_lost(self, place: Place, span: EntrySpan) -> None:
+        if not self._lost.covers(*span):
+            ledger_id, first, end = span
+            text = f"entries {ledger_id}:{first} to {ledger_id}:{end - 1} are not where they were written"
+            raise StorageDamaged(place.name, place.offset, text, [span])

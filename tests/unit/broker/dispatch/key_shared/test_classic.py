@@ -1,0 +1,132 @@
+"""Key_Shared by the classic rule: a newcomer waits for what was read before its time."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.broker.dispatch.key_shared.classic import ClassicKeySharedDispatcher
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
+from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, publish
+from tests.unit.broker.world import TOPIC, Client, World
+
+# Of c2 when c1 and c2 are there.
+MOVING = ["key-1", "NONE_KEY"]
+STAYING = "key-2"
+
+
+def newcomer(**config: object) -> tuple[World, Client, Client, Client]:
+    """c1 holds one message of each key, and c2 has joined it."""
+    world = World(key_shared_classic=True, **config)
+    client, first, second = world.connect(), world.connect(), world.connect()
+    client.open_producer()
+    join(first, "c1")
+    publish(client, keyed(MOVING[0], "A1"), keyed(STAYING, "mine"))
+    assert got(first) == ["A1", "mine"]
+    join(second, "c2")
+    return world, client, first, second
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
+def test_a_newcomer_gets_nothing_new_until_all_before_it_is_acked(cache_bytes: int) -> None:
+    # covers KS-9, row 2
+    world, client, first, second = newcomer(cache_bytes=cache_bytes)
+    publish(client, keyed(MOVING[1], "B1"), keyed(MOVING[0], "A2"), keyed(STAYING, "more"))
+    assert got(first) == ["more"]
+    assert second.take_all() == []
+    assert dispatcher(world).replay_count == 2
+    first.ack([Position(1, 0)])  # of the key that moved; another one is left
+    assert second.take_all() == []
+    first.ack([Position(1, 1)])
+    assert got(second) == ["B1", "A2"]
+    assert dispatcher(world).newcomers == {}
+
+
+def test_the_first_one_and_who_joins_when_all_is_acked_need_not_wait() -> None:
+    # covers KS-9
+    world = World(key_shared_classic=True)
+    client, first, second = world.connect(), world.connect(), world.connect()
+    client.open_producer()
+    publish(client, keyed(MOVING[0], "old"))
+    join(first, "c1")
+    assert got(first) == ["old"]
+    first.ack([Position(1, 0)])
+    join(second, "c2")
+    publish(client, keyed(MOVING[0], "new"))
+    assert got(second) == ["new"]
+
+
+def test_what_comes_back_from_before_goes_to_the_newcomer() -> None:
+    # covers KS-9, NACK-3
+    _, client, first, second = newcomer()
+    publish(client, keyed(MOVING[1], "B1"))
+    first.send(requests.redeliver(1, [Position(1, 0)]))
+    assert got(second) == ["A1"]
+    second.ack([Position(1, 0)])
+    assert second.take_all() == []
+    first.ack([Position(1, 1)])
+    assert got(second) == ["B1"]
+
+
+def test_what_is_sent_again_is_bounded_by_the_first_newcomer() -> None:
+    # covers KS-9
+    world, client, first, second = newcomer()
+    publish(client, *(keyed(f"key-{number}") for number in range(40)))
+    held = {Position(1, 0), Position(1, 1), *(each for each in world.core.sessions[2].consumers[1].pending)}
+    assert len(held) > 3
+    third = world.connect()
+    join(third, "c3")
+    limits = list(dispatcher(world).newcomers.values())
+    assert limits == [(1, 2), (1, 42)]
+    assert third.take_all() == []  # some of the keys that waited for c2 are its own now
+    first.close()
+    publish(client, keyed(STAYING, "x"))
+    for client in (second, third):
+        assert all(place < limits[0] for place in world.core.sessions[client.session_id].consumers[1].pending)
+
+
+def test_everything_arrives_when_the_old_consumer_is_gone() -> None:
+    # covers KS-9, SH-4
+    world, client, first, second = newcomer()
+    publish(client, keyed(MOVING[0], "A2"))
+    first.close()
+    assert got(second) == ["A1", "mine"]
+    second.ack([Position(1, 0), Position(1, 1)])
+    assert got(second) == ["A2"]
+    assert world.core.topics[TOPIC].subscriptions["s"].dispatcher.replay_count == 0
+
+
+def test_what_is_skipped_lets_the_newcomer_in() -> None:
+    # covers KS-9, KS-15, row 4
+    world, client, _, second = newcomer()
+    publish(client, keyed(MOVING[0], "A2"))
+    world.ask(lambda core: cursor_moves.skip(core, core.topics[TOPIC].subscriptions["s"], 2))
+    assert got(second) == ["A2"]
+
+
+def test_what_expires_lets_the_newcomer_in() -> None:
+    # covers KS-9, KS-15, row 4
+    world, client, _, second = newcomer(default_message_ttl_s=10)
+    world.advance(9_000)
+    publish(client, keyed(MOVING[0], "A2", publish_time=world.now_ms))
+    assert second.take_all() == []
+    world.advance(2_000)
+    assert got(second) == ["A2"]
+
+
+def test_without_order_or_with_ranges_nobody_waits() -> None:
+    # covers KS-9, KS-11
+    world = World(key_shared_classic=True)
+    client = world.connect()
+    join(client, "c1", any_order=True)
+    assert not isinstance(dispatcher(world), ClassicKeySharedDispatcher)
+    client.close()
+    other = world.connect()
+    join(other, "c1", ranges=[(0, 65535)])
+    assert not isinstance(dispatcher(world), ClassicKeySharedDispatcher)
+    other.close()
+    last = world.connect()
+    join(last, "c1")
+    assert isinstance(dispatcher(world), ClassicKeySharedDispatcher)
+    assert keys_of(world, "c1", 1)

@@ -1,0 +1,237 @@
+"""Chunks of large messages on Shared subscriptions: all of one message go to one consumer."""
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.dispatch.chunks import ChunkBook
+from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.ledger.records.topics import TopicChunked
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
+from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
+
+SHARED = CommandSubscribe.Shared
+
+
+def chunk(uuid: str, number: int, of: int = 3) -> bytes:
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
+    metadata.uuid, metadata.chunk_id, metadata.num_chunks_from_msg = uuid, number, of
+    metadata.total_chunk_msg_size = 100
+    return build_entry(metadata, f"{uuid}{number}".encode())
+
+
+def send_chunks(client: Client, *names: str, of: int = 3) -> None:
+    """Chunks such as `a0`, in one read of the broker; what is not two letters is a plain message."""
+    for name in names:
+        data = chunk(name[0], int(name[1]), of) if len(name) == 2 else entry(name)
+        client.send_bytes(payload_frame(requests.send(1, 0, is_chunk=len(name) == 2), data))
+    client.take_all()
+
+
+def consumers(world: World, count: int, permits: int = 100) -> list[Client]:
+    clients = [world.connect() for _ in range(count)]
+    for client in clients:
+        client.open_consumer(permits=permits, subscription_type=SHARED)
+    return clients
+
+
+def place(entry_id: int) -> Position:
+    return Position(1, entry_id)
+
+
+def test_all_chunks_of_a_message_go_to_one_consumer(world: World, feeder: Client) -> None:
+    # covers CHK-6, CHK-7
+    one, two, three = consumers(world, 3)
+    send_chunks(feeder, "a0", "b0", "plain", "a1", "b1", "a2", "c0", "c1", "b2", "c2")
+    got = [client.messages() for client in (one, two, three)]
+    for uuid in "abc":
+        (holder,) = [texts for texts in got if f"{uuid}0" in texts]
+        assert [text for text in holder if text[0] == uuid] == [f"{uuid}0", f"{uuid}1", f"{uuid}2"]
+    assert sum(len(texts) for texts in got) == 10
+    assert len([texts for texts in got if any(text[1:] == "0" for text in texts)]) > 1
+
+
+def test_long_uuids_are_not_kept(world: World, feeder: Client) -> None:
+    # covers CHK-6: hostile input, a name of megabytes for each message
+    names = ["x" * 100_000 + each for each in "ab"]
+    clients = consumers(world, 2)
+    for number in range(3):
+        for name in names:
+            feeder.send_bytes(payload_frame(requests.send(1, 0, is_chunk=True), chunk(name, number)))
+    dispatcher = world.core.topics[TOPIC].subscriptions["s"].dispatcher
+    assert isinstance(dispatcher, SharedDispatcher)
+    assert [len(uuid) for uuid in dispatcher.chunks._messages] == [64, 64]
+    got = [[text[-2:] for text in client.messages()] for client in clients]
+    assert sorted(got) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+
+
+@pytest.mark.parametrize("length", [4, 400])
+def test_uuids_that_are_no_text_are_uuids(world: World, feeder: Client, length: int) -> None:
+    # covers CHK-6: hostile input
+    one, two = consumers(world, 2)
+    for number in range(3):
+        data = chunk("~" * length, number).replace(b"~" * length, b"\xff" * length, 1)
+        # The checksum is of other bytes; who stores without one is served.
+        feeder.send_bytes(payload_frame(requests.send(1, 0, is_chunk=True), data[6:]))
+    assert sorted(len(client.deliveries()) for client in (one, two)) == [0, 3]
+
+
+def test_chunks_wait_for_their_consumer_and_nobody_else_does(world: World, feeder: Client) -> None:
+    # covers CHK-6
+    one = world.connect()
+    one.open_consumer(permits=1, subscription_type=SHARED)
+    send_chunks(feeder, "a0")
+    assert one.messages() == ["a0"]
+    (two,) = consumers(world, 1)
+    send_chunks(feeder, "a1", "plain", "a2", "other")
+    assert two.messages() == ["plain", "other"]
+    assert world.core.topics[TOPIC].subscriptions["s"].dispatcher.replay_count == 2
+    one.send(requests.flow(1, 1))
+    assert one.messages() == ["a1"]
+    one.send(requests.flow(1, 10))
+    assert one.messages() == ["a2"]
+    assert two.take_all() == []
+
+
+def test_a_message_of_a_consumer_that_left_goes_to_another_as_a_whole(world: World, feeder: Client) -> None:
+    # covers CHK-6, SH-4
+    one = world.connect()
+    one.open_consumer(permits=2, subscription_type=SHARED)
+    send_chunks(feeder, "a0", "a1")
+    two, three = consumers(world, 2)
+    send_chunks(feeder, "a2")
+    assert two.take_all() + three.take_all() == []
+    one.close()
+    assert sorted([two.messages(), three.messages()]) == [[], ["a0", "a1", "a2"]]
+
+
+def test_a_chunk_that_is_wanted_again_brings_the_others_along(world: World, feeder: Client) -> None:
+    # covers CHK-6, section 21 row 25
+    (one,) = consumers(world, 1)
+    send_chunks(feeder, "a0", "b0", "a1", "b1", "a2")
+    one.take_all()
+    one.send(requests.redeliver(1, [place(4)]))
+    again = one.deliveries()
+    assert positions_of(again) == [place(0), place(2), place(4)]
+    assert [text for each in again for text in payloads(each)] == ["a0", "a1", "a2"]
+    send_chunks(feeder, "b2")
+    assert one.messages() == ["b2"]
+
+
+def test_chunks_that_were_acked_do_not_come_again(world: World, feeder: Client) -> None:
+    # covers CHK-6
+    (one,) = consumers(world, 1)
+    send_chunks(feeder, "a0", "a1", "a2")
+    one.take_all()
+    one.ack([place(0)])
+    one.send(requests.redeliver(1, [place(1)]))
+    assert one.messages() == ["a1", "a2"]
+    one.ack([place(1), place(2)])
+    book: Any = world.core.topics[TOPIC].subscriptions["s"].dispatcher
+    assert not book.chunks
+
+
+def test_a_chunk_without_its_first_holds_nothing_up(world: World, feeder: Client) -> None:
+    # covers CHK-6: Apache Pulsar holds back what follows it
+    one, two = consumers(world, 2)
+    send_chunks(feeder, "a1", "plain", "a2")
+    got = [one.messages(), two.messages()]
+    assert sorted(text for texts in got for text in texts) == ["a1", "a2", "plain"]
+    assert ["a1", "a2"] in [[text for text in texts if text[0] == "a"] for texts in got]
+
+
+def test_chunks_that_waited_and_were_acked_do_not_come(world: World, feeder: Client) -> None:
+    # covers CHK-6, CUR-14
+    one = world.connect()
+    one.open_consumer(permits=1, subscription_type=SHARED)
+    send_chunks(feeder, "a0", "a1")
+    one.take_all()
+    (two,) = consumers(world, 1)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    assert subscription.dispatcher.replay_count + (subscription.backlog - 1) >= 1
+    one.ack([place(0)])
+    two.ack([place(1)])
+    assert subscription.backlog == 0
+    one.send(requests.flow(1, 5))
+    assert one.take_all() == []
+
+
+def test_a_topic_knows_over_a_restart_that_it_takes_chunks(world: World, feeder: Client) -> None:
+    # covers CHK-6
+    send_chunks(feeder, "a0", "b0", "a1", "b1", "a2", "b2")
+    world = world.restart()
+    clients = consumers(world, 2)
+    got = [client.messages() for client in clients]
+    assert sorted(got) in ([["a0", "a1", "a2"], ["b0", "b1", "b2"]], [[], ["a0", "b0", "a1", "b1", "a2", "b2"]])
+
+
+def test_chunks_from_storage_and_a_topic_without(world: World) -> None:
+    client = world.connect()
+    client.open_producer()
+    client.publish(1, entry("plain"))
+    state = world.core.topics[TOPIC].state
+    assert not state.has_chunks
+    world.ask(lambda core: core.append(TopicChunked(state.topic_id)))
+    (one,) = consumers(world, 1)
+    assert one.messages() == ["plain"]
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+def test_one_consumer_gets_everything_in_order(world: World, feeder: Client, kind: Any) -> None:
+    # covers CHK-7
+    client = world.connect()
+    client.open_consumer(permits=100, subscription_type=kind)
+    names = ["a0", "b0", "plain", "a1", "b1", "other", "a2", "b2"]
+    send_chunks(feeder, *names)
+    assert client.messages() == names
+    assert not [each for each in client.effects if isinstance(each, fx.CloseSession)]
+
+
+def begun_and_out_of_permits(world: World, feeder: Client) -> tuple[Client, Position, Client]:
+    """A consumer that got the first of three chunks and no permits for the others, that chunk, and another consumer."""
+    one = world.connect()
+    one.open_consumer(permits=1, subscription_type=SHARED)
+    send_chunks(feeder, "a0")
+    (first,) = positions_of(one.deliveries())
+    send_chunks(feeder, "a1", "a2")
+    (two,) = consumers(world, 1)
+    return one, first, two
+
+
+def test_chunks_do_not_wait_for_who_gave_the_message_back(world: World, feeder: Client) -> None:
+    # covers CHK-6, row 25, row 30
+    one, first, two = begun_and_out_of_permits(world, feeder)
+    assert two.messages() == []
+    one.send(requests.redeliver(1, [first]))
+    assert two.messages() == ["a0", "a1", "a2"]
+
+
+def test_chunks_of_a_message_whose_beginning_was_acked_go_to_anybody(world: World, feeder: Client) -> None:
+    # covers CHK-6, row 25, row 30
+    one, first, two = begun_and_out_of_permits(world, feeder)
+    one.ack([first])
+    assert two.messages() == ["a1", "a2"]
+
+
+def test_the_end_of_one_message_leaves_what_waits_of_others_alone() -> None:
+    # covers CHK-6: each ack of a small message must not deal out anew all that waits for its consumer
+    world = World()
+    consumer = world.connect()
+    consumer.open_consumer(subscription_type=SHARED)
+    [owner] = world.core.topics[TOPIC].subscriptions["s"].consumers
+    book = ChunkBook()
+    book.sent("small", owner, 1, 0)
+    book.sent("large", owner, 1, 1)
+    for entry_id in range(2, 100):
+        book.wait("large", owner, 1, entry_id)
+    book.wait("small", owner, 1, 100)
+    book.done([(1, 0, 1)])
+    assert list(book.free) == [(1, 100, 101)]
+    assert list(book.waiting[owner]) == [(1, 2, 100)]

@@ -1,0 +1,325 @@
+"""Delivery: permits, turns, unacked limits, redelivery, reading from storage."""
+
+import pytest
+
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
+
+SHARED = CommandSubscribe.Shared
+
+
+def filled(count: int, *, batch: int = 0, **config: object) -> tuple[World, Client]:
+    """A world whose topic holds `count` entries "0", "1", …"""
+    world = World(**config)
+    client = world.connect()
+    client.open_producer()
+    client.publish(1, *(entry(str(number), batch=batch) for number in range(count)), messages=max(1, batch))
+    client.take_all()
+    return world, client
+
+
+def numbers(first: int, end: int) -> list[str]:
+    return [str(number) for number in range(first, end)]
+
+
+def test_nothing_is_sent_before_flow_and_no_more_than_it_grants() -> None:
+    # covers SUB-4, A9
+    _, client = filled(10)
+    client.open_consumer()
+    assert client.take_all() == []
+    client.send(requests.flow(1, 3))
+    assert client.messages() == numbers(0, 3)
+    client.send(requests.flow(1, 2))
+    assert client.messages() == numbers(3, 5)
+
+
+def test_flow_without_permits_ends_the_connection() -> None:
+    client = World().connect()
+    client.send(requests.flow(1, 0))
+    assert client.closed
+
+
+def test_flow_that_comes_with_subscribe_is_kept_and_success_comes_first() -> None:
+    # covers A12
+    world, client = filled(2)
+    client.send(requests.subscribe(1, TOPIC, "s", 1, initial_position=CommandSubscribe.Earliest), requests.flow(1, 10))
+    success, delivery = client.take_all()
+    assert success.command.success.request_id == 1
+    assert payloads(delivery) == ["0", "1"]
+    assert world.core.sessions[1].consumers[1].permits == 8
+
+
+def test_batch_is_sent_whole_and_permits_may_go_below_zero() -> None:
+    # covers SUB-4
+    world, client = filled(3, batch=10)
+    client.open_consumer(permits=1)
+    assert positions_of(client.deliveries()) == [(1, 0)]
+    assert world.core.sessions[1].consumers[1].permits == -9
+    client.send(requests.flow(1, 9))
+    assert client.take_all() == []
+    client.send(requests.flow(1, 11))
+    assert positions_of(client.deliveries()) == [(1, 1), (1, 2)]
+
+
+def test_exclusive_redelivers_everything_unacked_in_order() -> None:
+    # covers NACK-2, EX-3, RC-2
+    _, client = filled(4)
+    client.open_consumer(permits=100)
+    client.take_all()
+    client.ack([Position(1, 1)])
+    client.send(requests.redeliver(1, [Position(1, 3)]))
+    deliveries = client.deliveries()
+    assert [text for each in deliveries for text in payloads(each)] == ["0", "2", "3"]
+    assert all(each.redelivery_counts is None for each in deliveries)
+
+
+def test_consumer_epoch_is_echoed_at_its_highest() -> None:
+    # covers wire-protocol 5.8
+    _, client = filled(1)
+    client.open_consumer(permits=100)
+    assert client.deliveries()[0].consumer_epoch is None
+    for epoch, echoed in ((3, 3), (2, 3), (5, 5)):
+        command = requests.redeliver(1)
+        command.redeliverUnacknowledgedMessages.consumer_epoch = epoch
+        client.send(command)
+        assert client.deliveries()[0].consumer_epoch == echoed
+
+
+def test_second_exclusive_consumer_is_refused_while_the_first_answers() -> None:
+    # covers EX-1, SUB-1
+    world, client = filled(0)
+    client.open_consumer()
+    other = world.connect()
+    other.send(requests.subscribe(1, TOPIC, "s", 1, SHARED))
+    assert "different type" in other.expect(BaseCommand.ERROR).message
+    other.send(requests.subscribe(2, TOPIC, "s", 1))
+    client.expect(BaseCommand.PING)
+    client.send(commands.pong())
+    refused = other.expect(BaseCommand.ERROR)
+    assert (refused.error, refused.message) == (ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+    other.send(requests.subscribe(3, TOPIC, "s", 1))
+    client.close()
+    assert other.expect(BaseCommand.SUCCESS).request_id == 3
+
+
+def test_shared_deals_in_turns_of_twenty() -> None:
+    # covers SH-1
+    world = World()
+    client = world.connect()
+    other = world.connect()
+    client.open_producer()
+    client.open_consumer(subscription_type=SHARED, permits=100)
+    other.open_consumer(subscription_type=SHARED, permits=100)
+    client.publish(1, *(entry(str(number)) for number in range(100)))
+    mine = [each for each in client.take_all() if isinstance(each, fx.SendMessages)]
+    assert [len(each.starts) for each in mine] == [20, 20, 20]
+    assert [len(each.starts) for each in other.deliveries()] == [20, 20]
+
+
+def test_lower_priority_gets_only_what_others_cannot_take() -> None:
+    # covers SH-2
+    world, client = filled(10)
+    low, high = world.connect(), world.connect()
+    for consumer, level in ((low, 1), (high, 0)):
+        command = requests.subscribe(1, TOPIC, "s", 1, SHARED, initial_position=CommandSubscribe.Earliest)
+        command.subscribe.priority_level = level
+        consumer.send(command)
+        consumer.expect(BaseCommand.SUCCESS)
+    world.disk_is_slow = True
+    high.send(requests.flow(1, 4))
+    low.send(requests.flow(1, 100))
+    world.disk_is_slow = False
+    world.happen([])
+    assert high.messages() == numbers(0, 4)
+    assert low.messages() == numbers(4, 10)
+    assert client.take_all() == []
+
+
+def test_unacked_limit_blocks_a_shared_consumer_until_half_is_acked() -> None:
+    # covers SH-6
+    world, client = filled(30, max_unacked_per_consumer=10)
+    client.open_consumer(subscription_type=SHARED, permits=100)
+    assert client.messages() == numbers(0, 10)
+    client.ack([Position(1, number) for number in range(4)])
+    assert client.take_all() == []
+    assert world.core.sessions[1].consumers[1].blocked
+    client.ack([Position(1, 4)])
+    assert client.messages() == numbers(10, 15)
+
+
+def test_unacked_limit_counts_messages_of_batches_and_acks_inside_them() -> None:
+    # covers SH-6, ACK-9
+    world, client = filled(3, batch=6, max_unacked_per_consumer=10, batch_index_acks=True)
+    client.open_consumer(subscription_type=SHARED, permits=100)
+    assert positions_of(client.deliveries()) == [(1, 0), (1, 1)]
+    consumer = world.core.sessions[1].consumers[1]
+    assert consumer.unacked == 12
+    client.ack([Position(1, 0)], ack_set=0b110000)
+    assert consumer.unacked == 8
+    client.ack([Position(1, 1)], ack_set=0b000111)
+    assert consumer.unacked == 5 + 6  # unblocked at half the limit, and the third batch came
+    client.ack([Position(1, 0)], ack_set=0)
+    assert consumer.unacked == 3 + 6
+
+
+def test_subscription_limit_stops_new_entries_but_not_replay() -> None:
+    # covers SH-7
+    world, client = filled(60, max_unacked_per_subscription=20)
+    other = world.connect()
+    client.open_consumer(subscription_type=SHARED, permits=15)
+    assert client.messages() == numbers(0, 15)
+    other.open_consumer(subscription_type=SHARED, permits=100)
+    assert other.messages() == numbers(15, 20)
+    client.send(requests.redeliver(1, [Position(1, 3)]))
+    (redelivered,) = other.deliveries()
+    assert (payloads(redelivered), redelivered.redelivery_counts) == (["3"], [1])
+    client.ack([Position(1, number) for number in range(10)])
+    assert other.take_all() == []
+    client.ack([Position(1, 10)])
+    assert other.messages() == numbers(20, 31)
+
+
+def test_negative_ack_brings_back_only_what_the_consumer_holds_and_counts() -> None:
+    # covers NACK-3, RC-1, SH-3
+    world, client = filled(6)
+    other = world.connect()
+    client.open_consumer(subscription_type=SHARED, permits=4)
+    client.take_all()
+    other.open_consumer(subscription_type=SHARED, permits=2)
+    other.take_all()
+    client.ack([Position(1, 0)])
+    client.send(requests.redeliver(1, [Position(1, 0), Position(1, 2), Position(1, 5), Position(9, 9)]))
+    assert client.take_all() == []  # no permits left
+    client.send(requests.flow(1, 10))
+    (delivery,) = client.deliveries()
+    assert (payloads(delivery), delivery.redelivery_counts) == (["2"], [1])
+
+
+def test_redelivery_counts_outlive_a_restart() -> None:
+    # covers RC-3 (better)
+    world, client = filled(2)
+    client.open_consumer(subscription_type=SHARED, permits=10)
+    client.send(requests.redeliver(1, [Position(1, 1)]))
+    client.send(requests.redeliver(1, [Position(1, 1)]))
+    world.advance(100)
+    client = world.restart().connect()
+    client.open_consumer(subscription_type=SHARED, permits=10)
+    (delivery,) = client.deliveries()
+    assert (payloads(delivery), delivery.redelivery_counts) == (["0", "1"], [0, 2])
+
+
+def test_entries_of_a_consumer_that_left_go_to_the_others_uncounted() -> None:
+    # covers SH-4, SUB-10
+    world, client = filled(5)
+    other = world.connect()
+    client.open_consumer(subscription_type=SHARED, permits=5)
+    other.open_consumer(subscription_type=SHARED, permits=10)
+    client.take_all()
+    client.ack([Position(1, 1)])
+    client.close()
+    deliveries = other.deliveries()
+    assert [text for each in deliveries for text in payloads(each)] == ["0", "2", "3", "4"]
+    assert all(each.redelivery_counts is None for each in deliveries)
+
+
+def test_anybody_may_ack_what_another_holds() -> None:
+    # covers ACK-1
+    world, client = filled(4)
+    other = world.connect()
+    client.open_consumer(subscription_type=SHARED, permits=4)
+    other.open_consumer(subscription_type=SHARED, permits=4)
+    other.ack([Position(1, 1), Position(1, 2)])
+    assert world.core.sessions[1].consumers[1].unacked == 2
+    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 2
+
+
+def test_slow_socket_gets_nothing_until_it_has_drained() -> None:
+    # covers SH-9
+    world, client = filled(3)
+    client.open_consumer()
+    world.happen([WritingPaused(1)])
+    client.send(requests.flow(1, 10))
+    assert client.take_all() == []
+    world.happen([WritingResumed(1)])
+    assert client.messages() == numbers(0, 3)
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, SHARED])
+def test_backlog_that_left_the_cache_is_read_from_storage(kind: "CommandSubscribe.SubType.ValueType") -> None:
+    world, client = filled(25, cache_bytes=0, max_read_entries=4)
+    world.disk_is_slow = True
+    client.send(requests.subscribe(1, TOPIC, "s", 1, kind, initial_position=CommandSubscribe.Earliest))
+    world.sync()
+    client.expect(BaseCommand.SUCCESS)
+    client.send(requests.flow(1, 100))
+    assert client.take_all() == []
+    seen: list[str] = []
+    for _ in range(20):
+        assert len(world.reads) <= 1  # bounded: one read at a time
+        world.serve_reads()
+        seen += client.messages()
+    assert seen == numbers(0, 25)
+
+
+def test_read_that_fails_is_tried_again() -> None:
+    world, client = filled(2, cache_bytes=0)
+    world.disk_is_slow = True
+    client.send(requests.subscribe(1, TOPIC, "s", 1, initial_position=CommandSubscribe.Earliest), requests.flow(1, 9))
+    world.sync()
+    world.serve_reads(fail=True)
+    client.expect(BaseCommand.SUCCESS)
+    assert world.reads == []
+    world.disk_is_slow = False
+    world.advance(10)
+    assert client.messages() == numbers(0, 2)
+
+
+def test_one_turn_sends_a_bounded_amount_and_goes_on_by_itself() -> None:
+    world = World(max_dispatch_bytes=100)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.publish(1, *(entry(str(number)) for number in range(10)))
+    client.take_all()
+    world.disk_is_slow = True
+    client.send(requests.flow(1, 100))
+    assert 1 <= len(client.messages()) < 10
+    assert world.broker.next_deadline() == world.now_ms
+    world.disk_is_slow = False
+    world.happen([])
+    assert client.messages()[-1] == "9"
+
+
+def test_deleted_entries_acked_one_by_one_are_skipped_without_a_loop() -> None:
+    world, client = filled(6)
+    client.open_consumer()
+    client.ack([Position(1, 2), Position(1, 5)])
+    client.send(requests.flow(1, 100))
+    assert client.messages() == ["0", "1", "3", "4"]
+    assert world.broker.next_deadline() != world.now_ms
+    client.publish(1, entry("6"), first=6)
+    assert payloads(client.take_all()[1]) == ["6"]
+
+
+def test_all_subscriptions_together_send_a_bounded_amount_a_turn() -> None:
+    world = World(max_turn_bytes=100)
+    client = world.connect()
+    client.open_producer()
+    for number in range(4):
+        client.open_consumer(f"s{number}", number + 1)
+    client.publish(1, *(entry(str(number)) for number in range(5)))
+    client.take_all()
+    world.disk_is_slow = True
+    client.send(*(requests.flow(number + 1, 100) for number in range(4)))
+    first = {each.consumer_id for each in client.deliveries()}
+    assert len(first) == 1
+    world.happen([])
+    second = {each.consumer_id for each in client.deliveries()}
+    assert not first & second  # who waited goes first
+    world.disk_is_slow = False
+    world.happen([])
+    assert {each.consumer_id for each in client.deliveries()} | first | second == {1, 2, 3, 4}

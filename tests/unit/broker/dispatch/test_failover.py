@@ -1,0 +1,285 @@
+"""Failover subscriptions: who is active, taking over, what each consumer is told."""
+
+import pytest
+
+from spark_pulsar.broker.entities.consumer import Consumer
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
+from tests.unit.broker import compacting
+from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
+
+FAILOVER = CommandSubscribe.Failover
+PARTITION = f"{TOPIC}-partition-"
+
+
+def join(client: Client, name: str, *, consumer_id: int = 1, topic: str = TOPIC, priority: int = 0) -> None:
+    """Subscribe with permits; what comes is for the test to look at."""
+    command = requests.subscribe(
+        client.request_id(), topic, "s", consumer_id, FAILOVER, initial_position=1, consumer_name=name
+    )
+    command.subscribe.priority_level = priority
+    client.send(command)
+    client.send(requests.flow(consumer_id, 100))
+
+
+def news(client: Client) -> list[object]:
+    """What came: "ok" for SUCCESS, True or False for ACTIVE_CONSUMER_CHANGE, texts of messages."""
+    found: list[object] = []
+    for effect in client.take_all():
+        if isinstance(effect, fx.SendMessages):
+            found += payloads(effect)
+        elif effect.command.type == BaseCommand.SUCCESS:
+            found.append("ok")
+        else:
+            assert effect.command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE, effect
+            found.append(effect.command.active_consumer_change.is_active)
+    return found
+
+
+def publish(client: Client, first: int, end: int, topic: str = TOPIC, producer_id: int = 1) -> None:
+    client.publish(producer_id, *(entry(str(number)) for number in range(first, end)), first=first)
+    client.take_all()
+
+
+def active(world: World, topic: str = TOPIC) -> str:
+    consumer = world.core.topics[topic].subscriptions["s"].dispatcher.active_consumer
+    assert isinstance(consumer, Consumer)
+    return consumer.name
+
+
+def filled(count: int, **config: object) -> tuple[World, Client]:
+    world = World(**config)
+    client = world.connect()
+    client.open_producer()
+    publish(client, 0, count)
+    return world, client
+
+
+def test_the_first_consumer_starts_after_the_delay() -> None:
+    # covers FO-5, FO-6
+    world, client = filled(3)
+    join(client, "a")
+    world.advance(999)
+    assert news(client) == ["ok"]
+    world.advance(1)
+    assert news(client) == [True, "0", "1", "2"]
+
+
+def test_without_delay_it_starts_at_once_but_after_success() -> None:
+    # covers FO-6, A12
+    _, client = filled(2, failover_delay_ms=0)
+    join(client, "a")
+    assert news(client) == ["ok", True, "0", "1"]
+
+
+def test_a_consumer_that_has_to_wait_is_told_before_success() -> None:
+    # covers FO-5
+    world, client = filled(0)
+    other = world.connect()
+    join(client, "a")
+    world.advance(1_000)
+    command = requests.subscribe(1, TOPIC, "s", 1, FAILOVER, consumer_name="z")
+    command.subscribe.priority_level = 1
+    other.send(command)
+    assert news(other) == [False, "ok"]
+    assert news(client) == ["ok", True]
+
+
+def test_taking_over_repeats_what_is_unacked_in_order_and_tells_everybody() -> None:
+    # covers FO-1, FO-5, FO-6, FO-7, EX-4
+    world, client = filled(5)
+    other = world.connect()
+    join(client, "a")
+    join(other, "z", priority=1)
+    world.advance(1_000)
+    assert news(client) == ["ok", True, "0", "1", "2", "3", "4"]
+    assert news(other) == [False, "ok", False]
+    client.ack([Position(1, 0), Position(1, 2)])
+    client.send(requests.close_consumer(2, 1))
+    assert news(client) == ["ok"]
+    publish(client, 5, 6)
+    assert news(other) == []
+    world.advance(1_000)
+    assert news(other) == [True, "1", "3", "4", "5"]
+
+
+def test_nobody_gets_anything_during_a_change_and_acks_of_the_old_one_count() -> None:
+    # covers FO-6, FO-7
+    world, client = filled(3)
+    other = world.connect()
+    join(client, "b", priority=1)
+    world.advance(1_000)
+    assert news(client) == ["ok", True, "0", "1", "2"]
+    join(other, "a")
+    publish(client, 3, 4)
+    client.ack([Position(1, 1)], cumulative=True)
+    assert (news(client), news(other)) == ([], ["ok"])
+    world.advance(1_000)
+    assert news(client) == [False]
+    assert news(other) == [True, "2", "3"]
+
+
+def test_a_further_change_during_the_delay_does_not_prolong_it() -> None:
+    # covers FO-6
+    world, client = filled(1)
+    other = world.connect()
+    join(client, "b", priority=1)
+    world.advance(600)
+    join(other, "a")
+    world.advance(400)
+    assert (news(client), news(other)) == (["ok", False], ["ok", True, "0"])
+
+
+def test_partitions_are_spread_by_their_number_over_the_best_priority() -> None:
+    # covers FO-2, FO-3
+    world = World()
+    client = world.connect()
+    for number in range(3):
+        for index, (name, priority) in enumerate((("c", 0), ("a", 0), ("x", 1), ("b", 0))):
+            join(client, name, consumer_id=10 * number + index, topic=f"{PARTITION}{number}", priority=priority)
+    assert [active(world, f"{PARTITION}{number}") for number in range(3)] == ["a", "b", "c"]
+    client.send(requests.close_consumer(90, 1), requests.close_consumer(91, 11))
+    assert [active(world, f"{PARTITION}{number}") for number in range(3)] == ["b", "c", "c"]
+
+
+@pytest.mark.parametrize(("topic", "name"), [("fo-0", "c"), ("fo-1", "a"), ("fo-2", "b"), ("fo-3", "b")])
+def test_topics_without_partitions_are_spread_on_a_ring(topic: str, name: str) -> None:
+    # covers FO-4: seen on Apache Pulsar 4.0.8
+    world = World()
+    client = world.connect()
+    full_name = f"persistent://public/default/{topic}"
+    for index, each in enumerate(("a", "b", "c")):
+        join(client, each, consumer_id=index, topic=full_name)
+    assert active(world, full_name) == name
+
+
+def test_the_ring_may_choose_for_partitions_too() -> None:
+    # covers FO-4
+    world = World(failover_ring_for_partitions=True)
+    client = world.connect()
+    chosen = set()
+    for number in range(12):
+        for index, name in enumerate(("a", "b", "c")):
+            join(client, name, consumer_id=10 * number + index, topic=f"{PARTITION}{number}")
+        chosen.add((number % 3, active(world, f"{PARTITION}{number}")))
+    assert len(chosen) > 3
+
+
+def test_lower_priority_is_active_only_while_nobody_better_is_there() -> None:
+    # covers FO-2
+    world, client = filled(0)
+    other = world.connect()
+    join(client, "a", priority=5)
+    join(other, "z", priority=4)
+    assert active(world) == "z"
+    other.close()
+    assert active(world) == "a"
+
+
+def test_only_the_active_consumer_can_ask_for_entries_again() -> None:
+    # covers NACK-2, RC-2, FO-1
+    world, client = filled(3)
+    other = world.connect()
+    join(client, "a")
+    join(other, "z", priority=1)
+    world.advance(1_000)
+    client.take_all()
+    other.take_all()
+    other.send(requests.redeliver(1, [Position(1, 0)]))
+    assert (news(client), news(other)) == ([], [])
+    client.send(requests.redeliver(1, [Position(1, 2)]))
+    (delivery,) = client.deliveries()
+    assert (payloads(delivery), delivery.redelivery_counts) == (["0", "1", "2"], None)
+
+
+def test_a_waiting_consumer_keeps_the_epoch_it_told() -> None:
+    # covers wire-protocol 5.8
+    world, client = filled(1)
+    other = world.connect()
+    join(client, "a")
+    join(other, "z", priority=1)
+    world.advance(1_000)
+    command = requests.redeliver(1)
+    command.redeliverUnacknowledgedMessages.consumer_epoch = 4
+    other.send(command)
+    other.take_all()
+    client.close()
+    world.advance(1_000)
+    change, delivery = other.take_all()
+    assert change.command.active_consumer_change.is_active
+    assert delivery.consumer_epoch == 4
+
+
+def test_the_last_one_leaves_and_the_next_first_one_begins_behind_what_is_acked() -> None:
+    # covers FO-1, EX-4, SUB-1
+    world, client = filled(3)
+    join(client, "a")
+    world.advance(1_000)
+    client.ack([Position(1, 1)])
+    client.send(requests.close_consumer(9, 1))
+    client.take_all()
+    world.advance(5_000)
+    join(client, "b", consumer_id=2)
+    world.advance(1_000)
+    assert news(client) == ["ok", True, "0", "2"]
+
+
+def test_seeking_closes_all_consumers_and_begins_again_there() -> None:
+    # covers CUR-11
+    world, client = filled(4)
+    other = world.connect()
+    join(client, "a")
+    join(other, "z", priority=1)
+    world.advance(1_000)
+    client.ack([Position(1, 3)], cumulative=True)
+    client.take_all()
+    other.take_all()
+    client.send(requests.seek_to_time(50, 1, 0))
+    assert [effect.command.type for effect in client.take_all()] == [BaseCommand.CLOSE_CONSUMER, BaseCommand.SUCCESS]
+    other.expect(BaseCommand.CLOSE_CONSUMER)
+    join(other, "z", consumer_id=2, priority=1)
+    world.advance(1_000)
+    assert news(other) == ["ok", True, "0", "1", "2", "3"]
+
+
+def test_a_crash_of_the_active_consumer_loses_nothing_of_a_backlog_on_disk() -> None:
+    # covers FO-1, FO-7
+    world, client = filled(50, cache_bytes=0, max_dispatch_bytes=200)
+    consumers = {name: world.connect() for name in ("a", "b")}
+    for name, each in consumers.items():
+        join(each, name)
+    world.advance(1_000)
+    first = active(world)
+    second = "b" if first == "a" else "a"
+    got = positions_of(each for each in consumers[first].take_all() if isinstance(each, fx.SendMessages))
+    assert got == [Position(1, number) for number in range(50)]
+    consumers[first].ack(got[:20])
+    consumers[first].close()
+    consumers[second].take_all()
+    world.advance(1_000)
+    assert news(consumers[second]) == [True, *(str(number) for number in range(20, 50))]
+    assert not client.take_all()
+
+
+def test_each_active_consumer_gets_the_view_that_it_wants() -> None:
+    # covers CMP-C4, CMP-C5, FO-1
+    world = World(failover_delay_ms=0)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer("keeps-all", 9)
+    compacting.publish(client, *(compacting.keyed(key, value) for key, value in ("a1", "b1", "a2", "b2", "b3")))
+    compacting.compact(world)
+    compacting.publish(client, compacting.keyed("a", "a3"))
+    whole, compacted = world.connect(), world.connect()
+    for each, name, is_compacted in ((compacted, "a", True), (whole, "b", False)):
+        command = requests.subscribe(
+            1, TOPIC, "s", 1, FAILOVER, initial_position=1, consumer_name=name, read_compacted=is_compacted
+        )
+        command.subscribe.priority_level = int(name == "b")
+        each.send(command, requests.flow(1, 100))
+    assert news(compacted) == ["ok", True, "2", "3", "a3"]
+    assert news(whole) == [False, "ok"]
+    compacted.close()
+    assert news(whole) == [True, "1", "1", "2", "2", "3", "a3"]

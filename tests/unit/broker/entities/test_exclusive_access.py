@@ -1,0 +1,312 @@
+"""Access modes of producers: who has a topic alone, who waits for it, and in which epoch."""
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.entities import exclusive_access
+from spark_pulsar.broker.entities import producer as producers
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode, ServerError
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
+
+SHARED = ProducerAccessMode.Shared
+EXCLUSIVE = ProducerAccessMode.Exclusive
+WAIT = ProducerAccessMode.WaitForExclusive
+FENCING = ProducerAccessMode.ExclusiveWithFencing
+
+
+def ask(
+    client: Client, name: str, mode: Any = SHARED, *, producer_id: int = 1, epoch: int | None = None, topic: str = TOPIC
+) -> None:
+    command = requests.producer(client.request_id(), topic, producer_id, name, access_mode=mode)
+    if epoch is not None:
+        command.producer.topic_epoch = epoch
+    client.send(command)
+
+
+def accepted(client: Client, name: str, mode: Any = SHARED, **more: Any) -> Any:
+    """Open a producer at once; its PRODUCER_SUCCESS."""
+    ask(client, name, mode, **more)
+    answer = client.expect(BaseCommand.PRODUCER_SUCCESS)
+    assert answer.producer_ready
+    assert answer.producer_name == name
+    return answer
+
+
+def refused(client: Client, name: str, mode: Any = SHARED, **more: Any) -> tuple[int, str]:
+    ask(client, name, mode, **more)
+    error = client.expect(BaseCommand.ERROR)
+    return error.error, error.message
+
+
+def queued(client: Client, name: str, **more: Any) -> int:
+    """Wait for the topic; the request id."""
+    ask(client, name, WAIT, **more)
+    answer = client.expect(BaseCommand.PRODUCER_SUCCESS)
+    assert not answer.producer_ready
+    assert not answer.HasField("topic_epoch")
+    return int(answer.request_id)
+
+
+def let_in(client: Client, request_id: int) -> int:
+    """The second answer to a waiter; its epoch."""
+    answer = client.expect(BaseCommand.PRODUCER_SUCCESS)
+    assert answer.producer_ready
+    assert answer.request_id == request_id
+    return int(answer.topic_epoch)
+
+
+def test_a_shared_producer_is_told_no_epoch_before_there_is_one(world: World) -> None:
+    # covers PR-7
+    client = world.connect()
+    assert not accepted(client, "a").HasField("topic_epoch")
+    client.send(requests.close_producer(9, 1))
+    client.take()
+    assert accepted(client, "b", EXCLUSIVE).topic_epoch == 0
+    client.send(requests.close_producer(10, 1))
+    client.take()
+    assert accepted(client, "c", epoch=0).topic_epoch == 0  # what a Shared producer brings means nothing (Go)
+
+
+def test_an_exclusive_producer_keeps_all_others_away(world: World) -> None:
+    # covers PR-3, PR-4
+    holder, other = world.connect(), world.connect()
+    assert accepted(holder, "a", EXCLUSIVE).topic_epoch == 0
+    text = "Topic has an existing exclusive producer: a"
+    assert refused(other, "b", EXCLUSIVE) == (ServerError.ProducerFenced, text)
+    assert refused(other, "b") == (ServerError.ProducerBusy, text)
+    holder.publish(1, entry("x"))
+    assert len(holder.receipts()) == 1
+
+
+def test_a_shared_producer_keeps_an_exclusive_one_away(world: World) -> None:
+    # covers PR-4
+    shared, other = world.connect(), world.connect()
+    accepted(shared, "a")
+    assert refused(other, "b", EXCLUSIVE) == (ServerError.ProducerFenced, "Topic has existing shared producers")
+    accepted(other, "b")
+
+
+def test_the_epoch_rises_and_survives_a_restart(world: World) -> None:
+    # covers PR-7
+    first = world.connect()
+    assert accepted(first, "a", EXCLUSIVE).topic_epoch == 0
+    first.close()
+    second = world.connect()
+    assert accepted(second, "b", EXCLUSIVE).topic_epoch == 1
+    world = world.restart()
+    stale, holder = world.connect(), world.connect()
+    text = "Topic epoch has already moved. Current epoch: 1, Producer epoch: 0"
+    for mode in (EXCLUSIVE, WAIT, FENCING):
+        assert refused(stale, "a", mode, epoch=0) == (ServerError.ProducerFenced, text)
+    assert accepted(holder, "b", EXCLUSIVE, epoch=1).topic_epoch == 1
+    assert accepted(world.connect(), "c", FENCING).topic_epoch == 2
+
+
+def test_a_holder_hears_of_its_epoch_when_that_is_on_disk(world: World) -> None:
+    # covers PR-7
+    client = world.connect()
+    world.disk_is_slow = True
+    ask(client, "a", EXCLUSIVE)
+    assert client.take_all() == []
+    world.sync()
+    assert client.expect(BaseCommand.PRODUCER_SUCCESS).topic_epoch == 0
+
+
+@pytest.mark.parametrize("epoch", [1 << 63, (1 << 64) - 1, (1 << 62) + 1])
+def test_an_epoch_that_no_broker_gave_is_refused(world: World, epoch: int) -> None:
+    client = world.connect()
+    assert refused(client, "a", EXCLUSIVE, epoch=epoch)[0] == ServerError.ProducerFenced
+    assert accepted(client, "a", EXCLUSIVE, epoch=1 << 62).topic_epoch == 1 << 62
+
+
+def test_waiters_get_the_topic_one_by_one_in_their_order(world: World) -> None:
+    # covers PR-6
+    holder, second, third = (world.connect() for _ in range(3))
+    assert accepted(holder, "a", WAIT).topic_epoch == 0  # nobody there: at once
+    request, last = queued(second, "b"), queued(third, "c")
+    holder.send(requests.close_producer(9, 1))
+    assert holder.expect(BaseCommand.SUCCESS).request_id == 9
+    assert let_in(second, request) == 1
+    assert third.take_all() == []
+    second.publish(1, entry("x"))
+    assert len(second.receipts()) == 1
+    second.close()
+    assert let_in(third, last) == 2
+
+
+def test_a_waiter_waits_for_the_last_shared_producer(world: World) -> None:
+    # covers PR-6
+    one, two, waiting = (world.connect() for _ in range(3))
+    accepted(one, "a")
+    accepted(two, "b")
+    request = queued(waiting, "c")
+    one.close()
+    assert waiting.take_all() == []
+    text = "Topic has an existing exclusive producer: null"
+    assert refused(two, "d", producer_id=2) == (ServerError.ProducerBusy, text)  # covers PR-3: waiters count
+    assert refused(two, "d", EXCLUSIVE, producer_id=2) == (ServerError.ProducerFenced, text)
+    two.close()
+    assert let_in(waiting, request) == 0
+
+
+def test_no_more_wait_than_a_topic_has_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers PR-6: a line has an end
+    monkeypatch.setattr(exclusive_access, "MAX_WAITERS", 3)
+    one, two = world.connect(), world.connect()
+    accepted(one, "a", EXCLUSIVE)
+    requests_of = [queued(two, f"w{number}", producer_id=number) for number in range(3)]
+    text = f"Topic '{TOPIC}' has 3 producers that wait for it, and takes no more"
+    for _ in range(2):
+        assert refused(two, "w", WAIT, producer_id=9) == (ServerError.ProducerBusy, text)
+    one.send(requests.close_producer(one.request_id(), 1))
+    let_in(two, requests_of[0])
+    queued(two, "w", producer_id=9)
+    two.close()
+    assert not world.core.topics[TOPIC].access.waiters  # type: ignore[union-attr]
+
+
+def test_waiters_that_are_gone_cost_no_epoch(world: World) -> None:
+    # covers PR-6
+    holder, gone, closing, waiting = (world.connect() for _ in range(4))
+    accepted(holder, "a", EXCLUSIVE)
+    queued(gone, "b")
+    queued(closing, "c")
+    request = queued(waiting, "d")
+    gone.close()
+    closing.send(requests.close_producer(9, 1))
+    assert closing.expect(BaseCommand.SUCCESS).request_id == 9
+    holder.close()
+    assert let_in(waiting, request) == 1
+    assert closing.take_all() == []
+
+
+def test_a_connection_that_holds_and_waits_goes_as_a_whole(world: World) -> None:
+    client, waiting = world.connect(), world.connect()
+    accepted(client, "a", EXCLUSIVE)
+    queued(client, "b", producer_id=2)
+    request = queued(waiting, "c")
+    client.close()
+    assert let_in(waiting, request) == 1
+
+
+def test_an_id_that_waits_cannot_be_used(world: World) -> None:
+    # covers PR-6: SENDs end the connection
+    holder, waiting = world.connect(), world.connect()
+    accepted(holder, "a", EXCLUSIVE)
+    queued(waiting, "b")
+    ask(waiting, "b", WAIT)
+    assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
+    waiting.publish(1, entry("x"))
+    assert waiting.closed
+    assert not world.core.topics[TOPIC].access.waiters  # type: ignore[union-attr]
+
+
+def test_fencing_takes_the_topic_from_everybody(world: World) -> None:
+    # covers PR-5, PR-8
+    holder, waiting, fencing = (world.connect() for _ in range(3))
+    accepted(holder, "a", EXCLUSIVE)
+    request = queued(waiting, "b")
+    holder.publish(1, entry("before"))
+    holder.take_all()
+    assert accepted(fencing, "f", FENCING).topic_epoch == 1
+    error = waiting.expect(BaseCommand.ERROR)
+    assert (error.request_id, error.error, error.message) == (request, ServerError.ProducerFenced, "Fenced out")
+    assert holder.take_all() == []
+    holder.publish(1, entry("after"))
+    assert holder.closed
+    topic = world.core.topics[TOPIC]
+    assert topic.ledger.total_entries == 1
+    again = world.connect()
+    assert refused(again, "a", EXCLUSIVE, epoch=0)[0] == ServerError.ProducerFenced
+
+
+def test_fencing_takes_a_name_and_a_limited_topic_too() -> None:
+    # covers PR-5
+    world = World(**QUIET, max_producers_per_topic=1)
+    shared, fencing = world.connect(), world.connect()
+    accepted(shared, "p")
+    assert accepted(fencing, "p", FENCING).topic_epoch == 0
+    assert refused(shared, "q", producer_id=2)[0] == ServerError.ProducerBusy
+
+
+def test_receipts_of_what_a_fenced_producer_sent_before(world: World) -> None:
+    # covers PR-8
+    holder, fencing = world.connect(), world.connect()
+    accepted(holder, "a", EXCLUSIVE)
+    world.disk_is_slow = True
+    holder.publish(1, entry("before"))
+    ask(fencing, "f", FENCING)
+    world.sync()
+    assert len(holder.receipts()) == 1
+    assert fencing.expect(BaseCommand.PRODUCER_SUCCESS).topic_epoch == 1
+
+
+def test_a_holder_that_comes_back_before_its_old_connection_is_gone(world: World) -> None:
+    # covers PR-2, PR-4
+    old, new = world.connect(), world.connect()
+    accepted(old, "a", EXCLUSIVE)
+    ask(new, "a", EXCLUSIVE, epoch=0)
+    assert new.take_all() == []
+    world.advance(world.core.config.liveness_check_timeout_ms)
+    assert old.closed
+    assert new.expect(BaseCommand.PRODUCER_SUCCESS).topic_epoch == 0
+
+
+def test_a_holder_whose_connection_lives_keeps_the_topic(world: World) -> None:
+    # covers PR-2, PR-4
+    old, new = world.connect(), world.connect()
+    accepted(old, "a", EXCLUSIVE)
+    ask(new, "a", EXCLUSIVE)
+    old.expect(BaseCommand.PING)
+    old.send(commands.pong())
+    assert new.expect(BaseCommand.ERROR).error == ServerError.ProducerFenced
+
+
+def test_a_waiter_of_the_holders_name(world: World) -> None:
+    # covers PR-6: with de-duplication all leaders use one name
+    holder, waiting = world.connect(), world.connect()
+    accepted(holder, "p", EXCLUSIVE)
+    ask(waiting, "p", WAIT)
+    holder.expect(BaseCommand.PING)
+    holder.send(commands.pong())
+    request = waiting.expect(BaseCommand.PRODUCER_SUCCESS).request_id
+    holder.close()
+    assert let_in(waiting, request) == 1
+
+
+def test_unloading_sends_waiters_away_for_a_moment(world: World) -> None:
+    # covers PR-17
+    holder, waiting = world.connect(), world.connect()
+    accepted(holder, "a", EXCLUSIVE)
+    queued(waiting, "b")
+    world.ask(lambda core: lifecycle.disconnect_all(core, core.topics[TOPIC]))
+    assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
+    assert holder.expect(BaseCommand.CLOSE_PRODUCER).producer_id == 1
+    assert accepted(holder, "a", EXCLUSIVE, epoch=0).topic_epoch == 0
+
+
+def test_a_holder_that_the_broker_closed_makes_room(world: World) -> None:
+    # covers PR-6
+    holder, waiting = world.connect(), world.connect()
+    accepted(holder, "a", EXCLUSIVE)
+    request = queued(waiting, "b")
+    world.ask(lambda core: producers.disconnect(core, core.topics[TOPIC].producers["a"]))
+    assert let_in(waiting, request) == 1
+
+
+def test_a_waiter_whose_turn_comes_while_the_disk_is_full_is_sent_away(world: World) -> None:
+    # covers DUR-10
+    holder, waiting = world.connect(), world.connect()
+    accepted(holder, "a", EXCLUSIVE)
+    queued(waiting, "b")
+
+    def close(core: Any) -> None:
+        core.shortage = "full"
+        producers.disconnect(core, core.topics[TOPIC].producers["a"])
+
+    world.ask(close)
+    assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
+    assert not world.core.topics[TOPIC].producers

@@ -1,0 +1,393 @@
+"""Compaction: what is left, who gets it, what a crash leaves behind (section 13 of the rules)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn.events import CompactionFailed
+from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
+from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.entries import build_entry, parse_entry
+from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, CommandSubscribe, MessageMetadata
+from tests.unit.broker.compacting import batch, compact, compacted_view, keyed, publish, status
+from tests.unit.broker.world import TOPIC, Client, World, positions_of
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer("keep", consumer_id=9)
+    return client
+
+
+def test_the_last_message_of_each_key_is_left(world: World, client: Client) -> None:
+    # covers CMP-C1, CMP-C2
+    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("a", "a2"), keyed(None, "no key"), keyed("c", "c1"))
+    at += publish(client, keyed("c"))
+    compact(world)
+    assert status(world) == "SUCCESS"
+    assert compacted_view(world) == [(at[1], ["b1"]), (at[2], ["a2"]), (at[5], [""])]
+    compacted = world.state.topics_by_name[TOPIC].compaction
+    assert compacted is not None
+    assert compacted.removed == 3
+    client.send(requests.flow(9, 100))
+    assert len(positions_of(client.deliveries())) == 6, "others get everything (CMP-C4)"
+
+
+def test_behind_the_horizon_readers_get_the_topic_as_it_is(world: World, client: Client) -> None:
+    # covers CMP-C4
+    publish(client, keyed("a", "a1"), keyed("a", "a2"))
+    compact(world)
+    reader = world.connect()
+    reader.open_consumer("r", permits=1, durable=False, read_compacted=True)
+    assert reader.messages() == ["a2"]
+    publish(client, keyed("a", "a3"), keyed("a", "a4"))
+    reader.send(requests.flow(1, 100))
+    assert reader.messages() == ["a3", "a4"]
+    compact(world)
+    publish(client, keyed("a", "a5"))
+    assert reader.messages() == ["a5"]
+    assert [texts for _, texts in compacted_view(world)] == [["a4"], ["a5"]]
+
+
+def test_compacting_again_begins_with_what_is_left(world: World, client: Client) -> None:
+    # covers CMP-C1
+    publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("gone", "x"))
+    compact(world)
+    publish(client, keyed("a", "a2"), keyed("gone", ""))
+    compact(world)
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["b1"], ["a2"], [""]]
+    compacted = world.state.topics_by_name[TOPIC].compaction
+    assert compacted is not None
+    assert compacted.ledger is not None
+    assert len(world.state.ledger_ids()) == 2, "the ledger before it is gone"
+
+
+@pytest.mark.parametrize("codec", [0, LZ4])
+def test_batches_are_opened(world: World, client: Client, codec: int) -> None:
+    # covers CMP-C3
+    at = publish(client, batch(("a", "a1"), ("a", "a2"), (None, "x"), ("b", "b1"), codec=codec), messages=4)
+    at += publish(client, batch(("b", "b2"), ("a", "a3")), batch(("c", "c1"), ("d", "d1")), messages=2)
+    at += publish(client, batch(("c", ""), ("e", "e1")), messages=2)
+    compact(world)
+    assert compacted_view(world) == [
+        (at[1], ["b2", "a3"]),
+        (at[2], ["-", "d1"]),
+        (at[3], ["-", "e1"]),
+    ]
+    publish(client, keyed("b", "b3"), keyed("d", "d2"))
+    compact(world)
+    assert compacted_view(world)[0] == (at[1], ["-", "a3"])
+    assert [texts for _, texts in compacted_view(world)] == [["-", "a3"], ["-", "e1"], ["b3"], ["d2"]]
+
+
+def test_a_compressed_batch_that_is_cut_stays_compressed(world: World, client: Client) -> None:
+    # covers CMP-C3
+    publish(client, batch(("a", "a" * 500), ("b", "b1"), codec=LZ4), messages=2)
+    publish(client, keyed("b", "b2"))
+    compact(world)
+    reader = world.connect()
+    reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+    first = reader.deliveries()[0]
+    parsed = parse_entry(first.buffer[first.starts[0] : first.ends[0]])
+    assert (parsed.metadata.compression, parsed.metadata.num_messages_in_batch) == (LZ4, 2)
+    assert parsed.checksum.value == "ok"
+
+
+def test_encrypted_and_unreadable_batches_stay_whole(world: World, client: Client) -> None:
+    # covers CMP-C3
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=2)
+    encrypted = MessageMetadata.FromString(metadata.SerializeToString())
+    encrypted.encryption_keys.add(key="k", value=b"v")
+    at = publish(client, build_entry(encrypted, b"secret"), build_entry(metadata, b"no batch"), messages=2)
+    compact(world)
+    client.close()
+    reader = world.connect()
+    reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+    assert positions_of(reader.deliveries()) == at
+
+
+def test_chunks_stay_or_go_together(world: World, client: Client) -> None:
+    # covers CMP-C1, CHK-6
+    def chunk(key: str, uuid: str, chunk_id: int, chunks: int = 2) -> bytes:
+        return keyed(key, uuid, uuid=uuid, chunk_id=chunk_id, num_chunks_from_msg=chunks)
+
+    at = publish(client, chunk("a", "u1", 0), chunk("a", "u1", 1), chunk("a", "u2", 0), chunk("b", "u3", 0))
+    at += publish(client, chunk("a", "u2", 1))
+    compact(world)
+    assert [position for position, _ in compacted_view(world)] == [at[2], at[3], at[4]], "u3 is not complete yet"
+    at += publish(client, chunk("b", "u3", 1), keyed("a", "small"))
+    compact(world)
+    assert [position for position, _ in compacted_view(world)] == [at[3], at[5], at[6]]
+
+
+def test_messages_without_key_can_be_kept() -> None:
+    # covers CMP-C2
+    world = World(compaction_keeps_null_keys=True)
+    client = world.connect()
+    client.open_producer()
+    publish(client, keyed(None, "x"), keyed("a", "a1"), keyed("a", "a2"))
+    publish(client, batch((None, "y"), ("a", "a3")), messages=2)
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["x"], ["y", "a3"]]
+    publish(client, keyed("a", "a4"))
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["x"], ["y", "-"], ["a4"]]
+
+
+def last_id(world: World) -> MessageId:
+    client = world.connect()
+    client.open_consumer(f"last-{len(world.sessions)}", durable=False, read_compacted=True)
+    client.send(requests.last_message_id(5, 1))
+    answer = client.expect(BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE).last_message_id
+    signed = [each - 2**64 if each > 2**63 else each for each in (answer.ledgerId, answer.entryId)]
+    return MessageId(signed[0], signed[1], answer.partition, answer.batch_index)
+
+
+def test_the_last_id_is_that_of_the_last_message_left(world: World, client: Client) -> None:
+    # covers RD-4
+    at = publish(client, keyed("a", "a1"))
+    at += publish(client, batch(("b", "b1"), ("c", "")), messages=2)
+    at += publish(client, keyed(None, "no key"))
+    assert last_id(world) == MessageId(*at[2], -1, -1)
+    compact(world)
+    assert last_id(world) == MessageId(*at[1], -1, 0)
+    at += publish(client, keyed("b", "b2"))
+    assert last_id(world) == MessageId(*at[3], -1, -1)
+
+
+def test_nothing_may_be_left(world: World, client: Client) -> None:
+    publish(client, keyed(None, "x"))
+    compact(world)
+    assert status(world) == "SUCCESS"
+    assert compacted_view(world) == []
+    assert last_id(world)[:2] == (-1, -1)
+    publish(client, keyed("a", "a1"))
+    assert [texts for _, texts in compacted_view(world)] == [["a1"]]
+
+
+def test_many_blocks_and_readers_that_begin_anywhere(world: World, client: Client) -> None:
+    # covers CMP-C4
+    world.block_entries = 7
+    at: list[Position] = []
+    for number in range(60):
+        at += publish(client, keyed(f"k{number % 40}", f"v{number}"))
+    compact(world)
+    left = [(at[number], [f"v{number}"]) for number in range(20, 60)]
+    assert compacted_view(world) == left
+    for first in (0, 19, 20, 21, 33, 59):
+        found = compacted_view(world, start=MessageId(*at[first]))
+        assert found == [each for each in left if each[0] >= at[first]], first
+
+
+def test_what_is_left_outlives_trimming_and_restarts(world: World, client: Client) -> None:
+    # covers CMP-C4
+    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("a", "a2"))
+    compact(world)
+    client.ack([at[-1]], consumer_id=9, cumulative=True)
+    world.storage.checkpoint(world.state)
+    world.settle()
+    world = world.restart()
+    client = world.connect()
+    client.open_producer()
+    at += publish(client, keyed("b", "b2"))
+    world.advance(MINUTE_MS)
+    assert 1 not in world.state.ledger_ids(), "the original ledger went with retention"
+    assert compacted_view(world) == [(at[1], ["b1"]), (at[2], ["a2"]), (at[3], ["b2"])]
+    compact(world)
+    assert compacted_view(world) == [(at[2], ["a2"]), (at[3], ["b2"])]
+
+
+def test_what_is_not_compacted_yet_is_not_trimmed(world: World, client: Client) -> None:
+    # covers CMP-C4
+    publish(client, keyed("a", "a1"))
+    compact(world)
+    at = publish(client, keyed("b", "b1"))
+    client.ack([at[-1]], consumer_id=9, cumulative=True)
+    world.storage.checkpoint(world.state)
+    world.settle()
+    world = world.restart()
+    client = world.connect()
+    client.open_producer()
+    publish(client, keyed("c", "c1"))
+    assert [texts for _, texts in compacted_view(world)] == [["a1"], ["b1"], ["c1"]]
+
+
+def test_a_crash_leaves_what_was_there_before(world: World, client: Client) -> None:
+    world.block_entries = 1
+    publish(client, keyed("a", "a1"), keyed("b", "b1"))
+    compact(world)
+    publish(client, keyed("a", "a2"), keyed("c", "c1"))
+    before = compacted_view(world)
+    world.disk_is_slow = True
+    compact(world)
+    for _ in range(3):
+        world.sync()
+        world.serve_compactions()
+    assert status(world) == "RUNNING"
+    world = world.restart()
+    world.settle()
+    assert compacted_view(world) == before
+    assert len(world.state.ledger_ids()) == 2, "what was being written is gone"
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["b1"], ["a2"], ["c1"]]
+
+
+def test_one_at_a_time(world: World, client: Client) -> None:
+    # covers CMP-C6
+    publish(client, keyed("a", "a1"))
+    assert status(world) == "NOT_RUN"
+    world.disk_is_slow = True
+    compact(world)
+    assert status(world) == "RUNNING"
+    with pytest.raises(compaction.CompactionRunning):
+        compaction.request(world.core, world.core.topics[TOPIC])
+    world.disk_is_slow = False
+    world.settle()
+    assert status(world) == "SUCCESS"
+
+
+def test_a_compaction_that_fails_changes_nothing(world: World, client: Client) -> None:
+    # covers CMP-C6
+    publish(client, keyed("a", "a1"), keyed("a", "a2"))
+    world.disk_is_slow = True
+    compact(world)
+    (token,) = world.core.compactions.running
+    world.happen([CompactionFailed(token, "no luck")])
+    world.disk_is_slow = False
+    world.settle()
+    assert compaction.status(world.core, world.core.topics[TOPIC]) == ("ERROR", "no luck")
+    assert len(compacted_view(world)) == 2
+    compact(world)
+    assert len(compacted_view(world)) == 1
+
+
+def test_a_topic_that_is_deleted_meanwhile(world: World, client: Client) -> None:
+    publish(client, keyed("a", "a1"))
+    world.disk_is_slow = True
+    compact(world)
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
+    world.disk_is_slow = False
+    world.settle()
+    assert world.state.ledger_ids() == set()
+
+
+def test_by_threshold() -> None:
+    # covers CMP-C1
+    world = World(keep_alive_interval_ms=10**9)
+    client = world.connect()
+    client.open_producer()
+
+    def set_threshold(core: Any) -> None:
+        documents.set_of_topic(core, TopicName.parse(TOPIC), documents.COMPACTION_THRESHOLD, 1000)
+
+    publish(client, keyed("a", "a1"))
+    world.ask(set_threshold)
+    world.advance(MINUTE_MS)
+    assert status(world) == "NOT_RUN"
+    publish(client, keyed("a", "x" * 2000))
+    world.advance(MINUTE_MS)
+    assert status(world) == "SUCCESS"
+    assert len(compacted_view(world)) == 1
+    horizon = world.state.topics_by_name[TOPIC].compaction
+    publish(client, keyed("a", "a3"))
+    world.advance(5 * MINUTE_MS)
+    assert world.state.topics_by_name[TOPIC].compaction is horizon
+    assert len(compacted_view(world)) == 2
+
+
+def test_a_threshold_holds_messages_from_the_first_on() -> None:
+    # covers CMP-C4
+    world = World(compaction_threshold_bytes=10_000, keep_alive_interval_ms=10**9)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer("s", consumer_id=2, permits=10)
+    client.publish(1, keyed("a", "a1"))
+    _, delivery = client.take_all()
+    client.ack([Position(delivery.ledger_id, delivery.first_entry_id)], consumer_id=2)
+    world.storage.checkpoint(world.state)
+    world.settle()
+    assert [texts for _, texts in compacted_view(world)] == [["a1"]]
+
+
+def test_a_shared_subscription_has_no_compacted_view(world: World, client: Client) -> None:
+    # covers CMP-C5
+    client.send(requests.subscribe(7, TOPIC, "shared", 5, CommandSubscribe.Shared, read_compacted=True))
+    error = client.expect(BaseCommand.ERROR)
+    assert error.message == "readCompacted only allowed on failover or exclusive subscriptions"
+
+
+def test_a_durable_subscription_acks_what_it_gets(world: World, client: Client) -> None:
+    # covers CMP-C4
+    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("a", "a2"))
+    compact(world)
+    consumer = world.connect()
+    consumer.open_consumer("durable", permits=1, read_compacted=True)
+    assert positions_of(consumer.deliveries()) == [at[1]]
+    consumer.ack([at[1]], cumulative=True)
+    consumer.close()
+    again = world.connect()
+    again.open_consumer("durable", permits=10, read_compacted=True)
+    assert positions_of(again.deliveries()) == [at[2]]
+
+
+def test_seeking_into_what_was_trimmed(world: World, client: Client) -> None:
+    # covers CMP-C4, CUR-11, CUR-12
+    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("a", "a2"))
+    compact(world)
+    client.ack([at[-1]], consumer_id=9, cumulative=True)
+    world.advance(200)
+    world = world.restart()
+    client = world.connect()
+    client.open_producer()
+    at += publish(client, keyed("c", "c1"))
+    world.advance(MINUTE_MS)
+    assert at[0].ledger_id not in world.state.ledger_ids()
+    reader = world.connect()
+    for seek in (requests.seek_to_id(8, 1, MessageId(*at[2])), requests.seek_to_time(8, 1, 0)):
+        reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+        assert positions_of(reader.deliveries()) == at[1:]
+        reader.send(seek)
+        reader.take_all()
+        reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+        wanted = at[2:] if seek.seek.HasField("message_id") else at[1:]
+        assert positions_of(reader.deliveries()) == wanted
+        reader.send(requests.close_consumer(9, 1))
+        reader.take_all()
+
+
+def test_what_is_lost_and_accepted_is_passed_over(world: World, client: Client) -> None:
+    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("c", "c1"), keyed("d", "d1"))
+    topic_id = world.state.topics_by_name[TOPIC].topic_id
+
+    def lose(ledger_id: int, first: int, end: int) -> None:
+        world.ask(lambda core: core.append(TopicDamaged(topic_id, ledger_id, first, end, "file:1", "test")))
+        world.ask(lambda core: core.append(DamageAccepted(topic_id)))
+
+    lose(at[1].ledger_id, 1, 2)
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["a1"], ["c1"], ["d1"]]
+    compacted = world.state.topics_by_name[TOPIC].compaction
+    assert compacted is not None
+    assert compacted.ledger is not None
+    lose(compacted.ledger.ledger_id, 0, 1)
+    assert [texts for _, texts in compacted_view(world)] == [["c1"], ["d1"]]
+    publish(client, keyed("d", "d2"))
+    compact(world)
+    assert [texts for _, texts in compacted_view(world)] == [["c1"], ["d2"]]

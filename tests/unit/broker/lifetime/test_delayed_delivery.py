@@ -1,0 +1,344 @@
+"""Delayed delivery: who waits, until when, and what a wait survives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
+from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, at, positions_of
+
+SHARED = CommandSubscribe.Shared
+
+
+def later(text: str, deliver_at_ms: int, publish_time: int = START_MS) -> bytes:
+    """An entry that is to be delivered at a time."""
+    metadata = MessageMetadata(
+        producer_name="p", sequence_id=0, publish_time=publish_time, deliver_at_time=deliver_at_ms
+    )
+    return build_entry(metadata, text.encode())
+
+
+def published(world: World, *delays_ms: int | None) -> Client:
+    """A producer that sent "0", "1", …, each to be delivered so much after the start (None: at once)."""
+    client = world.connect()
+    client.open_producer()
+    send(client, *delays_ms)
+    return client
+
+
+def send(client: Client, *delays_ms: int | None) -> None:
+    entries = [later(str(number), 0 if delay is None else START_MS + delay) for number, delay in enumerate(delays_ms)]
+    client.publish(1, *entries)
+    assert len(client.receipts()) == len(delays_ms)
+
+
+def shared(world: World, permits: int = 1_000, kind: int = SHARED, **more: Any) -> Client:
+    client = world.connect()
+    client.open_consumer(subscription_type=kind, permits=permits, **more)
+    return client
+
+
+@pytest.mark.parametrize("kind", [SHARED, CommandSubscribe.Key_Shared])
+def test_an_entry_goes_out_at_its_time_and_the_others_at_once(kind: int) -> None:
+    # covers DEL-2, DEL-3, DEL-4, DEL-13, section 21 row 7
+    world = World(**QUIET)
+    eater = shared(world, kind=kind)
+    published(world, None, 500, None, 20, None)
+    assert eater.messages() == ["0", "2", "4"]
+    world.advance(19)
+    assert eater.messages() == []
+    world.advance(1)
+    assert eater.messages() == ["3"]
+    world.advance(479)
+    assert eater.messages() == []
+    world.advance(1)
+    assert eater.messages() == ["1"]
+    assert world.broker.next_deadline() is None or world.broker.next_deadline() > world.now_ms  # type: ignore[operator]
+
+
+def test_times_that_come_after_others_are_over_are_kept_too() -> None:
+    # covers DEL-3
+    world = World(**QUIET)
+    eater = shared(world)
+    client = published(world, 10)
+    world.advance(10)
+    assert eater.messages() == ["0"]
+    send(client, 20)
+    world.advance(9)
+    assert eater.messages() == []
+    world.advance(1)
+    assert eater.messages() == ["0"]
+
+
+def test_exclusive_gets_everything_at_once() -> None:
+    # covers DEL-2
+    world = World(**QUIET)
+    client = world.connect()
+    client.open_consumer(permits=10)
+    published(world, 60_000, None)
+    assert client.messages() == ["0", "1"]
+
+
+def test_a_past_time_is_none() -> None:
+    # covers DEL-10
+    world = World(**QUIET)
+    eater = shared(world)
+    published(world, -1, 0)
+    assert eater.messages() == ["0", "1"]
+    assert world.core.topics[TOPIC].state.delays is None
+
+
+def test_what_waits_is_in_the_backlog_and_costs_no_permit() -> None:
+    # covers DEL-5
+    world = World(**QUIET)
+    eater = shared(world, permits=3)
+    published(world, *([1_000] * 100))
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    assert (subscription.backlog, subscription.dispatcher.delayed_count, subscription.consumers[0].unacked) == (
+        100,
+        100,
+        0,
+    )
+    assert delayed_delivery.index_bytes(world.core.topics[TOPIC]) == 100 * 10 + 16
+    assert eater.messages() == []
+    world.advance(1_000)
+    assert eater.messages() == ["0", "1", "2"]
+    assert subscription.dispatcher.delayed_count == 0
+    assert subscription.dispatcher.replay_count == 97
+    eater.send(requests.flow(1, 100))
+    assert eater.messages() == [str(number) for number in range(3, 100)]
+
+
+def test_due_entries_come_in_order_of_position_over_all_consumers() -> None:
+    # covers DEL-4, SH-1
+    world = World(**QUIET, round_robin_batch=1)
+    published(world, 30, 20, 10)
+    first, second = shared(world), shared(world)
+    world.now_ms += 30
+    world.happen([])
+    assert sorted(first.messages() + second.messages()) == ["0", "1", "2"]
+
+
+def test_entries_behind_many_that_wait_are_found() -> None:
+    # covers DEL-3
+    world = World(**QUIET)
+    client = published(world)
+    for delays_ms in ([60_000] * 900, [None], [60_000, None] * 300):
+        for _ in range(10 if len(delays_ms) > 1 else 1):
+            send(client, *delays_ms)
+    eater = shared(world, permits=50)
+    for _ in range(61):
+        assert len(eater.messages()) in (50, 1, 0)
+        eater.send(requests.flow(1, 50))
+    assert world.core.topics[TOPIC].subscriptions["s"].dispatcher.delayed_count == 12_000
+    assert world.core.sessions[2].consumers[1].messages_out == 3_001
+
+
+def test_a_restart_keeps_the_times_and_reads_nothing_for_them() -> None:
+    # covers DEL-7, section 21 row 8
+    world = World(**QUIET)
+    published(world, 300, None, 100, 200)
+    world = world.restart(**QUIET)
+    assert list(world.core.state.topics_by_name[TOPIC].delays.held) == [(1, 0, 1), (1, 2, 4)]  # type: ignore[union-attr]
+    eater = shared(world)
+    assert eater.messages() == ["1"]
+    world.advance(150)
+    assert eater.messages() == ["2"]
+    eater.ack([Position(1, 1), Position(1, 2)])
+    world.advance(100)
+    assert eater.messages() == ["3"]
+    world = world.restart(**QUIET)
+    eater = shared(world)
+    assert eater.messages() == ["3"]  # the clock stands at the start again: what was free stays free
+    world.advance(300)
+    assert eater.messages() == ["0"]
+
+
+def test_what_comes_due_without_a_consumer_waits_for_one() -> None:
+    # covers DEL-11
+    world = World(**QUIET)
+    eater = shared(world)
+    published(world, 100, None)
+    assert eater.messages() == ["1"]
+    eater.close()
+    world.advance(1_000)
+    assert shared(world).messages() == ["0", "1"]
+
+
+def test_a_restart_after_the_time_delivers_at_once() -> None:
+    # covers DEL-11
+    world = World(**QUIET)
+    published(world, 100)
+    world = world.restart(**QUIET)
+    world.now_ms += 100
+    assert shared(world).messages() == ["0"]
+
+
+def test_acked_skipped_and_sought_back() -> None:
+    # covers DEL-12
+    world = World(**QUIET, **KEPT)
+    eater = shared(world)
+    published(world, 100, None, 200)
+    assert eater.messages() == ["1"]
+    eater.ack([Position(1, 0)])  # of what was never delivered (ACK-1)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    assert subscription.dispatcher.delayed_count == 1
+    world.ask(lambda core: cursor_moves.clear_backlog(core, subscription))
+    assert subscription.dispatcher.delayed_count == 0
+    world.advance(150)
+    assert eater.messages() == []
+    eater.send(requests.seek_to_id(eater.request_id(), 1, at(Position(1, 0))))
+    eater.take_all()
+    eater = shared(world)
+    assert eater.messages() == ["0", "1"]  # the first is due meanwhile
+    world.advance(50)
+    assert eater.messages() == ["2"]
+
+
+def test_expired_entries_are_not_delivered_at_their_time() -> None:
+    # covers DEL-6, TTL-6
+    world = World(**QUIET, default_message_ttl_s=1)
+    eater = shared(world)
+    published(world, 2_000, 500)
+    world.advance(3_000)
+    assert eater.messages() == ["1"]
+    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 0
+
+
+def test_what_waits_pins_its_ledger_and_goes_with_it() -> None:
+    # covers DEL-6, TRIM-3
+    world = World(**QUIET, ledger_max_entries=2, ledger_min_age_ms=0)
+    eater = shared(world)
+    published(world, 1_000, None, None, None, None)
+    eater.ack(positions_of(eater.deliveries()))
+    topic = world.core.topics[TOPIC]
+    assert topic.ledger.ledger_ids()[0] == 1
+    eater.ack([Position(1, 0)])
+    assert topic.ledger.ledger_ids()[0] != 1
+    assert not topic.state.delays
+    world.advance(2_000)
+    assert eater.messages() == []
+
+
+def test_what_was_nacked_comes_at_once_though_others_wait() -> None:
+    # covers DEL-4, NACK-3
+    world = World(**QUIET)
+    eater = shared(world)
+    published(world, 100, None, 200)
+    assert eater.messages() == ["1"]
+    eater.send(requests.redeliver(1, [Position(1, 1)]))
+    assert eater.messages() == ["1"]
+    world.advance(100)
+    eater.take_all()
+    eater.send(requests.redeliver(1, [Position(1, 0)]))
+    assert eater.messages() == ["0"]
+
+
+def test_switching_it_off_delivers_what_waits_and_on_again_repeats_nothing() -> None:
+    # covers DEL-2
+    world = World(**QUIET)
+    eater = shared(world)
+    published(world, 100, None, 200)
+    assert eater.messages() == ["1"]
+    off = {"active": False, "tickTime": 1000}
+    world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, off))
+    assert eater.messages() == ["0", "2"]
+    world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, None))
+    world.advance(1_000)
+    assert eater.messages() == []
+
+
+@pytest.mark.parametrize("kind", [SHARED, CommandSubscribe.Key_Shared])
+def test_what_waits_for_permits_once_it_is_switched_off_comes_once(kind: int) -> None:
+    # covers DEL-2, SUB-4: whatever else is set meanwhile, and when its time comes
+    world = World(**QUIET)
+    eater = shared(world, permits=1, kind=kind)
+    published(world, 100, None, 200)
+    assert eater.messages() == ["1"]
+    off = {"active": False, "tickTime": 1000}
+    for member, value in (
+        (documents.DELAYED_DELIVERY, off),
+        (documents.MAX_PRODUCERS, 1),
+        (documents.MAX_PRODUCERS, 2),
+    ):
+        world.ask(lambda core, set_to=(member, value): documents.set_of_namespace(core, "public/default", *set_to))
+    world.advance(1_000)
+    eater.send(requests.flow(1, 10))
+    assert eater.messages() == ["0", "2"]
+
+
+def test_switched_off_in_the_configuration() -> None:
+    # covers DEL-2
+    world = World(**QUIET, delayed_delivery=False)
+    eater = shared(world)
+    published(world, 100, None)
+    assert eater.messages() == ["0", "1"]
+
+
+def test_too_long_a_delay_is_refused_in_its_place() -> None:
+    # covers DEL-9
+    world = World(**QUIET, max_delay_ms=100)
+    client = published(world)
+    world.advance(50)  # it counts from what the message says of its publishing
+    client.publish(1, later("a", START_MS + 100), later("b", START_MS + 101), later("c", 0))
+    receipt, error, last = client.take_all()
+    assert receipt.sequence_ids == [0]
+    assert (error.command.send_error.sequence_id, error.command.send_error.error) == (1, ServerError.NotAllowedError)
+    assert error.command.send_error.message == "Exceeds max allowed delivery delay of 100 milliseconds"
+    assert last.sequence_ids == [2]
+    assert world.core.topics[TOPIC].ledger.total_entries == 2
+
+
+def test_producers_in_turn_on_one_connection() -> None:
+    # covers DEL-3: SENDs that come as a sweep
+    from spark_pulsar.wire.frames import payload_frame
+
+    world = World(**QUIET)
+    names = [f"persistent://public/default/t{number}" for number in range(3)]
+    client = world.connect()
+    for number, name in enumerate(names):
+        client.open_producer(name, number)
+    eaters = [shared(world, topic=name) for name in names]
+    frames = [
+        payload_frame(requests.send(number, turn, 1), later(f"{turn}", START_MS + 50 if turn == 1 else 0))
+        for turn in range(3)
+        for number in range(3)
+    ]
+    client.send_bytes(b"".join(frames))
+    assert [eater.messages() for eater in eaters] == [["0", "2"]] * 3
+    world.advance(50)
+    assert [eater.messages() for eater in eaters] == [["1"]] * 3
+
+
+def test_nothing_is_told_before_it_is_on_disk() -> None:
+    # covers ML-5
+    world = World(**QUIET)
+    eater = shared(world)
+    client = published(world)
+    world.disk_is_slow = True
+    client.publish(1, later("0", START_MS + 1))
+    world.advance(10)
+    assert eater.take_all() == []
+    world.disk_is_slow = False
+    world.settle()
+    world.advance(20)
+    assert eater.messages() == ["0"]
+
+
+def test_a_deleted_topic_wakes_nobody() -> None:
+    world = World(**QUIET)
+    client = published(world, 100)
+    from spark_pulsar.broker.topics import lifecycle as topics
+
+    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    assert client.take().type == BaseCommand.CLOSE_PRODUCER
+    world.advance(1_000)
+    assert shared(world).messages() == []

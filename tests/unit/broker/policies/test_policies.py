@@ -1,0 +1,133 @@
+"""What holds for a topic: topic over namespace over configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import BacklogQuota, EffectivePolicies, RetentionPolicy
+from tests.unit.broker.world import TOPIC, World, entry
+
+NAME = TopicName.parse(TOPIC)
+QUOTA = {"limit": 5, "limitSize": 5, "limitTime": -1, "policy": "producer_exception"}
+
+
+def test_defaults_come_from_the_configuration() -> None:
+    assert World().core.policies_of(NAME) == EffectivePolicies(
+        max_unacked_per_consumer=50_000,
+        max_unacked_per_subscription=200_000,
+        dispatch_rate=DispatchRate(),
+        subscription_dispatch_rate=DispatchRate(),
+        subscribe_rate=SubscribeRate(0),
+    )
+    world = World(default_message_ttl_s=7, default_retention_size_mb=-1, default_retention_time_minutes=3)
+    assert world.core.policies_of(NAME).message_ttl_s == 7
+    assert world.core.policies_of(NAME).retention == RetentionPolicy(-1, 3)
+
+
+def test_topic_wins_over_all_clusters_over_namespace() -> None:
+    # covers RET-1, TTL-1 (levels)
+    world = World()
+    core = world.core
+    world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.MESSAGE_TTL, 10))
+    assert core.policies_of(NAME).message_ttl_s == 10
+    world.ask(lambda core: documents.set_of_topic(core, NAME, documents.MESSAGE_TTL, 20, for_all_clusters=True))
+    assert core.policies_of(NAME).message_ttl_s == 20
+    world.ask(lambda core: documents.set_of_topic(core, NAME, documents.MESSAGE_TTL, 0))
+    assert core.policies_of(NAME).message_ttl_s == 0
+    assert core.policies_of(TopicName.parse("other")).message_ttl_s == 10
+    world.ask(lambda core: documents.set_of_topic(core, NAME, documents.MESSAGE_TTL, None))
+    world.ask(lambda core: documents.set_of_topic(core, NAME, documents.MESSAGE_TTL, None, for_all_clusters=True))
+    assert core.policies_of(NAME).message_ttl_s == 10
+    assert core.state.documents[documents.TOPIC_POLICIES] == {}
+
+
+def test_partitions_have_their_parents_policies() -> None:
+    world = World()
+    world.ask(lambda core: documents.set_of_topic(core, NAME, documents.MESSAGE_TTL, 5))
+    assert world.core.policies_of(NAME.at_partition(3)).message_ttl_s == 5
+
+
+def test_quotas_of_both_types_are_set_one_by_one() -> None:
+    world = World()
+    namespace_quota = {"destination_storage": QUOTA, "message_age": QUOTA}
+    world.ask(
+        lambda core: documents.set_of_namespace(core, "public/default", documents.BACKLOG_QUOTAS, namespace_quota)
+    )
+    own = {"message_age": {**QUOTA, "limitTime": 9}}
+    world.ask(lambda core: documents.set_of_topic(core, NAME, documents.BACKLOG_QUOTAS, own))
+    found = world.core.policies_of(NAME)
+    assert found.size_quota == BacklogQuota(5, -1, "producer_exception")
+    assert found.age_quota == BacklogQuota(5, 9, "producer_exception")
+
+
+def test_policies_survive_a_restart_and_end_with_their_topic() -> None:
+    world = World()
+    parent = TopicName.parse("parted")
+    world.ask(lambda core: lifecycle.create_partitioned(core, parent, 2, {}))
+    world.ask(lambda core: lifecycle.create(core, NAME))
+    for name in (parent, NAME):
+        world.ask(lambda core, name=name: documents.set_of_topic(core, name, documents.MESSAGE_TTL, 5))
+    world = world.restart()
+    assert world.core.policies_of(parent.at_partition(1)).message_ttl_s == 5
+    world.ask(lambda core: lifecycle.delete_partitioned(core, parent))
+    world.ask(lambda core: lifecycle.delete(core, lifecycle.obtain(core, NAME, may_create=False)))
+    assert world.core.policies_of(NAME).message_ttl_s == 0
+    assert world.core.policies_of(parent).message_ttl_s == 0
+
+
+def test_one_value_for_all_topics_of_a_namespace() -> None:
+    core = World().core
+    assert core.policies_of(NAME) is core.policies_of(TopicName.parse("other"))
+
+
+def test_watchers_hear_of_every_change() -> None:
+    world = World()
+    heard: list[tuple[str, str | None]] = []
+    world.core.policies.watch(lambda namespace, topic: heard.append((namespace, topic)))
+    world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.MESSAGE_TTL, 10))
+    world.ask(lambda core: documents.set_of_topic(core, NAME.at_partition(1), documents.MESSAGE_TTL, 10))
+    assert heard == [("public/default", None), ("public/default", TOPIC)]
+
+
+@pytest.mark.parametrize("names", [("public/default",), ("public/default", "tenant/ns")])
+def test_a_new_broker_has_its_cluster_tenants_and_namespaces(names: tuple[str, ...]) -> None:
+    # covers B-1
+    world = World(namespaces=names)
+    world.sync()
+    assert list(world.state.documents["clusters"]) == ["standalone"]
+    assert set(world.state.namespaces) == set(names)
+    assert set(world.state.documents["tenants"]) == {"public", "pulsar", *(name.split("/")[0] for name in names)}
+    assert set(world.restart().state.documents["tenants"]) == set(world.state.documents["tenants"])
+
+
+def test_a_new_limit_of_unacked_messages_holds_at_once() -> None:
+    # covers SH-6, SH-7 (levels)
+    world = World(max_unacked_per_consumer=0)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(subscription_type=1, permits=100)
+
+    def limit(value: int | None, member: str = documents.MAX_UNACKED_PER_CONSUMER) -> None:
+        world.ask(lambda core: documents.set_of_topic(core, NAME, member, value))
+
+    def sent() -> int:
+        return len([each for each in client.take_all() if hasattr(each, "starts") for _ in each.starts])
+
+    client.publish(1, *[entry(str(index)) for index in range(5)])
+    assert sent() == 5
+    limit(3)
+    client.publish(1, *[entry(str(index)) for index in range(5)], first=5)
+    assert sent() == 0
+    limit(8)
+    assert sent() == 3
+    limit(None)
+    assert sent() == 2
+    limit(10, documents.MAX_UNACKED_PER_SUBSCRIPTION)
+    client.publish(1, entry("x"), first=10)
+    assert sent() == 0
+    limit(20, documents.MAX_UNACKED_PER_SUBSCRIPTION)
+    assert sent() == 1

@@ -1,0 +1,319 @@
+"""De-duplication: what is stored, what is answered, what is known after a crash (section 4 of the rules)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.model.ids import Position
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, ServerError
+from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry
+
+REPEATED = Position(-1, -1)
+MINUTE_MS = 60_000
+
+
+def send(client: Client, *ids: int | tuple[int, int], producer_id: int = 1) -> None:
+    """One SEND per id in one read of the broker; a pair is a batch from its first to its last id."""
+    frames = []
+    for each in ids:
+        low, high = each if isinstance(each, tuple) else (each, None)
+        count = 1 if high is None else high - low + 1
+        command = requests.send(producer_id, low, count, highest_sequence_id=high)
+        frames.append(payload_frame(command, entry(f"{low}", batch=0 if high is None else count)))
+    client.send_bytes(b"".join(frames))
+
+
+def chunk(client: Client, sequence_id: int, chunk_id: int, chunks: int) -> None:
+    metadata = MessageMetadata(producer_name="p", sequence_id=sequence_id, publish_time=1, uuid="u")
+    metadata.chunk_id, metadata.num_chunks_from_msg, metadata.total_chunk_msg_size = chunk_id, chunks, chunks
+    command = requests.send(1, sequence_id, is_chunk=True)
+    client.send_bytes(payload_frame(command, build_entry(metadata, b"c")))
+
+
+def stored(world: World) -> list[str]:
+    """The payloads that a reader gets."""
+    client = world.connect()
+    client.open_consumer(f"reader-{len(world.sessions)}", permits=1000, durable=False)
+    return client.messages()
+
+
+@pytest.fixture
+def world() -> World:
+    return World(deduplication=True)
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    client = world.connect()
+    assert client.open_producer().last_sequence_id == -1
+    return client
+
+
+def test_only_ids_above_the_highest_are_stored(world: World, client: Client) -> None:
+    # covers DED-2, DED-3
+    send(client, 5, 10, 7, 10, 11)
+    assert client.receipts() == [(5, (1, 0)), (10, (1, 1)), (7, REPEATED), (10, REPEATED), (11, (1, 2))]
+    assert stored(world) == ["5", "10", "11"]
+    assert world.core.topics[TOPIC].messages_in == 3, "repeated entries are not published data (DED-3)"
+
+
+def test_names_and_topics_do_not_share_ids(world: World, client: Client) -> None:
+    # covers DED-2
+    client.open_producer(producer_id=2, name="other")
+    client.open_producer(topic=TOPIC + "2", producer_id=3)
+    for producer_id in (1, 2, 3):
+        send(client, 0, producer_id=producer_id)
+    assert REPEATED not in [position for _, position in client.receipts()]
+
+
+def test_without_it_everything_is_stored() -> None:
+    # covers DED-1
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    send(client, 3, 3)
+    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1)]
+
+
+def test_a_repeated_entry_is_answered_when_its_first_copy_is_on_disk(world: World, client: Client) -> None:
+    # covers DED-4, row 19 of section 21: held, not refused
+    world.disk_is_slow = True
+    send(client, 1)
+    send(client, 1)
+    send(client, 2)
+    assert client.take_all() == []
+    world.sync()
+    assert client.receipts() == [(1, (1, 0)), (1, REPEATED), (2, (1, 1))]
+
+
+def test_what_was_not_written_is_not_known_after_a_crash(world: World, client: Client) -> None:
+    # covers DED-5, row 18 of section 21
+    send(client, 1)
+    client.take_all()
+    world.disk_is_slow = True
+    send(client, 2)
+    world = world.restart(deduplication=True, **KEPT)
+    client = world.connect()
+    assert client.open_producer().last_sequence_id == 1
+    send(client, 1, 2)
+    assert client.receipts() == [(1, REPEATED), (2, (2, 0))]
+    assert stored(world) == ["1", "2"]
+
+
+def test_the_last_id_is_told_when_it_is_durable(world: World, client: Client) -> None:
+    # covers DED-7
+    world.disk_is_slow = True
+    send(client, 8)
+    client.close()
+    late = world.connect()
+    late.send(requests.producer(1, TOPIC, 1, "p"))
+    assert late.take_all() == []
+    world.sync()
+    assert late.expect(BaseCommand.PRODUCER_SUCCESS).last_sequence_id == 8
+
+
+def test_batches_are_compared_by_their_lowest_and_kept_by_their_highest_id(world: World, client: Client) -> None:
+    # covers DED-2
+    send(client, (0, 9), (10, 19), (0, 9), (20, 24))
+    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), REPEATED, (1, 2)]
+    client.close()
+    assert world.connect().open_producer().last_sequence_id == 24
+
+
+def test_batches_that_do_not_tell_their_highest_id(world: World, client: Client) -> None:
+    # covers row 20 of section 21: C++ clients tell the lowest id and the number of messages
+    for _ in range(2):
+        client.publish(1, entry("0", batch=10), first=0, messages=10)
+    assert client.receipts() == [(0, (1, 0)), (0, REPEATED)]
+    client.publish(1, entry("9", batch=2), first=9, messages=2)
+    assert client.expect(BaseCommand.SEND_ERROR).sequence_id == 9
+    client.close()
+    assert world.connect().open_producer().last_sequence_id == 9
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("Pulsar-CPP-v3.7.0", ServerError.ChecksumError),
+        ("Pulsar-Java-v4.0.8", ServerError.NotAllowedError),
+    ],
+)
+def test_a_batch_of_old_and_new_messages_is_refused(world: World, version: str, error: int) -> None:
+    # covers row 20 of section 21, DED-13
+    client = world.open_socket()
+    client.send(requests.connect(version))
+    client.take_all()
+    client.open_producer()
+    send(client, (0, 9))
+    client.take_all()
+    world.disk_is_slow = True
+    send(client, 10, (8, 12), 11)
+    world.sync()
+    first, refused, last = client.take_all()
+    assert refused.command.send_error.error == error
+    assert refused.command.send_error.sequence_id == 8
+    assert "mixes" in refused.command.send_error.message
+    assert (list(first.sequence_ids), list(last.sequence_ids)) == ([10], [11])
+    assert not client.closed
+
+
+def test_a_chunked_message_is_judged_by_its_last_chunk(world: World, client: Client) -> None:
+    # covers DED-8
+    for chunk_id in (0, 1, 2, 0, 2):
+        chunk(client, 4, chunk_id, 3)
+    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), (1, 2), (1, 3), REPEATED]
+    send(client, 4, 5)
+    assert client.receipts() == [(4, REPEATED), (5, (1, 4))]
+
+
+def test_chunks_without_an_end_are_stored_again(world: World, client: Client) -> None:
+    # covers DED-8
+    chunk(client, 4, 0, 2)
+    world = world.restart(deduplication=True)
+    client = world.connect()
+    assert client.open_producer().last_sequence_id == -1
+    chunk(client, 4, 0, 2)
+    chunk(client, 4, 1, 2)
+    assert [position for _, position in client.receipts()] == [(2, 0), (2, 1)]
+
+
+def test_ids_that_java_reads_as_negative(world: World, client: Client) -> None:
+    # covers DED-2
+    send(client, 2**64 - 5, 2**64 - 4, 2**64 - 5, 3)
+    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), REPEATED, (1, 2)]
+
+
+def sweep(client: Client, ids: Mapping[int, list[int]]) -> None:
+    """SENDs of several producers in turn, in one read of the broker."""
+    frames = []
+    for index in range(max(map(len, ids.values()))):
+        for producer_id, sequence_ids in ids.items():
+            if index < len(sequence_ids):
+                command = requests.send(producer_id, sequence_ids[index])
+                frames.append(payload_frame(command, entry(f"{producer_id}:{sequence_ids[index]}")))
+    client.send_bytes(b"".join(frames))
+
+
+def test_producers_in_turn(world: World, client: Client) -> None:
+    # covers DED-2
+    client.open_producer(producer_id=2, name="q")
+    client.open_producer(topic=TOPIC + "2", producer_id=3)
+    sweep(client, {1: [0, 1, 2], 2: [0, 1], 3: [5, 6]})
+    *_, receipts = client.take_all()
+    assert isinstance(receipts, fx.SendScatteredReceipts)
+    assert world.state.topics_by_name[TOPIC].sequences == {"p": 2, "q": 1}
+    assert world.state.topics_by_name[TOPIC + "2"].sequences == {"p": 6}
+    sweep(client, {1: [2, 3], 2: [2, 3], 3: [7, 7]})
+    answers = [(each.producer_id, *each.sequence_ids, each.first_entry_id >= 0) for each in client.take_all()]
+    assert answers == [(1, 2, False), (2, 2, True), (3, 7, True), (1, 3, True), (2, 3, True), (3, 7, False)]
+    assert len(stored(world)) == 5 + 3
+
+
+def set_policy(world: World, value: object, *, topic: bool = False) -> None:
+    def change(core: Any) -> None:
+        if topic:
+            documents.set_of_topic(core, TopicName.parse(TOPIC), documents.DEDUPLICATION, value)
+        else:
+            documents.set_of_namespace(core, "public/default", documents.DEDUPLICATION, value)
+
+    world.ask(change)
+
+
+def test_it_is_turned_on_and_off_on_a_live_topic() -> None:
+    # covers DED-1, row 21 of section 21
+    world = World()
+    client = world.connect()
+    client.open_producer()
+    send(client, 3)
+    set_policy(world, True)
+    send(client, 3, 3)
+    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), REPEATED]
+    set_policy(world, False, topic=True)
+    send(client, 3)
+    assert client.receipts() == [(3, (1, 2))]
+    set_policy(world, None, topic=True)
+    send(client, 3, 3)
+    assert client.receipts() == [(3, (1, 3)), (3, REPEATED)], "what was known is forgotten when it is off"
+
+
+def test_it_is_turned_off_for_topics_that_nobody_uses(world: World, client: Client) -> None:
+    # covers DED-1
+    send(client, 3)
+    world = world.restart(deduplication=True)
+    assert TOPIC not in world.core.topics
+    set_policy(world, False)
+    assert world.state.topics_by_name[TOPIC].sequences == {}
+    send_again = world.restart()
+    assert send_again.state.topics_by_name[TOPIC].sequences == {}
+
+
+def test_it_is_turned_off_by_the_configuration(world: World, client: Client) -> None:
+    # covers DED-1
+    send(client, 3)
+    world = world.restart()
+    assert world.connect().open_producer().last_sequence_id == -1
+    assert world.state.topics_by_name[TOPIC].sequences == {}
+
+
+def test_producers_that_stay_away_are_forgotten() -> None:
+    # covers DED-9
+    config = {
+        "deduplication": True,
+        "deduplication_producer_timeout_ms": 10 * MINUTE_MS,
+        "keep_alive_interval_ms": 9999 * MINUTE_MS,
+    }
+    world = World(**config)
+    client, other = world.connect(), world.connect()
+    client.open_producer()
+    other.open_producer(name="stays")
+    for each in (client, other):
+        send(each, 7)
+    client.close()
+    world.advance(9 * MINUTE_MS)
+    back = world.connect()
+    assert back.open_producer().last_sequence_id == 7, "coming back begins the time anew"
+    back.close()
+    world.advance(9 * MINUTE_MS)
+    assert world.state.topics_by_name[TOPIC].sequences == {"p": 7, "stays": 7}
+    world.advance(2 * MINUTE_MS)
+    assert world.state.topics_by_name[TOPIC].sequences == {"stays": 7}
+    world.advance(1_000)
+    world = world.restart(**config)
+    world.advance(9 * MINUTE_MS)
+    assert world.state.topics_by_name[TOPIC].sequences == {"stays": 7}, "recovery begins the time anew"
+    world.advance(3 * MINUTE_MS)
+    assert world.state.topics_by_name[TOPIC].sequences == {}
+
+
+def test_names_are_bounded() -> None:
+    # covers DED-6
+    world = World(deduplication=True, deduplication_max_producers=3)
+    client = world.connect()
+    for number in range(4):
+        client.open_producer(producer_id=number, name=f"p{number}")
+    for number in range(3):
+        send(client, 1, producer_id=number)
+    client.send(requests.close_producer(9, 1))
+    client.take_all()
+    send(client, 1, producer_id=3)
+    assert set(world.state.topics_by_name[TOPIC].sequences) == {"p0", "p2", "p3"}
+
+
+def test_a_deleted_topic_leaves_nothing(world: World, client: Client) -> None:
+    send(client, 3)
+    world.storage.checkpoint(world.state)
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
+    world.storage.checkpoint(world.state)
+    world.sync()
+    again = world.restart(deduplication=True)
+    assert again.connect().open_producer().last_sequence_id == -1

@@ -1,0 +1,378 @@
+"""Acks, seeks, readers, last message id, unsubscribing: what moves a cursor and what shows where it stands."""
+
+import pytest
+
+from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId, Position
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from tests.unit.broker.dispatch.test_dispatch import filled, numbers
+from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry, positions_of
+
+SHARED = CommandSubscribe.Shared
+
+
+def backlog(world: World, subscription: str = "s") -> int:
+    return world.core.topics[TOPIC].subscriptions[subscription].backlog
+
+
+# ---- acks -------------------------------------------------------------------------------------------------------
+
+
+def test_ack_receipt_comes_when_the_ack_is_on_disk() -> None:
+    # covers ACK-4 (better)
+    world, client = filled(3)
+    client.open_consumer()
+    world.disk_is_slow = True
+    client.ack([Position(1, 0)], request_id=8)
+    assert client.take_all() == []
+    world.sync()
+    assert client.expect(BaseCommand.ACK_RESPONSE).request_id == 8
+    client = world.restart().connect()
+    client.open_consumer(permits=10)
+    assert client.messages() == ["1", "2"]
+
+
+def test_ack_without_receipt_is_on_disk_within_100_ms() -> None:
+    world, client = filled(3)
+    client.open_consumer()
+    client.ack([Position(1, 0)])
+    assert world.broker.next_deadline() == world.now_ms + 100
+    world.advance(100)
+    client = world.restart().connect()
+    client.open_consumer(permits=10)
+    assert client.messages() == ["1", "2"]
+
+
+def test_an_ack_that_did_not_reach_the_disk_is_forgotten_and_nothing_else() -> None:
+    # covers CUR-7: on doubt entries come again, none is skipped
+    world, client = filled(4)
+    client.open_consumer(subscription_type=SHARED)
+    client.ack([Position(1, 2)], request_id=7)
+    world.disk_is_slow = True
+    client.ack([Position(1, 0), Position(1, 3)], request_id=8)
+    client = world.restart().connect()
+    client.open_consumer(subscription_type=SHARED, permits=10)
+    assert client.messages() == ["0", "1", "3"]
+
+
+def test_ack_without_receipt_joins_the_next_group() -> None:
+    world, client = filled(3)
+    client.open_consumer()
+    client.ack([Position(1, 0)])
+    client.publish(1, entry("3"), first=3)
+    client = world.restart().connect()
+    client.open_consumer(permits=10)
+    assert client.messages() == ["1", "2", "3"]
+
+
+def test_ack_of_an_unknown_consumer_is_not_answered() -> None:
+    client = World().connect()
+    client.ack([Position(1, 0)], request_id=8)
+    assert client.take_all() == []
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [[Position(1, 7)], [Position(9, 0)], [Position(1, 0), Position(1, 1)]],
+    ids=["beyond the end", "no such ledger", "two ids"],
+)
+def test_cumulative_acks_that_mean_nothing_are_answered_and_ignored(positions: list[Position]) -> None:
+    # covers ACK-3
+    world, client = filled(3)
+    client.open_consumer()
+    client.ack(positions, cumulative=True, request_id=8)
+    assert not client.expect(BaseCommand.ACK_RESPONSE).HasField("error")
+    assert backlog(world) == 3
+
+
+def test_cumulative_ack_goes_forward_only_and_not_on_shared() -> None:
+    # covers ACK-2, ACK-3, SH-5
+    world, client = filled(5)
+    client.open_consumer("s")
+    client.ack([Position(1, 3)], cumulative=True)
+    client.ack([Position(1, 1)], cumulative=True)
+    assert backlog(world) == 1
+    client.open_consumer("shared", 2, subscription_type=SHARED)
+    client.ack([Position(1, 3)], 2, cumulative=True, request_id=8)
+    client.expect(BaseCommand.ACK_RESPONSE)
+    assert backlog(world, "shared") == 5
+
+
+def test_cumulative_ack_inside_a_batch() -> None:
+    # covers ACK-3, ACK-9
+    world, client = filled(3, batch=4, batch_index_acks=True)
+    client.open_consumer()
+    client.ack([Position(1, 1)], cumulative=True, ack_set=0b1100)
+    assert backlog(world) == 2
+    client.send(requests.flow(1, 100))
+    (delivery,) = client.deliveries()
+    assert delivery.first_entry_id == 1
+    assert delivery.ack_sets == [0b1100, None]
+
+
+def test_bit_sets_are_ignored_when_the_switch_is_off() -> None:
+    # covers ACK-9
+    world, client = filled(2, batch=4, batch_index_acks=False)
+    client.open_consumer()
+    client.ack([Position(1, 0)], ack_set=0b1000)
+    client.ack([Position(1, 1)], cumulative=True, ack_set=0b1000)
+    assert backlog(world) == 1
+    client.send(requests.flow(1, 100))
+    assert [each.ack_sets for each in client.deliveries()] == [None]
+
+
+def test_bit_sets_add_up_and_outlive_a_restart() -> None:
+    # covers CUR-3, CUR-6, A8
+    world, client = filled(1, batch=4, batch_index_acks=True)
+    client.open_consumer(subscription_type=SHARED)
+    client.ack([Position(1, 0)], ack_set=0b1110)
+    client.ack([Position(1, 0)], ack_set=0b0111, request_id=1)
+    world = world.restart(batch_index_acks=True)
+    client = world.connect()
+    client.open_consumer(subscription_type=SHARED, permits=10)
+    assert [each.ack_sets for each in client.deliveries()] == [[0b0110]]
+    client.ack([Position(1, 0)], ack_set=0b1001)
+    assert backlog(world) == 0
+
+
+def test_hostile_acks_change_nothing() -> None:
+    world, client = filled(2)
+    client.open_consumer()
+    ack = requests.ack(1, [Position(1, 1 << 40), Position(1 << 62, 5), Position(-1, -1)])
+    client.send(ack)
+    ack.ack.properties.add(key="k", value=1)  # read by protobuf
+    client.send(ack)
+    assert backlog(world) == 2
+
+
+# ---- seek -------------------------------------------------------------------------------------------------------
+
+
+def reopened(client: Client, **more: object) -> list[str]:
+    client.open_consumer(permits=100, **more)
+    return client.messages()
+
+
+@pytest.mark.parametrize(
+    ("target", "first"),
+    [
+        (EARLIEST_ID, 0),
+        (MessageId(1, 2), 2),
+        (MessageId(0, 5), 0),
+        (LATEST_ID, 4),
+        (MessageId(1, 99), 4),
+        (MessageId(77, 0), 4),
+    ],
+)
+def test_seek_closes_the_consumer_then_succeeds_and_delivers_the_target_itself(target: MessageId, first: int) -> None:
+    # covers CUR-11, A7
+    world, client = filled(4)
+    client.open_consumer(permits=100)
+    client.ack([Position(1, 3)], cumulative=True)
+    client.take_all()
+    client.send(requests.seek_to_id(5, 1, target))
+    assert client.expect(BaseCommand.CLOSE_CONSUMER).request_id == (1 << 64) - 1
+    assert client.expect(BaseCommand.SUCCESS).request_id == 5
+    assert reopened(client) == numbers(first, 4)
+    world = world.restart()
+    assert reopened(world.connect()) == numbers(first, 4)
+
+
+def times(cache_bytes: int = 1 << 20) -> tuple[World, Client]:
+    """Entries 0 ... 4 published one second apart, over two ledgers."""
+    world = World(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1, **KEPT)
+    client = world.connect()
+    client.open_producer()
+    for number in range(5):
+        client.publish(1, entry(str(number), publish_time=START_MS + 1000 * number), first=number)
+    client.take_all()
+    return world, client
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 20, 0], ids=["cached", "stored"])
+@pytest.mark.parametrize(
+    ("after_ms", "first"), [(-1, 0), (0, 0), (1999, 2), (2000, 2), (2001, 3), (4000, 4), (4001, 5)]
+)
+def test_seek_by_time_goes_to_the_first_entry_not_older(cache_bytes: int, after_ms: int, first: int) -> None:
+    # covers CUR-12
+    _, client = times(cache_bytes)
+    client.open_consumer()
+    client.send(requests.seek_to_time(5, 1, START_MS + after_ms))
+    client.expect(BaseCommand.CLOSE_CONSUMER)
+    client.expect(BaseCommand.SUCCESS)
+    assert reopened(client) == numbers(first, 5)
+
+
+def test_who_comes_while_a_time_is_searched_waits_and_a_second_seek_is_refused() -> None:
+    # covers CUR-11, C1
+    world, client = times(cache_bytes=0)
+    other = world.connect()
+    client.open_consumer(subscription_type=SHARED)
+    other.open_consumer(subscription_type=SHARED)
+    world.disk_is_slow = True
+    client.send(requests.seek_to_time(5, 1, START_MS + 3000))
+    client.expect(BaseCommand.CLOSE_CONSUMER)
+    other.expect(BaseCommand.CLOSE_CONSUMER)
+    client.send(requests.subscribe(6, TOPIC, "s", 1, SHARED), requests.flow(1, 100))
+    assert client.take_all() == []
+    world.disk_is_slow = False
+    world.settle()
+    kinds = [each.command.type for each in client.take_all() if isinstance(each, fx.SendCommand)]
+    assert kinds == [BaseCommand.SUCCESS, BaseCommand.SUCCESS]
+    client.send(requests.flow(1, 100))
+    assert client.messages() == ["3", "4"]
+
+
+def test_seek_of_an_unknown_consumer_or_without_target() -> None:
+    client = World().connect()
+    client.send(requests.seek_to_id(1, 9, EARLIEST_ID))
+    assert client.expect(BaseCommand.ERROR).error == ServerError.MetadataError
+    client.open_consumer()
+    command = requests.seek_to_id(2, 1, EARLIEST_ID)
+    command.seek.ClearField("message_id")
+    client.send(command)
+    assert client.expect(BaseCommand.ERROR).error == ServerError.MetadataError
+
+
+# ---- readers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "initial", "first"),
+    [
+        (EARLIEST_ID, CommandSubscribe.Latest, 0),
+        (MessageId(1, 2), CommandSubscribe.Latest, 2),
+        (MessageId(1, 2, -1, 4), CommandSubscribe.Latest, 2),
+        (LATEST_ID, CommandSubscribe.Latest, 4),
+        (LATEST_ID, CommandSubscribe.Earliest, 0),
+        (MessageId(1, 50), CommandSubscribe.Earliest, 0),
+        (None, CommandSubscribe.Earliest, 0),
+        (None, CommandSubscribe.Latest, 4),
+    ],
+)
+def test_reader_begins_at_the_entry_it_names(
+    start: MessageId | None, initial: "CommandSubscribe.InitialPosition.ValueType", first: int
+) -> None:
+    # covers CUR-10, A11
+    _, client = filled(4)
+    client.open_consumer("r", permits=100, durable=False, start=start, initial_position=initial)
+    assert client.messages() == numbers(first, 4)
+
+
+def test_readers_subscription_goes_with_it_and_holds_no_data() -> None:
+    # covers CUR-8, RD-1
+    world, client = filled(2)
+    client.open_consumer("r", durable=False)
+    assert "r" in world.core.topics[TOPIC].subscriptions
+    assert world.state.topics_by_name[TOPIC].cursors == {}
+    client.send(requests.close_consumer(1, 1))
+    assert "r" not in world.core.topics[TOPIC].subscriptions
+
+
+def test_reader_comes_back_to_where_it_sought() -> None:
+    # covers wire-protocol 5.9
+    world, client = filled(4)
+    client.open_consumer("r", durable=False)
+    client.send(requests.seek_to_id(5, 1, MessageId(1, 2)))
+    client.take_all()
+    assert reopened(client, subscription="r", durable=False, start=EARLIEST_ID) == ["2", "3"]
+    client.send(requests.seek_to_id(6, 1, MessageId(1, 1)))
+    world.advance(60_000)
+    assert "r" not in world.core.topics[TOPIC].subscriptions
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_one_name_is_durable_or_not(durable: bool) -> None:
+    # covers X4
+    _, client = filled(0)
+    client.open_consumer("x", durable=durable)
+    client.send(requests.subscribe(9, TOPIC, "x", 2, durable=not durable))
+    refused = client.expect(BaseCommand.ERROR)
+    assert refused.error == ServerError.NotAllowedError
+    assert "with the same name already exists" in refused.message
+
+
+# ---- last message id --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 20, 0], ids=["cached", "stored"])
+def test_last_message_id(cache_bytes: int) -> None:
+    # covers RD-3, C13
+    world = World(cache_bytes=cache_bytes)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+
+    def last() -> tuple[int, int, int, tuple[int, int]]:
+        client.take_all()
+        client.send(requests.last_message_id(1, 1))
+        answer = client.expect(BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE)
+        last_id, mark = answer.last_message_id, answer.consumer_mark_delete_position
+        assert last_id.HasField("partition")
+        assert last_id.HasField("batch_index")
+        return last_id.ledgerId, last_id.entryId, last_id.batch_index, (mark.ledgerId, mark.entryId)
+
+    none = (1 << 64) - 1
+    assert last() == (none, none, -1, (1, none))
+    client.publish(1, entry("a"))
+    assert last() == (1, 0, -1, (1, none))
+    client.publish(1, entry("b", batch=3), first=1, messages=3)
+    client.ack([Position(1, 0)])
+    assert last() == (1, 1, 2, (1, 0))
+
+
+# ---- coming and going -------------------------------------------------------------------------------------------
+
+
+def test_latest_means_after_the_subscription() -> None:
+    # covers CUR-9
+    _, client = filled(2)
+    client.open_consumer(permits=10, initial_position=CommandSubscribe.Latest)
+    assert client.take_all() == []
+    client.publish(1, entry("new"), first=2)
+    assert len(positions_of(each for each in client.take_all() if isinstance(each, fx.SendMessages))) == 1
+
+
+def test_unsubscribe_of_one_among_many_needs_force() -> None:
+    # covers CUR-16
+    world, client = filled(1)
+    other = world.connect()
+    client.open_consumer(subscription_type=SHARED)
+    other.open_consumer(subscription_type=SHARED)
+    client.send(requests.unsubscribe(5, 1))
+    assert client.expect(BaseCommand.ERROR).error == ServerError.MetadataError
+    client.send(requests.unsubscribe(6, 1, force=True))
+    assert client.expect(BaseCommand.SUCCESS).request_id == 6
+    other.expect(BaseCommand.CLOSE_CONSUMER)
+    assert world.state.topics_by_name[TOPIC].cursors == {}
+
+
+@pytest.mark.parametrize("name", ["", "pulsar.dedup", "pulsar.repl.x"])
+def test_reserved_names(name: str) -> None:
+    # covers TN-12
+    _, client = filled(0)
+    client.send(requests.subscribe(1, TOPIC, name, 1))
+    assert client.expect(BaseCommand.ERROR).error == ServerError.ProducerBusy
+
+
+def test_missing_subscription_when_none_may_be_created() -> None:
+    # covers TN-9
+    world = World(allow_auto_subscription_creation=False)
+    client = world.connect()
+    client.send(requests.subscribe(1, TOPIC, "s", 1))
+    assert client.expect(BaseCommand.ERROR).error == ServerError.SubscriptionNotFound
+    client.open_consumer("reader", durable=False)
+
+
+def test_ledgers_that_everybody_consumed_go_when_the_ledger_rolls() -> None:
+    # covers ML-2, 5.2
+    world = World(ledger_max_entries=2, ledger_min_age_ms=-1)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    for number in range(4):
+        client.publish(1, entry("x"), first=number)
+    client.ack([Position(2, 0)], cumulative=True)
+    client.publish(1, entry("x"), first=4)
+    assert list(world.core.topics[TOPIC].ledger.ledgers) == [2, 3]

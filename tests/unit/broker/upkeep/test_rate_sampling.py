@@ -1,0 +1,200 @@
+"""Rates over the last interval, of topics, producers, subscriptions and consumers (section 17)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.admin.partitioned_stats import partitioned_stats
+from spark_pulsar.admin.topic_stats import publisher_stats, subscription_stats, topic_stats
+from spark_pulsar.broker.entities.meters import Delivered, Published, consumed, delivered, published
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats, CommandSubscribe
+from tests.unit.broker.dispatch.test_chunks import send_chunks
+from tests.unit.broker.world import TOPIC, World, entry, positions_of
+
+EVERY_MS = 10_000
+
+
+def world_with_rates() -> World:
+    return World(stats_interval_ms=EVERY_MS)
+
+
+def test_a_rate_is_that_of_the_last_interval() -> None:
+    # covers admin-rest 1.5.2 (rates), section 17
+    world = world_with_rates()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=1_000)
+    world.advance(EVERY_MS)
+    topic = world.core.topics[TOPIC]
+    assert (published(topic), topic_stats(world.core, topic)["averageMsgSize"]) == (Published(), 0.0)
+    client.publish(1, *(entry("x" * 100) for _ in range(50)))
+    assert published(topic) == Published(), "the interval is not over"
+    world.advance(EVERY_MS)
+    stats = topic_stats(world.core, topic)
+    assert (stats["msgRateIn"], stats["msgRateOut"]) == (5.0, 5.0)
+    assert stats["msgThroughputIn"] == stats["msgThroughputOut"] == topic.bytes_in / 10
+    assert stats["averageMsgSize"] == pytest.approx(topic.bytes_in / 50)
+    [publisher] = stats["publishers"]
+    assert (publisher["msgRateIn"], publisher["averageMsgSize"]) == (5.0, stats["averageMsgSize"])
+    subscription = stats["subscriptions"]["s"]
+    [consumer] = subscription["consumers"]
+    for each in (subscription, consumer):
+        assert (each["msgRateOut"], each["msgThroughputOut"]) == (5.0, stats["msgThroughputOut"])
+    world.advance(EVERY_MS)
+    stats = topic_stats(world.core, topic)
+    assert {stats[name] for name in ("msgRateIn", "msgRateOut", "msgThroughputIn", "averageMsgSize")} == {0.0}
+    assert stats["msgInCounter"] == 50
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Key_Shared])
+def test_chunks_are_counted_beside(kind: int) -> None:
+    # covers admin-rest 1.5.2 (chunkedMessageRate)
+    world = world_with_rates()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=1_000, subscription_type=kind)
+    client.publish(1, entry("x"))
+    world.advance(EVERY_MS)
+    send_chunks(client, "a0", "plain", "b0", "a1", "xxx", "a2", "b1", "b2")
+    client.publish(1, entry("\xe8\x01"))
+    world.advance(EVERY_MS)
+    stats = topic_stats(world.core, world.core.topics[TOPIC])
+    [publisher], subscription = stats["publishers"], stats["subscriptions"]["s"]
+    [consumer] = subscription["consumers"]
+    assert [each["chunkedMessageRate"] for each in (publisher, subscription, consumer)] == [0.6, 0.6, 0.6]
+    assert (publisher["msgRateIn"], consumer["msgRateOut"]) == (0.9, 0.9)
+    world.advance(EVERY_MS)
+    stats = partitioned_stats(world.core, 1, [world.core.topics[TOPIC]])
+    assert stats["subscriptions"]["s"]["chunkedMessageRate"] == 0.0
+
+
+def test_chunks_of_a_non_persistent_topic_are_counted_too() -> None:
+    # covers admin-rest 1.5.2 (chunkedMessageRate, msgChunkPublished)
+    world = world_with_rates()
+    client = world.connect()
+    name = TOPIC.replace("persistent", "non-persistent")
+    client.open_producer(name)
+    client.open_consumer(topic=name, permits=1_000)
+    world.advance(EVERY_MS)
+    send_chunks(client, "a0", "a1", "a2")
+    world.advance(EVERY_MS)
+    stats = topic_stats(world.core, world.core.topics[name])
+    assert stats["msgChunkPublished"]
+    assert stats["publishers"][0]["chunkedMessageRate"] == stats["subscriptions"]["s"]["chunkedMessageRate"] == 0.3
+
+
+def test_holes_of_a_durable_subscription_have_a_size() -> None:
+    # covers admin-rest 1.5.2 (nonContiguousDeletedMessagesRangesSerializedSize)
+    world = World()
+    client, feeder = world.connect(), world.connect()
+    feeder.open_producer()
+    client.open_consumer(permits=10, subscription_type=CommandSubscribe.Shared)
+    feeder.publish(1, *[entry("x")] * 10)
+    positions = positions_of(client.deliveries())
+    client.ack(positions[1::2][:4])
+    stats = topic_stats(world.core, world.core.topics[TOPIC])
+    for each in (stats, stats["subscriptions"]["s"]):
+        assert each["nonContiguousDeletedMessagesRanges"] == 4
+        assert each["nonContiguousDeletedMessagesRangesSerializedSize"] == 64
+
+
+def test_what_came_within_the_interval_is_measured_from_its_coming() -> None:
+    # covers section 17
+    world = world_with_rates()
+    client = world.connect()
+    client.open_producer()
+    world.advance(EVERY_MS - 2_000)
+    late = world.connect()
+    late.open_producer(producer_id=2, name="late")
+    late.publish(2, entry("a"), entry("b"))
+    world.advance(2_000)
+    topic = world.core.topics[TOPIC]
+    assert publisher_stats(topic.producers["late"])["msgRateIn"] == 1.0
+    assert published(topic).messages == 0.2
+
+
+def test_acks_redeliveries_and_batches_are_counted_in_messages() -> None:
+    # covers section 17 (messageAckRate, msgRateRedeliver)
+    world = world_with_rates()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=1_000, subscription_type=CommandSubscribe.Shared)
+    client.publish(1, *(entry("x", batch=10) for _ in range(4)), messages=10)
+    client.send(requests.ack(1, [Position(1, 0), Position(1, 1)]))
+    client.send(requests.redeliver(1, [Position(1, 2)]))
+    world.advance(EVERY_MS)
+    [consumer] = world.core.topics[TOPIC].subscriptions["s"].consumers
+    rate = consumed(consumer)
+    assert (rate.messages, rate.acked, rate.redelivered) == (5.0, 2.0, 1.0)
+    stats = subscription_stats(consumer.subscription)
+    assert stats["consumers"][0]["avgMessagesPerEntry"] == 10
+    assert (stats["messageAckRate"], stats["msgRateRedeliver"]) == (2.0, 1.0)
+    command = BaseCommand(type=BaseCommand.CONSUMER_STATS)
+    command.consumerStats.CopyFrom(CommandConsumerStats(request_id=9, consumer_id=1))
+    client.take_all()
+    client.send(command)
+    told = client.expect(BaseCommand.CONSUMER_STATS_RESPONSE)
+    assert (told.msgRateOut, told.messageAckRate, told.msgRateRedeliver) == (5.0, 2.0, 1.0)
+
+
+def test_a_cumulative_ack_counts_as_one() -> None:
+    # covers section 17 (messageAckRate), as Apache Pulsar counts
+    world = world_with_rates()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=1_000)
+    client.publish(1, *(entry("x") for _ in range(10)))
+    client.send(requests.ack(1, [Position(1, 9)], cumulative=True))
+    world.advance(EVERY_MS)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    assert consumed(subscription.consumers[0]).acked == 0.1
+    stats = subscription_stats(subscription)
+    assert stats["lastMarkDeleteAdvancedTimestamp"] == stats["lastAckedTimestamp"] == world.now_ms - EVERY_MS
+
+
+def test_expired_entries_have_a_rate() -> None:
+    # covers section 17 (msgRateExpired)
+    world = World(stats_interval_ms=EVERY_MS, default_message_ttl_s=5)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=0)
+    client.publish(1, *(entry("x") for _ in range(10)))
+    world.advance(EVERY_MS)
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    assert delivered(subscription) == Delivered(expired=1.0)
+
+
+def test_times_and_counters_outlive_who_made_them() -> None:
+    # covers admin-rest 1.5.2 (counters, times)
+    world = world_with_rates()
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(permits=10)
+    client.open_consumer(consumer_id=2, subscription="other", permits=10)
+    client.publish(1, entry("x"))
+    client.send(requests.ack(1, [Position(1, 0)]))
+    at_ms = world.now_ms
+    client.send(requests.close_consumer(client.request_id(), 1), requests.unsubscribe(client.request_id(), 2))
+    world.advance(EVERY_MS)
+    stats = topic_stats(world.core, world.core.topics[TOPIC])
+    assert (stats["msgOutCounter"], stats["lastPublishTimestamp"]) == (2, at_ms)
+    subscription = stats["subscriptions"]["s"]
+    assert subscription["consumers"] == []
+    for name in ("lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp"):
+        assert subscription[name] == at_ms, name
+
+
+def test_many_topics_are_looked_at_some_in_a_turn() -> None:
+    # covers section 17
+    world = world_with_rates()
+    client = world.connect()
+    for number in range(200):
+        client.open_producer(producer_id=number, topic=f"{TOPIC}{number}")
+        client.publish(number, entry("x"))
+        client.take_all()
+    world.advance(EVERY_MS + 10)
+    rates = [published(topic).messages for topic in world.core.topics.values()]
+    assert len(rates) == 200
+    assert rates == pytest.approx([0.1] * 200, rel=0.01)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records import compaction as kr
+from spark_pulsar.ledger.records import cursors as cr
+from spark_pulsar.ledger.records import damage, schemas
+from spark_pulsar.ledger.records import deduplication as sr
+from spark_pulsar.ledger.records import documents as dr
+from spark_pulsar.ledger.records import topics as tr
+from spark_pulsar.ledger.records.activity import CursorIdle
+from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
+from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.records.table import RECORD_TYPES, decode_record
+from spark_pulsar.model.singles import Singles
+
+EXAMPLES: list[r.Record] = [
+    r.EntriesAppended(run_of(3, 0, [b"x"])),
+    r.EntriesAppended(run_of(3, 9, [b"x", b"", b"yy"], [1, 5, 1])),
+    r.EntriesAppended(EntryRun(3, 9, b"...x", [3], [4], [7])),
+    EntriesScattered(b"..abc", [7, 2**40, 7], [0, 9, 1], [2, 3, 4], [3, 4, 5]),
+    EntriesScattered(b"ab", [7, 8], [0, 0], [0, 1], [1, 2], [1, 3]),
+    r.CounterSet("names", 2**40),
+    CursorIdle(3, 1_700_000_000_000),
+    r.TopicCreated(1, "persistent://a/b/ü", 1_700_000_000_000, {"k": "v", "": "w"}),
+    r.TopicDeleted(1),
+    r.TopicPropertiesSet(1, {}),
+    r.PartitionedTopicSet("persistent://a/b/c", 4, {"x": "y"}),
+    r.PartitionedTopicDeleted("persistent://a/b/c"),
+    r.NamespaceSet("a/b", '{"retention": {}}'),
+    r.NamespaceDeleted("a/b"),
+    r.LedgerOpened(1, 2, 3),
+    r.LedgerSealed(1, 2, 3),
+    r.LedgersTrimmed(1, (2, 3, 2**50)),
+    r.LedgersTrimmed(1, ()),
+    r.EntriesDropped(1, 2, 30),
+    cr.CursorCreated(1, 2, "sub", -1, -1, 5, {"p": "q"}),
+    cr.CursorDeleted(1),
+    cr.CursorAcked(1, [(1, 0, 5)]),
+    cr.CursorAcked(1, [(1, 0, 5), (2, 7, 9)], []),
+    cr.CursorAcked(1, Singles(2, [7, 9, 2**40])),
+    cr.CursorAcked(1, Singles(2, [7, 9]), [(1, 2, 0)]),
+    cr.CursorAcked(1, [], [(1, 2, 0), (1, 3, 1 << 200 | 5)]),
+    cr.CursorMarkDeleted(1, 2, -1),
+    cr.CursorReset(1, -1, -1),
+    cr.CursorRedelivered(1, [(1, 0, 5), (1, 7, 8)]),
+    cr.CursorPropertiesSet(1, {"a": "b"}),
+    cr.CursorAckProperties(1, {"a": "-7"}),
+    dr.DocumentSet(dr.TENANTS, "ü", '{"a": []}'),
+    dr.DocumentDeleted(dr.CLUSTERS, "c"),
+    sr.SequencesReached((7,), ("ü",), (-(2**63),)),
+    sr.SequencesReached((7, 2**40), ("p", ""), (0, 2**63 - 1)),
+    sr.SequencesForgotten(7, ()),
+    sr.SequencesForgotten(7, ("p", "ü")),
+    kr.CompactionPrepared(1, -1, -1),
+    kr.CompactionBegun(1, 2, 3),
+    kr.CompactionFinished(1, 2, 5, 6, 7, 8, (5, 6, -1), (1, 0, 0, 5, 6, 2**40)),
+    kr.CompactionAbandoned(1),
+    kr.CompactionForgotten(1),
+    damage.TopicDamaged(1, 2, 3, 5, "journal/1.journal:77", "a group fails its checksum"),
+    damage.DamageAccepted(1),
+    schemas.SchemaAdded("a/b/ü", 0, 4, 1_700_000_000_000, b"{}\0", {"k": "v"}),
+    schemas.SchemaAdded("a/b/ü", 1, -1, 0, b""),
+    schemas.SchemasDeleted("a/b/ü", 2, 3),
+    schemas.SchemasForgotten("a/b/ü"),
+    tr.TopicEpochSet(1, 2**62),
+    EntriesDelayed(7, (1, 2, 2**40), (-1, 0, 2**62)),
+    DelaysElapsed(7, 2, 2**62),
+    tr.TopicTerminated(1),
+    tr.TopicChunked(1),
+]
+
+
+def facts(run: EntryRun) -> tuple[int, int, bytes, int]:
+    return run.ledger_id, run.first_entry_id, run.entry(run.first_entry_id), run.messages
+
+
+def test_every_type_has_an_example_and_a_number_of_its_own() -> None:
+    assert {type(example) for example in EXAMPLES} == set(RECORD_TYPES.values())
+    assert len(RECORD_TYPES) == len({known.TYPE for known in RECORD_TYPES.values()})
+
+
+@pytest.mark.parametrize("record", EXAMPLES, ids=repr)
+def test_a_record_comes_back_from_its_bytes(record: r.Record) -> None:
+    body = record.encode()
+    for before, after in ((b"", b""), (b"before", b"after")):
+        data = before + body + after
+        back = decode_record(record.TYPE, record.VERSION, data, len(before), len(before) + len(body))
+        assert type(back) is type(record)
+        if isinstance(record, r.EntriesAppended) and isinstance(back, r.EntriesAppended):
+            assert repr(back) == repr(record)
+            ids = range(record.run.first_entry_id, record.run.end_entry_id)
+            assert [back.run.entry(entry_id) for entry_id in ids] == [record.run.entry(entry_id) for entry_id in ids]
+            assert back.run.messages == record.run.messages
+            assert r.EntriesAppended.place_of(data, len(before)) == (
+                record.run.ledger_id,
+                record.run.first_entry_id,
+                record.run.end_entry_id,
+            )
+        elif isinstance(record, EntriesScattered) and isinstance(back, EntriesScattered):
+            assert [facts(back.run(index)) for index in range(len(back))] == [
+                facts(record.run(index)) for index in range(len(record))
+            ]
+        else:
+            assert back == record
+
+
+@pytest.mark.parametrize("record", EXAMPLES, ids=repr)
+def test_a_body_of_the_wrong_length_is_damaged(record: r.Record) -> None:
+    body = record.encode()
+    for damaged in [*(body[:cut] for cut in range(len(body))), body + b"\0"]:
+        with pytest.raises(RecordDamaged):
+            decode_record(record.TYPE, record.VERSION, damaged, 0, len(damaged))
+
+
+def test_types_and_versions_of_newer_programs_are_named() -> None:
+    with pytest.raises(r.UnknownRecord, match="type 255"):
+        decode_record(255, 1, b"", 0, 0)
+    with pytest.raises(r.UnknownRecord, match="TopicDeleted version 2"):
+        decode_record(r.TopicDeleted.TYPE, 2, bytes(8), 0, 8)
+
+
+def test_offsets_outside_the_region_are_damage() -> None:
+    body = bytearray(r.EntriesAppended(run_of(3, 9, [b"x", b"yy"])).encode())
+    at = 29 + 4 * 3
+    body[at : at + 4] = (2**31).to_bytes(4, "little")
+    with pytest.raises(RecordDamaged, match="outside"):
+        decode_record(1, 1, bytes(body), 0, len(body))
+
+
+def test_text_that_is_no_utf8_is_damage() -> None:
+    body = r.NamespaceDeleted("abcd").encode().replace(b"bc", b"\xff\xff")
+    with pytest.raises(RecordDamaged, match="UTF-8"):
+        decode_record(r.NamespaceDeleted.TYPE, 1, body, 0, len(body))
+
+
+def test_a_region_that_is_most_of_its_buffer_is_not_copied() -> None:
+    run = run_of(1, 0, [b"x" * 1000])
+    assert r.EntriesAppended(run).encode_parts()[1] is run.buffer
+    wide = EntryRun(1, 0, b"." * 1000 + b"x", [1000], [1001])
+    assert r.EntriesAppended(wide).encode_parts()[1] == b"x"

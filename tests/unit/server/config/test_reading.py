@@ -1,0 +1,99 @@
+"""Configuration: Pulsar's keys, overrides, what is unknown or has no effect."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
+from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, parse_properties
+
+
+def test_keys_of_a_file_with_overrides_on_top(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("# comment\n! another\n\nbrokerServicePort = 1234\nclusterName=one\nmaxMessageSize=1000\n")
+    config = load_config(conf, {"clusterName": "two", "allowAutoTopicCreation": False, "webServicePort": 0})
+    assert (config.port, config.http_port) == (1234, 0)
+    assert (config.broker.cluster_name, config.broker.max_message_size_bytes) == ("two", 1000)
+    assert config.broker.allow_auto_topic_creation is False
+
+
+def test_keys_without_effect_are_named() -> None:
+    config = load_config(None, {"tlsEnabled": "true", "brokerServicPort": 1, "journalSyncData": "false"})
+    assert config.unsupported_keys == ("tlsEnabled",)
+    assert config.unknown_keys == ("brokerServicPort",)
+    assert config.journal_sync is False
+
+
+def test_empty_value_means_not_set() -> None:
+    assert load_config(None, {"brokerServicePort": "", "advertisedAddress": ""}) == load_config()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("brokerServicePort", "66000"),
+        ("brokerServicePort", "x"),
+        ("defaultNumPartitions", "0"),
+        ("allowAutoTopicCreation", "yes"),
+        ("allowAutoTopicCreationType", "both"),
+        ("subscriptionTypesEnabled", "Exclusive,Often"),
+        ("additionalNamespaces", "nobody"),
+        ("maxTopicsPerNamespace", "-1"),
+        ("subscriptionTypesEnabled", ","),
+        ("maxTopicsPerNamespace", "1.5"),
+        ("maxTopicsPerNamespace", "\u0663"),
+        ("maxUnackedMessagesPerSubscriptionOnBrokerBlocked", "nan"),
+        ("maxUnackedMessagesPerSubscriptionOnBrokerBlocked", "1e-3"),
+        ("advertisedAddress", "pulsar://host"),
+        ("advertisedAddress", "::1"),
+        ("journalMaxSizeMB", "2049"),
+    ],
+)
+def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: str, value: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"{key}={value}: want "):
+        load_config(None, {key: value})
+
+
+TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress"}
+
+
+@pytest.mark.parametrize("key", sorted(set(KEYS) - TEXTS))
+def test_no_key_takes_what_nothing_could_be_done_with(key: str) -> None:
+    for value in ("x", "9" * 19, "9" * 30, "1" + "0" * 5_000):
+        with pytest.raises(InvalidConfiguration, match=f"^{key}={value}: want "):
+            load_config(None, {key: value})
+
+
+@pytest.mark.parametrize("address", ["broker", "broker:6650", "10.0.0.1", "[::1]", "[fe80::1%eth0]:6650"])
+def test_addresses_to_advertise(address: str) -> None:
+    assert load_config(None, {"advertisedAddress": address}).broker.advertised_address == address
+
+
+@pytest.mark.parametrize("key", REFUSED_KEYS)
+def test_who_relies_on_strangers_being_kept_out_is_told_that_they_are_not(key: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"{key}=true: want false, this broker keeps nobody out"):
+        load_config(None, {key: True})
+    assert load_config(None, {key: False}).unsupported_keys == (key,)
+
+
+def test_no_key_both_has_an_effect_and_has_none() -> None:
+    assert not PULSAR_KEYS & set(KEYS)
+    assert set(REFUSED_KEYS) <= PULSAR_KEYS
+
+
+def test_line_that_is_no_setting() -> None:
+    with pytest.raises(InvalidConfiguration, match="line 2"):
+        parse_properties("a=1\nnonsense\n")
+
+
+def test_namespaces_and_units() -> None:
+    config = load_config(
+        None, {"additionalNamespaces": "t/a, t/b", "keepAliveIntervalSeconds": 5, "managedLedgerCacheSizeMB": 2}
+    ).broker
+    assert config.namespaces == ("public/default", "t/a", "t/b")
+    assert (config.keep_alive_interval_ms, config.handshake_timeout_ms) == (5000, 5000)
+    assert config.cache_bytes == 2 * 1024 * 1024
+
+
+def test_every_key_says_what_it_is_for() -> None:
+    assert all(key.help for key in KEYS.values())

@@ -1,0 +1,134 @@
+"""Small groups wait for what is under way, so that the loop can write them itself; order is always kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from spark_pulsar.broker.turn.effects import AppendRecords
+from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.server.group_submitter import HELD_BYTES, HELD_RECORDS, Submitting
+from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+
+
+class Desk:
+    """Submits groups of records that count up, to a storage that is synced by hand."""
+
+    def __init__(self, disk: MemoryDisk, *, is_quick: bool) -> None:
+        self.storage, self.state = MemoryStorage.open(disk, auto=False)
+        self.storage.is_quick = is_quick
+        self.durable: list[int] = []
+        """Groups that were heard of."""
+        self.submitting = Submitting(
+            asyncio.get_running_loop(), self.storage, self.durable.append, lambda group: self.durable.append(-group)
+        )
+        self.last = 0
+
+    def submit(self, records: int = 1, waiting_bytes: int = 100) -> bool:
+        """Submit the next group; whether it reached the storage."""
+        self.last += 1
+        before = self.storage.unwritten_bytes
+        group = AppendRecords(self.last, [CounterSet("n", self.last)] * records)
+        self.submitting.submit(group, waiting_bytes, at_once=True)
+        return self.storage.unwritten_bytes > before
+
+    async def sync(self) -> None:
+        """What the storage has becomes durable, and is heard of."""
+        self.storage.sync()
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)  # behind what the storage told
+        await turn
+
+
+def play(scene: Callable[[Desk], Awaitable[None]], *, is_quick: bool = True) -> None:
+    """A scene, and afterwards a recovery that finds everything that was submitted in it."""
+    disk = MemoryDisk()
+
+    async def main() -> int:
+        desk = Desk(disk, is_quick=is_quick)
+        await scene(desk)
+        desk.submitting.hand_over()
+        await desk.sync()
+        assert desk.durable[-1] == desk.last
+        assert desk.durable == sorted(desk.durable)
+        return desk.last
+
+    last = asyncio.run(main())
+    _, state = MemoryStorage.open(disk)
+    assert state.counters["n"] == last
+
+
+def test_a_slow_disk_gets_everything_at_once() -> None:
+    async def scene(desk: Desk) -> None:
+        assert all(desk.submit() for _ in range(5))
+        await desk.sync()
+        assert desk.durable == [5], "heard of once"
+
+    play(scene, is_quick=False)
+
+
+def test_on_a_quick_disk_small_groups_wait_for_what_is_under_way() -> None:
+    # covers DUR-2
+    async def scene(desk: Desk) -> None:
+        assert desk.submit()
+        assert not any(desk.submit() for _ in range(3))
+        desk.submitting.go_on()
+        assert desk.storage.unwritten_bytes, "the first one is still under way"
+        await desk.sync()
+        assert desk.durable == [1]
+        assert not desk.storage.unwritten_bytes
+        desk.submitting.go_on()
+        assert desk.storage.unwritten_bytes
+        await desk.sync()
+        assert desk.durable == [1, 4]
+        assert desk.submit(), "nothing is under way"
+
+    play(scene)
+
+
+def test_what_is_large_waits_for_nothing_and_overtakes_nothing() -> None:
+    async def scene(desk: Desk) -> None:
+        assert desk.submit()
+        assert not desk.submit()
+        assert desk.submit(waiting_bytes=HELD_BYTES + 1)
+        assert not desk.submit()
+        assert desk.submit(records=HELD_RECORDS + 1)
+        await desk.sync()
+        assert desk.durable == [5]
+
+    play(scene)
+
+
+def test_not_too_many_records_wait() -> None:
+    async def scene(desk: Desk) -> None:
+        assert desk.submit()
+        assert not any(desk.submit() for _ in range(HELD_RECORDS))
+        assert desk.submit()
+        await desk.sync()
+
+    play(scene)
+
+
+def test_what_waits_is_written_before_a_checkpoint_and_at_the_end() -> None:
+    async def scene(desk: Desk) -> None:
+        assert desk.submit()
+        assert not desk.submit()
+        before = desk.storage.unwritten_bytes
+        desk.submitting.hand_over()
+        assert desk.storage.unwritten_bytes > before
+        desk.submitting.hand_over()
+        assert not desk.submit(), "waits again; `play` ends the scene"
+
+    play(scene)
+
+
+def test_nothing_is_told_after_the_end() -> None:
+    async def scene(desk: Desk) -> None:
+        assert desk.submit()
+        desk.submitting.close()
+        await desk.sync()
+        assert desk.durable == []
+        desk.durable.append(desk.last)
+
+    play(scene)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.ledger.records.base import PartitionedTopicSet
+from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.rows.snapshot import TABLES, Row, take_dirty_rows
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError
+from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
+from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.ledgers.files import Extent
+from tests.contract.histories import History, picture
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = Layout(tmp_path)
+    made.create()
+    return made
+
+
+def filled(layout: Layout) -> DurableState:
+    history = History(DurableState(), 5)
+    for _ in range(200):
+        history.submit(4)
+    history.state.apply(PartitionedTopicSet("one of each", 3, {}))
+    history.state.apply(TopicDamaged(next(iter(history.state.topics)), -1, 0, 0, "journal/1:2", "text"))
+    checkpoint = Checkpoint(layout)
+    checkpoint.create()
+    checkpoint.commit(take_dirty_rows(history.state), JournalMark(17, 3), {4: Extent(0, 9, 1000, True)})
+    checkpoint.close()
+    return history.state
+
+
+def test_what_was_committed_is_loaded(layout: Layout) -> None:
+    state = filled(layout)
+    checkpoint = Checkpoint(layout)
+    checkpoint.create()
+    loaded, mark, extents = checkpoint.load()
+    assert picture(loaded) == picture(state)
+    assert (mark, extents) == (JournalMark(17, 3), {4: Extent(0, 9, 1000, True)})
+    assert checkpoint.integrity() == []
+    checkpoint.commit([], JournalMark(18, 3), {4: None})
+    checkpoint.close()
+    checkpoint = Checkpoint(layout)
+    assert checkpoint.load()[1:] == (JournalMark(18, 3), {})
+    checkpoint.close()
+
+
+def test_a_changed_value_fails_its_rows_checksum(layout: Layout) -> None:
+    filled(layout)
+    changes = [(table.name, table.columns[-1].split()[0]) for table in TABLES]
+    changes += [("journal", "last_group"), ("ledger_files", "size_bytes")]
+    for table, column in changes:
+        db = sqlite3.connect(layout.checkpoint)
+        [before] = db.execute(f"SELECT {column} FROM {table} LIMIT 1").fetchone()
+        db.execute(f"UPDATE {table} SET {column} = 12345 WHERE {column} IS ?", (before,))
+        db.commit()
+        checkpoint = Checkpoint(layout)
+        with pytest.raises(StorageDamaged, match="fails its checksum"):
+            checkpoint.load()
+        checkpoint.close()
+        db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = 12345", (before,))
+        db.commit()
+        db.close()
+
+
+def test_no_database_at_all(layout: Layout) -> None:
+    layout.checkpoint.write_bytes(b"this is no database" * 100)
+    with pytest.raises(StorageDamaged, match="SQLite says"):
+        Checkpoint(layout)
+
+
+class FailingCommit(Disk):
+    """Commits fail as often as there are errors."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+
+    def commit(self, database: sqlite3.Connection) -> None:
+        if self.errors:
+            raise self.errors.pop()
+        super().commit(database)
+
+
+def sqlite_error(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("made up")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_certain"),
+    [
+        (sqlite_error(sqlite3.SQLITE_FULL), True),
+        (sqlite_error(sqlite3.SQLITE_IOERR_WRITE), True),
+        (sqlite_error(sqlite3.SQLITE_IOERR_FSYNC), False),
+        (OSError(5, "made up"), False),
+    ],
+)
+def test_a_commit_that_fails_says_whether_it_may_have_happened(
+    layout: Layout, error: Exception, is_certain: bool
+) -> None:
+    Checkpoint(layout).create()
+    disk = FailingCommit(error)
+    checkpoint = Checkpoint(layout, disk)
+    with pytest.raises(OSError) as raised:
+        checkpoint.commit([], JournalMark(1, 1), {})
+    assert isinstance(raised.value, CommitUncertain) is not is_certain
+    # Nothing is left of it: the next one starts afresh.
+    checkpoint.commit([], JournalMark(2, 1), {})
+    assert checkpoint.load()[1] == JournalMark(2, 1)
+
+
+def test_rows_that_cannot_be_stored_leave_no_transaction_open(layout: Layout) -> None:
+    checkpoint = Checkpoint(layout)
+    checkpoint.create()
+    for value in (2**70, "\ud800"):
+        with pytest.raises((OverflowError, UnicodeEncodeError)):
+            checkpoint.commit([Row("counters", ("n",), (value,))], JournalMark(1, 1), {})
+    checkpoint.commit([], JournalMark(2, 1), {})
+    assert checkpoint.load()[1] == JournalMark(2, 1)
+
+
+def test_a_database_that_cannot_be_opened_is_not_called_damaged(layout: Layout) -> None:
+    layout.checkpoint.mkdir()
+    with pytest.raises(StorageError, match="unable to open") as raised:
+        Checkpoint(layout)
+    assert not isinstance(raised.value, StorageDamaged)
+
+
+def test_the_log_is_emptied_into_the_database(layout: Layout) -> None:
+    checkpoint = Checkpoint(layout)
+    checkpoint.create()
+    checkpoint.commit([], JournalMark(5, 1), {})
+    assert checkpoint.empty_log()
+    assert layout.checkpoint.with_name(layout.checkpoint.name + "-wal").stat().st_size == 0

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLocked, StorageVersionUnknown
+from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.storage.offline.check import Severity, check
+
+
+def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
+    storage, state = FileStorage.open(tmp_path / "data")
+    with pytest.raises(StorageLocked, match="another broker"):
+        FileStorage.open(tmp_path / "data")
+    opening = "import sys; from spark_pulsar.storage.files import FileStorage; FileStorage.open(sys.argv[1])"
+    other = subprocess.run([sys.executable, "-c", opening, str(tmp_path / "data")], capture_output=True, check=False)
+    assert b"StorageLocked" in other.stderr
+    [finding] = check(tmp_path / "data")
+    assert (finding.severity, finding.file) == (Severity.ERROR, "LOCK")
+    storage.close(state)
+    storage, state = FileStorage.open(tmp_path / "data")
+    storage.close(state)
+
+
+def test_a_layout_of_another_program_is_refused(tmp_path: Path) -> None:
+    storage, state = FileStorage.open(tmp_path)
+    storage.close(state)
+    (tmp_path / "VERSION").write_text("spark-pulsar data directory, layout 99\n")
+    with pytest.raises(StorageVersionUnknown, match="layout 99"):
+        FileStorage.open(tmp_path)
+    assert [finding.file for finding in check(tmp_path)] == ["VERSION"]
+
+
+def test_a_lost_version_file_beside_a_journal_is_damage(tmp_path: Path) -> None:
+    storage, state = FileStorage.open(tmp_path)
+    storage.submit([])
+    storage.close(state)
+    (tmp_path / "VERSION").unlink()
+    with pytest.raises(StorageDamaged, match="VERSION"):
+        FileStorage.open(tmp_path)
+
+
+def test_an_interrupted_creation_is_done_again(tmp_path: Path) -> None:
+    storage, state = FileStorage.open(tmp_path)
+    storage.close(state)
+    (tmp_path / "VERSION").unlink()
+    storage, state = FileStorage.open(tmp_path)
+    assert state.topics == {}
+    storage.close(state)
+
+
+def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="file/data"):
+        FileStorage.open(tmp_path / "file" / "data")
+
+
+def test_checking_what_is_no_data_directory(tmp_path: Path) -> None:
+    assert [finding.severity for finding in check(tmp_path / "nowhere")] == [Severity.ERROR]
+    assert [finding.file for finding in check(tmp_path)] == ["VERSION"]

@@ -1,0 +1,37 @@
+"""How much an opening may have to replay: a checkpoint is due before it is too much."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.records import base as r
+from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
+from spark_pulsar.storage import files
+from spark_pulsar.storage.files import FileStorage
+
+
+def test_strewn_acks_make_a_checkpoint_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers CUR-5: a million holes are replayed in a second or two, however few records they are in
+    monkeypatch.setattr(files, "REPLAY_RECORDS", 1_000)
+    storage, state = FileStorage.open(tmp_path / "data", on_failed=print)
+
+    def submit(*records: r.Record) -> None:
+        for record in records:
+            state.apply(record)
+        storage.submit(records)
+
+    submit(
+        r.TopicCreated(1, "persistent://public/default/t", 0, {}),
+        r.LedgerOpened(1, 1, 0),
+        CursorCreated(1, 1, "s", 1, -1, 0, {}),
+        r.EntriesAppended(run_of(1, 0, [b"x"] * 10_000)),
+    )
+    for first in range(0, 7_000, 200):
+        submit(CursorAcked(1, [(1, entry_id, entry_id + 1) for entry_id in range(first + 1, first + 200, 2)]))
+    assert not storage.needs_checkpoint()
+    submit(CursorAcked(1, [(1, entry_id, entry_id + 1) for entry_id in range(7_001, 10_000, 2)]))
+    assert storage.needs_checkpoint()
+    storage.checkpoint(state)
+    assert not storage.needs_checkpoint()
+    storage.close(state)
