@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
-from spark_pulsar.broker.entities.session import SERVER_VERSION
+from spark_pulsar.broker.connections.handshake import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
 
 from . import (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.publishing import backlog_quota
 from spark_pulsar.broker.topic_log import backlog_size
-from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.model.errors import PulsarError
 
 from .answers import Refused
@@ -40,7 +40,7 @@ async def _size(call: Call) -> Response:
         if not name.is_persistent:
             raise Refused(405, f"{_WHAT} on a non-persistent topic is not allowed")
         check_namespace(core, name)
-        if topic_rules.partition_count(core, name) is not None:
+        if registry.partition_count(core, name) is not None:
             hint = "please try do it on specific topic partition"
             raise Refused(405, f"{_WHAT} on a partitioned topic is not allowed, {hint}")
         topic = existing(core, name)

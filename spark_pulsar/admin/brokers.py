@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.ledger.records.documents import CLUSTERS
 
 from .answers import Refused
@@ -56,7 +56,7 @@ async def _permissions(call: Call) -> Response:
 
 async def _topic_permissions(call: Call) -> Response:
     core, name = call.core, call.topic
-    if not topic_rules.exists(core, name) and topic_rules.partition_count(core, name) is None:
+    if not registry.exists(core, name) and registry.partition_count(core, name) is None:
         raise Refused(404, f"Topic {name.full} not found")
     return JSONResponse({})
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import expire_by_time as expire_now
-from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.broker.topics import name_limits, partitions
 from spark_pulsar.ledger.records.cursors import CursorPropertiesSet
@@ -90,7 +91,7 @@ def one(core: Core, name: TopicName, subscription: str, *, refusal: str = "") ->
     """A subscription of a topic or partition. 404 when either is missing; 405 with the refusal's text for a partitioned
     parent."""
     check_namespace(core, name)
-    if refusal and topic_rules.partition_count(core, name) is not None:
+    if refusal and registry.partition_count(core, name) is not None:
         raise Refused(405, refusal)
     return _in(existing(core, name), subscription)
 
@@ -98,7 +99,7 @@ def one(core: Core, name: TopicName, subscription: str, *, refusal: str = "") ->
 def every(core: Core, name: TopicName, subscription: str) -> list[Subscription]:
     """A subscription on a topic, or on all partitions that have it. 404 when there is none."""
     found = existing_partitions(core, name)
-    if topic_rules.partition_count(core, name) is None:
+    if registry.partition_count(core, name) is None:
         return [_in(found[0], subscription)]
     having = [topic.subscriptions[subscription] for topic in found if subscription in topic.subscriptions]
     if not having:
@@ -157,9 +158,9 @@ def _check_name(subscription: str) -> None:
 def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> list[Topic]:
     """The topic or all its partitions for a subscription with these properties, made as auto-creation says when they
     are missing (TN-7)."""
-    count = topic_rules.partition_count(core, name)
+    count = registry.partition_count(core, name)
     policies = core.policies_of(name)
-    is_new = count is None and name.partition < 0 and not topic_rules.exists(core, name)
+    is_new = count is None and name.partition < 0 and not registry.exists(core, name)
     if is_new and policies.allow_auto_topic_creation and policies.auto_topic_partitions:
         count = policies.auto_topic_partitions
     partitions.check_subscription(count or 1, subscription, properties)
@@ -172,7 +173,7 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
 
 def delete(core: Core, name: TopicName, subscription: str, *, force: bool) -> None:
     """A subscription with its backlog; connected consumers protect it unless forced (CUR-16)."""
-    if topic_rules.partition_count(core, name) is None:
+    if registry.partition_count(core, name) is None:
         found = [one(core, name, subscription)]
     else:
         found = [
@@ -185,7 +186,7 @@ def delete(core: Core, name: TopicName, subscription: str, *, force: bool) -> No
     if not force and any(each.consumers for each in found):
         raise Refused(412, "Subscription has active connected consumers")
     for each in found:
-        subscriptions.delete(core, each)
+        subscribing.delete(core, each)
 
 
 def properties_of(core: Core, name: TopicName, subscription: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse
 
-from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.entities import registry
 
 from .answers import Refused
 from .namespaces import bundle_edges
@@ -28,7 +28,7 @@ async def _lookup(call: Call) -> Response:
     listener = call.query.get("listenerName") or call.headers.get(_LISTENER_HEADER)
     if listener:
         raise Refused(400, f"the broker do not have {listener} listener")
-    known = topic_rules.exists(core, name) or topic_rules.partition_count(core, name) is not None
+    known = registry.exists(core, name) or registry.partition_count(core, name) is not None
     if not known and not core.policies_of(name).allow_auto_topic_creation:
         raise Refused(404, f"Topic not found {name}")
     # The C++ client reads both addresses unchecked, whether there is TLS or not.

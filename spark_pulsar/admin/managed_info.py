@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions.backlog_scan import BacklogScan
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import backlog_size
-from spark_pulsar.broker.topics import lifecycle as topic_rules
 
 from . import cursors
 from .internal_stats import MAX_RANGES
@@ -44,7 +44,7 @@ async def _internal_info(call: Call) -> Response:
     core, name = call.core, call.topic
     cursors.check_stored(name, "Internal info")
     check_namespace(core, name)
-    if topic_rules.partition_count(core, name) is None:
+    if registry.partition_count(core, name) is None:
         return JSONResponse(internal_info(core, existing(core, name)))
     found = existing_partitions(core, name)
     return JSONResponse(
@@ -107,7 +107,7 @@ async def _backlog(call: Call) -> Response:
     together."""
     core, name = call.core, call.topic
     check_namespace(core, name)
-    is_there = topic_rules.exists(core, name) or topic_rules.partition_count(core, name) is not None
+    is_there = registry.exists(core, name) or registry.partition_count(core, name) is not None
     found = [topic for topic in existing_partitions(core, name) if topic.live is None] if is_there else []
     details: dict[str, dict[str, int]] = {}
     for topic in found:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.responses import JSONResponse
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import entry_lookup, time_search
 from spark_pulsar.broker.topics import lifecycle as topic_rules
@@ -44,7 +45,7 @@ def _topic(core: Core, call: Call, what: str, hint: str = "") -> Topic:
     if not name.is_persistent:
         raise Refused(405, f"{what} on a non-persistent topic is not allowed")
     check_namespace(core, name)
-    if topic_rules.partition_count(core, name) is not None:
+    if registry.partition_count(core, name) is not None:
         raise Refused(405, f"{what} on a partitioned topic is not allowed{hint}")
     return existing(core, name)
 
@@ -93,7 +94,7 @@ async def _by_id(call: Call) -> Response:
     def begin(core: Core, answer: StoredAnswer) -> None:
         name = call.topic
         check_namespace(core, name)
-        if topic_rules.partition_count(core, name) is not None:
+        if registry.partition_count(core, name) is not None:
             raise Refused(405, "GetMessageById is not allowed on partitioned-topic")
         _fetch(core, _topic(core, call, "GetMessageById"), wanted, answer)
 

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from spark_pulsar.broker.entities import registry as topic_names
-from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.schemas import registry
-from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import lifecycle as topic_rules
-from spark_pulsar.broker.topics import name_limits
+from spark_pulsar.broker.topics import name_limits, policy_changes
 from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
+from spark_pulsar.model.json_values import members
 from spark_pulsar.model.names import check_entity
-from spark_pulsar.model.policies import members
 
 from .answers import Refused, text_map, whole_number
 from .clusters import namespaces_of
@@ -94,7 +93,7 @@ def existing(core: Core, namespace: str, reason: str = "Namespace does not exist
     """What was set for a namespace; 404 with this reason when there is none."""
     if namespace not in core.state.namespaces:
         raise Refused(404, reason)
-    return documents.of_namespace(core, namespace)
+    return policy_changes.of_namespace(core, namespace)
 
 
 def boundaries(bundles: int) -> list[str]:
@@ -252,7 +251,7 @@ def _change_properties(core: Core, namespace: str, changed: Mapping[str, str], r
     kept = {key: value for key, value in known.items() if key not in removed}
     properties = {**kept, **changed}
     name_limits.check_properties("Namespace properties", properties)
-    documents.set_of_namespace(core, namespace, "properties", properties or None)
+    policy_changes.set_of_namespace(core, namespace, "properties", properties or None)
 
 
 async def _put_properties(call: Call) -> Response:
@@ -263,7 +262,7 @@ async def _put_properties(call: Call) -> Response:
 async def _delete_properties(call: Call) -> Response:
     def delete(core: Core) -> None:
         existing(core, call.namespace)
-        documents.set_of_namespace(core, call.namespace, "properties", None)
+        policy_changes.set_of_namespace(core, call.namespace, "properties", None)
 
     return await call.change(delete)
 
@@ -307,7 +306,7 @@ def _check_bundle(core: Core, namespace: str, bundle: str) -> None:
 
 def _topics_of(core: Core, call: Call) -> Iterator[Topic]:
     for name in topic_names.names_in(core, call.parts["tenant"], call.parts["namespace"]):
-        topic = topic_rules.find(core, name)
+        topic = topic_names.find(core, name)
         bundle = call.parts.get("bundle")
         if topic is not None and (bundle is None or _is_in(bundle, name.full)):
             yield topic
@@ -353,7 +352,7 @@ async def _unsubscribe(call: Call) -> Response:
         if any(each.consumers for each in found):
             raise Refused(412, "Subscription has active connected consumers")
         for each in found:
-            subscriptions.delete(core, each)
+            subscribing.delete(core, each)
 
     return await call.change(unsubscribe)
 

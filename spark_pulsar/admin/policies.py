@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, Response
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.policies import documents as kept
-from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.dispatch_rates import DISPATCH_RATE, DispatchRate
+from spark_pulsar.model.json_values import InvalidPolicy, at_least_zero
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     QUOTA_TYPES,
     BacklogQuota,
-    InvalidPolicy,
     RetentionPolicy,
-    at_least_zero,
     check_quota_fits,
 )
 
@@ -52,7 +52,7 @@ def _topic(call: Call) -> TopicName:
     if name.partition >= 0:
         raise Refused(412, "Not allowed to set/get topic policy for a partition")
     check_namespace(call.core, name)
-    if not topic_rules.exists(call.core, name) and topic_rules.partition_count(call.core, name) is None:
+    if not registry.exists(call.core, name) and registry.partition_count(call.core, name) is None:
         raise Refused(404, f"Topic {name} not found")
     return name
 
@@ -114,14 +114,14 @@ def _namespace_methods(policy: Policy, level: Level) -> dict[str, Handler]:
             value = level.read(body)
             check_partitions(core, member, value)
             _check_retention(member, value, others, "namespace")
-            kept.set_of_namespace(core, call.namespace, member, value)
+            policy_changes.set_of_namespace(core, call.namespace, member, value)
 
         return await call.change(change)
 
     async def delete(call: Call) -> Response:
         def change(core: Core) -> None:
             existing(core, call.namespace, _missing_reason(member))
-            kept.set_of_namespace(core, call.namespace, member, None)
+            policy_changes.set_of_namespace(core, call.namespace, member, None)
 
         return await call.change(change)
 
@@ -144,7 +144,7 @@ def _topic_methods(policy: Policy, level: Level) -> dict[str, Handler]:
                 return
             value = level.read(body)
             _check_retention(member, value, _of_topic_and_namespace(core, name), "topic")
-            kept.set_of_topic(core, name, member, value, for_all_clusters=everywhere)
+            policy_changes.set_of_topic(core, name, member, value, for_all_clusters=everywhere)
 
         return await call.change(change)
 
@@ -153,7 +153,7 @@ def _topic_methods(policy: Policy, level: Level) -> dict[str, Handler]:
 
 def _topic_answer(call: Call, level: Level | None, member: str, applied: Callable[[Any], Any]) -> Response:
     name = _topic(call)
-    stored = kept.of_topic(call.core, name, for_all_clusters=_is_global(call)).get(member)
+    stored = policy_changes.of_topic(call.core, name, for_all_clusters=_is_global(call)).get(member)
     if stored is None and call.flag("applied"):
         stored = applied(call.core.policies_of(name))
     return value_or_empty(stored) if level is None else _answer(level, stored)
@@ -162,7 +162,7 @@ def _topic_answer(call: Call, level: Level | None, member: str, applied: Callabl
 def _topic_delete(member: str) -> Handler:
     async def delete(call: Call) -> Response:
         def change(core: Core) -> None:
-            kept.set_of_topic(core, _topic(call), member, None, for_all_clusters=_is_global(call))
+            policy_changes.set_of_topic(core, _topic(call), member, None, for_all_clusters=_is_global(call))
 
         return await call.change(change)
 
@@ -170,7 +170,7 @@ def _topic_delete(member: str) -> Handler:
 
 
 def _of_topic_and_namespace(core: Core, name: TopicName) -> dict[str, Any]:
-    return kept.merged([kept.of_namespace(core, name.namespace_name), kept.of_topic(core, name)])
+    return kept.merged([policy_changes.of_namespace(core, name.namespace_name), policy_changes.of_topic(core, name)])
 
 
 # ---- the time to live of a topic --------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ async def _set_topic_ttl(call: Call) -> Response:
         name = _topic(call)
         if value is not None:
             at_least_zero(value, "Invalid value for message TTL")
-        kept.set_of_topic(core, name, kept.MESSAGE_TTL, value, for_all_clusters=_is_global(call))
+        policy_changes.set_of_topic(core, name, kept.MESSAGE_TTL, value, for_all_clusters=_is_global(call))
 
     return await call.change(change)
 
@@ -198,7 +198,7 @@ async def _set_topic_ttl(call: Call) -> Response:
 
 
 def _of_subscriptions(call: Call, name: TopicName) -> dict[str, Any]:
-    stored = kept.of_topic(call.core, name, for_all_clusters=_is_global(call))
+    stored = policy_changes.of_topic(call.core, name, for_all_clusters=_is_global(call))
     found: dict[str, Any] = stored.get(kept.SUBSCRIPTION_POLICIES, {})
     return found
 
@@ -226,7 +226,7 @@ async def _set_subscription_rate(call: Call) -> Response:
         policies = {**_of_subscriptions(call, name), **rate}
         if len(policies) > MOST_NAMES:
             raise Refused(412, f"A topic has rates of its own for {MOST_NAMES} subscriptions at most")
-        kept.set_of_topic(core, name, kept.SUBSCRIPTION_POLICIES, policies, for_all_clusters=_is_global(call))
+        policy_changes.set_of_topic(core, name, kept.SUBSCRIPTION_POLICIES, policies, for_all_clusters=_is_global(call))
 
     return await call.change(change)
 
@@ -235,7 +235,9 @@ async def _delete_subscription_rate(call: Call) -> Response:
     def change(core: Core) -> None:
         name, subscription = _topic(call), call.parts["subscription"]
         rest = {each: found for each, found in _of_subscriptions(call, name).items() if each != subscription}
-        kept.set_of_topic(core, name, kept.SUBSCRIPTION_POLICIES, rest or None, for_all_clusters=_is_global(call))
+        policy_changes.set_of_topic(
+            core, name, kept.SUBSCRIPTION_POLICIES, rest or None, for_all_clusters=_is_global(call)
+        )
 
     return await call.change(change)
 
@@ -263,7 +265,7 @@ async def _set_namespace_quota(call: Call) -> Response:
         if kind == DESTINATION_STORAGE and not check_quota_fits(_stored_retention(stored), quota):
             raise InvalidPolicy(_QUOTA_TOO_LARGE.format("namespace"))
         quotas = {**stored.get(kept.BACKLOG_QUOTAS, {}), kind: quota.to_json()}
-        kept.set_of_namespace(core, call.namespace, kept.BACKLOG_QUOTAS, quotas)
+        policy_changes.set_of_namespace(core, call.namespace, kept.BACKLOG_QUOTAS, quotas)
 
     return await call.change(change)
 
@@ -274,7 +276,7 @@ async def _delete_namespace_quota(call: Call) -> Response:
     def change(core: Core) -> None:
         quotas = existing(core, call.namespace).get(kept.BACKLOG_QUOTAS, {})
         rest = {each: quota for each, quota in quotas.items() if each != kind}
-        kept.set_of_namespace(core, call.namespace, kept.BACKLOG_QUOTAS, rest or None)
+        policy_changes.set_of_namespace(core, call.namespace, kept.BACKLOG_QUOTAS, rest or None)
 
     return await call.change(change)
 
@@ -283,7 +285,7 @@ async def _get_topic_quotas(call: Call) -> Response:
     name = _topic(call)
     if call.flag("applied"):
         return JSONResponse(quotas_applied(call.core.policies_of(name)))
-    stored = kept.of_topic(call.core, name, for_all_clusters=_is_global(call))
+    stored = policy_changes.of_topic(call.core, name, for_all_clusters=_is_global(call))
     return JSONResponse(stored.get(kept.BACKLOG_QUOTAS, {}))
 
 
@@ -296,9 +298,9 @@ async def _set_topic_quota(call: Call) -> Response:
         retention = _stored_retention(_of_topic_and_namespace(core, name))
         if kind == DESTINATION_STORAGE and not check_quota_fits(retention, quota):
             raise InvalidPolicy(_QUOTA_TOO_LARGE.format("topic"))
-        stored = kept.of_topic(core, name, for_all_clusters=everywhere)
+        stored = policy_changes.of_topic(core, name, for_all_clusters=everywhere)
         quotas = {**stored.get(kept.BACKLOG_QUOTAS, {}), kind: quota.to_json()}
-        kept.set_of_topic(core, name, kept.BACKLOG_QUOTAS, quotas, for_all_clusters=everywhere)
+        policy_changes.set_of_topic(core, name, kept.BACKLOG_QUOTAS, quotas, for_all_clusters=everywhere)
 
     return await call.change(change)
 
@@ -308,9 +310,9 @@ async def _delete_topic_quota(call: Call) -> Response:
 
     def change(core: Core) -> None:
         name, everywhere = _topic(call), _is_global(call)
-        quotas = kept.of_topic(core, name, for_all_clusters=everywhere).get(kept.BACKLOG_QUOTAS, {})
+        quotas = policy_changes.of_topic(core, name, for_all_clusters=everywhere).get(kept.BACKLOG_QUOTAS, {})
         rest = {each: quota for each, quota in quotas.items() if each != kind}
-        kept.set_of_topic(core, name, kept.BACKLOG_QUOTAS, rest or None, for_all_clusters=everywhere)
+        policy_changes.set_of_topic(core, name, kept.BACKLOG_QUOTAS, rest or None, for_all_clusters=everywhere)
 
     return await call.change(change)
 

@@ -11,6 +11,7 @@ from spark_pulsar.broker.policies import documents as kept
 from spark_pulsar.broker.topics.partitions import most
 from spark_pulsar.model.auto_creation import AutoTopicCreation, TooManyPartitions
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.json_values import MalformedPolicy, at_least_zero, members, subscription_types, truth
 from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
@@ -20,14 +21,9 @@ from spark_pulsar.model.policies import (
     DelayedDeliveryPolicy,
     EffectivePolicies,
     InactiveTopicPolicy,
-    MalformedPolicy,
     PersistencePolicy,
     PublishRate,
     RetentionPolicy,
-    at_least_zero,
-    members,
-    subscription_types,
-    truth,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import retention, termination
 from spark_pulsar.broker.topics import lifecycle as topic_rules
@@ -31,7 +32,7 @@ async def _terminate(call: Call) -> Response:
     _check_persistent(name)
 
     def end(core: Core) -> dict[str, Any]:
-        if topic_rules.partition_count(core, name) is not None:
+        if registry.partition_count(core, name) is not None:
             raise Refused(405, "Termination of a partitioned topic is not allowed")
         return _end(core, topics.existing(core, name))
 
@@ -45,7 +46,7 @@ async def _terminate_partitions(call: Call) -> Response:
 
     def end(core: Core) -> dict[str, Any]:
         topics.check_namespace(core, name)
-        if topic_rules.partition_count(core, name) is None:
+        if registry.partition_count(core, name) is None:
             raise Refused(
                 405,
                 "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use "
@@ -92,7 +93,7 @@ async def _create_missed(call: Call) -> Response:
         known = core.state.partitioned.get(name.full)
         if known is not None:
             topic_rules.create_partitioned(core, name, known.partitions, known.properties)
-        elif not topic_rules.exists(core, name):
+        elif not registry.exists(core, name):
             raise Refused(404, f"Topic {name} does not exist")
 
     return await call.change(create)

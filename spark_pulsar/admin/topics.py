@@ -34,7 +34,7 @@ def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicNam
 def check_namespace(core: Core, name: TopicName) -> None:
     """404 unless the namespace exists."""
     try:
-        topic_rules.check_namespace(core, name)
+        registry.check_namespace(core, name)
     except TopicNotFound as error:
         raise Refused(404, "Namespace not found") from error
 
@@ -60,10 +60,10 @@ def _check_listed_namespace(core: Core, tenant: str, namespace: str) -> None:
 def create(core: Core, name: TopicName, properties: Mapping[str, str]) -> None:
     """A plain topic, or a partition of a partitioned one that is missing."""
     check_namespace(core, name)
-    if topic_rules.exists(core, name) or topic_rules.partition_count(core, name) is not None:
+    if registry.exists(core, name) or registry.partition_count(core, name) is not None:
         raise Refused(409, "This topic already exists")
     if name.partition >= 0:
-        count = topic_rules.partition_count(core, name.base)
+        count = registry.partition_count(core, name.base)
         if count is None:
             raise Refused(
                 412,
@@ -87,7 +87,7 @@ def create_partitioned(core: Core, name: TopicName, partitions: int, properties:
     if "-partition-" in name.local:
         raise Refused(412, "Partitioned Topic Name should not contain '-partition-'")
     taken = [name, *(name.at_partition(index) for index in range(partitions))]
-    if topic_rules.partition_count(core, name) is not None or any(topic_rules.exists(core, each) for each in taken):
+    if registry.partition_count(core, name) is not None or any(registry.exists(core, each) for each in taken):
         raise Refused(409, "This topic already exists")
     _check_room(core, name, partitions, status=412)
     topic_rules.create_partitioned(core, name, partitions, properties)
@@ -122,7 +122,7 @@ def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> 
         if known.properties:
             answer["properties"] = dict(known.properties)
         return answer
-    if not topic_rules.exists(core, name) and not (may_be_created and core.policies_of(name).allow_auto_topic_creation):
+    if not registry.exists(core, name) and not (may_be_created and core.policies_of(name).allow_auto_topic_creation):
         raise Refused(404, f"Topic {name} not found")
     return {"partitions": 0, "deleted": False}
 
@@ -130,16 +130,16 @@ def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> 
 def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
     """A partitioned topic with all its partitions."""
     check_namespace(core, name)
-    count = topic_rules.partition_count(core, name)
+    count = registry.partition_count(core, name)
     if count is None:
-        if topic_rules.exists(core, name):
+        if registry.exists(core, name):
             raise Refused(
                 409,
                 f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic please call delete.",
             )
         raise Refused(404, f"Topic {name} not found.")
     for index in range(count):
-        topic = topic_rules.find(core, name.at_partition(index))
+        topic = registry.find(core, name.at_partition(index))
         if topic is not None and not force and _connected(topic):
             raise Refused(412, "Topic has active producers/subscriptions")
     topic_rules.delete_partitioned(core, name)
@@ -148,12 +148,12 @@ def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
 def delete(core: Core, name: TopicName, *, force: bool) -> None:
     """A plain topic or one partition. Idle subscriptions do not protect it, connected clients do."""
     check_namespace(core, name)
-    if topic_rules.partition_count(core, name) is not None:
+    if registry.partition_count(core, name) is not None:
         raise Refused(
             409,
             f"{name} is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic.",
         )
-    if not name.is_persistent and topic_rules.find(core, name) is None:
+    if not name.is_persistent and registry.find(core, name) is None:
         return  # forgotten already, or never used
     topic = existing(core, name)
     connected = _connected(topic)
@@ -165,7 +165,7 @@ def delete(core: Core, name: TopicName, *, force: bool) -> None:
 def existing(core: Core, name: TopicName) -> Topic:
     """The topic; 404 when there is none of this name."""
     check_namespace(core, name)
-    topic = topic_rules.find(core, name)
+    topic = registry.find(core, name)
     if topic is None:
         raise Refused(404, f"Topic {name} not found")
     return topic
@@ -173,10 +173,10 @@ def existing(core: Core, name: TopicName) -> Topic:
 
 def existing_partitions(core: Core, name: TopicName) -> list[Topic]:
     """The topic, or all partitions of a partitioned topic; 404 when there is none of this name."""
-    count = topic_rules.partition_count(core, name)
+    count = registry.partition_count(core, name)
     if count is None:
         return [existing(core, name)]
-    found = [topic_rules.find(core, name.at_partition(index)) for index in range(count)]
+    found = [registry.find(core, name.at_partition(index)) for index in range(count)]
     return [topic for topic in found if topic is not None]
 
 

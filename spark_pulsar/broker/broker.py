@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.broker.entities.meters import Rates
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
 from spark_pulsar.broker.upkeep.monitors import Upkeep
+from spark_pulsar.broker.upkeep.rate_sampling import Rates
 from spark_pulsar.ledger.cache import EntryCache
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.ledger.state.ledger import RollLimits
@@ -30,10 +30,10 @@ from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
 
-from .entities import session as sessions
+from .connections import handshake
 from .lifetime import compaction, delayed_delivery
 from .policies import documents
-from .publishing import deduplication, encryption, opening, publish_rates
+from .publishing import deduplication, encryption, opening, publish_rates, storing
 from .schemas import requests as schema_requests
 from .subscriptions import acks, consumer_stats, last_message_id, seek, subscribing
 from .topic_log import damage, disk_full
@@ -52,10 +52,10 @@ _INSTANCE_COUNTER: Final = "broker.starts"
 CommandHandler = Callable[[Core, "Session", Any], None]
 
 COMMANDS: Final[Mapping[int, CommandHandler]] = {
-    BaseCommand.CONNECT: sessions.on_connect,
-    BaseCommand.PING: sessions.on_ping,
-    BaseCommand.PONG: sessions.on_pong,
-    BaseCommand.AUTH_RESPONSE: sessions.on_auth_response,
+    BaseCommand.CONNECT: handshake.on_connect,
+    BaseCommand.PING: handshake.on_ping,
+    BaseCommand.PONG: handshake.on_pong,
+    BaseCommand.AUTH_RESPONSE: handshake.on_auth_response,
     BaseCommand.LOOKUP: lookup.on_lookup,
     BaseCommand.PARTITIONED_METADATA: lookup.on_partition_metadata,
     BaseCommand.GET_TOPICS_OF_NAMESPACE: lookup.on_topics_of_namespace,
@@ -129,7 +129,7 @@ class Broker:
         Rates(self.core).start()
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            events.SendsReceived: self._bound(opening.on_sends),
+            events.SendsReceived: self._bound(storing.on_sends),
             events.SweepReceived: self._bound(_on_sweep),
             events.AcksReceived: self._bound(acks.on_acks),
             events.CommandReceived: self._on_command_received,
@@ -143,11 +143,11 @@ class Broker:
             events.CompactionFailed: self._bound(compaction.on_failed),
             events.StorageShort: self._bound(disk_full.on_storage_short),
             events.EntriesLost: self._bound(damage.on_entries_lost),
-            events.SessionOpened: self._bound(sessions.on_opened),
-            events.SessionClosed: self._bound(sessions.on_closed),
-            events.WritingPaused: self._bound(sessions.on_writing_paused),
-            events.WritingResumed: self._bound(sessions.on_writing_resumed),
-            events.StillReading: self._bound(sessions.on_still_reading),
+            events.SessionOpened: self._bound(handshake.on_opened),
+            events.SessionClosed: self._bound(handshake.on_closed),
+            events.WritingPaused: self._bound(handshake.on_writing_paused),
+            events.WritingResumed: self._bound(handshake.on_writing_resumed),
+            events.StillReading: self._bound(handshake.on_still_reading),
             events.Requested: lambda event: event.request(self.core),
         }
 
@@ -178,17 +178,17 @@ class Broker:
         session = core.sessions.get(event.session_id)
         if session is None:
             return
-        sessions.heard_from(session)
+        handshake.heard_from(session)
         command = event.command
         kind = command.type
         if not session.connected and kind not in _BEFORE_CONNECT:
-            sessions.end(core, session, "a command before CONNECT")
+            handshake.end(core, session, "a command before CONNECT")
             return
         handler = COMMANDS.get(kind)
         if handler is None:
             error = REFUSALS.get(kind)
             if error is None:
-                sessions.end(core, session, f"a {BaseCommand.Type.Name(kind)} command from a client")
+                handshake.end(core, session, f"a {BaseCommand.Type.Name(kind)} command from a client")
             else:
                 self._refuse(session, command, error)
             return
@@ -204,10 +204,10 @@ class Broker:
         if answer is not None:
             self.core.send(session, answer)
         if error.closes == "session":
-            sessions.end(self.core, session, error.message)
+            handshake.end(self.core, session, error.message)
 
     def _on_unknown_command_received(self, event: events.UnknownCommandReceived) -> None:
         """A command type from another protocol version: the real broker closes the connection (wire-protocol 2)."""
         session = self.core.sessions.get(event.session_id)
         if session is not None:
-            sessions.end(self.core, session, f"command type {event.command_type} is unknown")
+            handshake.end(self.core, session, f"command type {event.command_type} is unknown")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.topic_log.retention import NOTHING_HELD
+from spark_pulsar.broker.entities.topic import NOTHING_HELD
 
 from .topic_log import backlog_size
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from spark_pulsar.model.limits import LONG, MAX_PARTITIONS
 
-from .policies import InvalidPolicy, OutOfRange, members, number, truth
+from .json_values import InvalidPolicy, OutOfRange, members, number, truth
 
 
 class TooManyPartitions(OutOfRange):

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from spark_pulsar.model.limits import INT, LONG
 
-from .policies import members, number, truth
+from .json_values import members, number, truth
 
 DISPATCH_RATE: Final = "dispatchRate"
 """Member of what is set for one subscription."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.errors import PulsarError
 
-from .policies import MalformedPolicy, OutOfRange, members
+from .json_values import MalformedPolicy, OutOfRange, members
 
 Reader = Callable[[Any], Any]
 """From the JSON of a policy to its value; raises what is refused."""

@@ -6,6 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
+from spark_pulsar.ledger.apply import schemas as schemas_rules
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
@@ -297,7 +298,7 @@ class History:
 
     def _schema(self) -> r.Record:
         name = self.random.choice(("a/b/c", "a/b/ü"))
-        version = schemas.next_version(self.state.schemas.get(name, ()))
+        version = schemas_rules.next_version(self.state.schemas.get(name, ()))
         choice = self.random.random()
         if choice < 0.15:
             return schemas.SchemasForgotten(name)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
 from spark_pulsar.model.ids import EARLIEST, Position
@@ -269,7 +269,7 @@ class Life:
         if self.has_limits:
             member = self.random.choice([documents.MAX_UNACKED_PER_CONSUMER, documents.MAX_UNACKED_PER_SUBSCRIPTION])
             value = self.random.choice([2, 6, 30, None])
-            self.world.ask(lambda core: documents.set_of_topic(core, _NAME, member, value))
+            self.world.ask(lambda core: policy_changes.set_of_topic(core, _NAME, member, value))
 
     def crash(self) -> None:
         self.world.disk_is_slow = False

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import BacklogQuota, RetentionPolicy
 from tests.unit.broker.world import World
@@ -63,10 +63,12 @@ def test_what_holds_is_what_the_levels_say(changes: list[tuple[Any, str, Any]]) 
 def _set(world: World, where: Any, member: str, value: Any) -> None:
     value = json.loads(json.dumps(value))
     if isinstance(where, str):
-        world.ask(lambda core: documents.set_of_namespace(core, where, member, value))
+        world.ask(lambda core: policy_changes.set_of_namespace(core, where, member, value))
     else:
         name, everywhere = where if isinstance(where, tuple) else (where, "")
-        world.ask(lambda core: documents.set_of_topic(core, name, member, value, for_all_clusters=bool(everywhere)))
+        world.ask(
+            lambda core: policy_changes.set_of_topic(core, name, member, value, for_all_clusters=bool(everywhere))
+        )
 
 
 def _compare(world: World, levels: dict[Any, dict[str, Any]], name: TopicName) -> None:

@@ -11,10 +11,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin import cursors, topics
-from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.lifetime.ttl import CLOCK_TOLERANCE_MS
-from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topic_log import entry_lookup, termination
 from spark_pulsar.broker.turn.events import Requested
 from spark_pulsar.model.errors import PulsarError
@@ -272,7 +271,7 @@ class Administrator:
             topic = topics.existing(core, TopicName.parse(topic_name))
             for subscription in list(topic.subscriptions.values()):
                 self._world.judge.unsubscribing.add((topic_name, subscription.name))
-                subscriptions.delete(core, subscription)
+                subscribing.delete(core, subscription)
 
         self.ask("delete subscriptions", request, topic_name)
 

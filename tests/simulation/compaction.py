@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn import events as ev
 from spark_pulsar.ledger.records import compaction as kr
+from spark_pulsar.ledger.state import compaction
 from spark_pulsar.server.compaction.compactor import Block, Compactor
 from spark_pulsar.wire.entries import build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import ZLIB, MessageMetadata, SingleMessageMetadata
@@ -228,5 +229,5 @@ def verify(account: Account, state: DurableState, storage: Storage) -> None:
 
 
 def _taken_apart(entry: bytes) -> tuple[Place, bytes]:
-    ledger_id, entry_id = kr.SOURCE.unpack_from(entry)
-    return (ledger_id, entry_id), entry[kr.SOURCE.size :]
+    ledger_id, entry_id = compaction.SOURCE.unpack_from(entry)
+    return (ledger_id, entry_id), entry[compaction.SOURCE.size :]

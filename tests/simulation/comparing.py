@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_pulsar.ledger.records.schemas import next_version
+from spark_pulsar.ledger.apply.schemas import next_version
 from spark_pulsar.ledger.state.durable_state import DurableState
 
 from .account import Account, Topic

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.json_values import SUBSCRIPTION_TYPES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import (
     BACKLOG_EVICTION,
@@ -18,7 +20,6 @@ from spark_pulsar.model.policies import (
     MESSAGE_AGE,
     PRODUCER_EXCEPTION,
     REQUEST_HOLD,
-    SUBSCRIPTION_TYPES,
     BacklogQuota,
     DelayedDeliveryPolicy,
     InactiveTopicPolicy,
@@ -109,9 +110,9 @@ def change(topic: str | None, member: str, value: Any) -> Callable[[Core], None]
 
     def ask(core: Core) -> None:
         if topic is None:
-            documents.set_of_namespace(core, NAMESPACE, member, value)
+            policy_changes.set_of_namespace(core, NAMESPACE, member, value)
         else:
-            documents.set_of_topic(core, TopicName.parse(topic), member, value)
+            policy_changes.set_of_topic(core, TopicName.parse(topic), member, value)
 
     return ask
 

@@ -11,6 +11,7 @@ import pytest
 from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
 from spark_pulsar.broker.dispatch.limits.dispatch_limiter import RateLimit
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.lifetime import compaction, expire_by_time
 from spark_pulsar.broker.publishing import encryption
@@ -23,7 +24,7 @@ from spark_pulsar.broker.upkeep import idle_subscriptions
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
 from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet
-from spark_pulsar.ledger.records.compaction import Compaction
+from spark_pulsar.ledger.state.compaction import Compaction
 from spark_pulsar.ledger.state.topics import TopicState
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, RetentionPolicy
@@ -77,18 +78,18 @@ def new_partitions_lack_subscriptions(patch: pytest.MonkeyPatch) -> None:
     def create_partitioned(core: Core, name: Any, partitions: int, properties: Any) -> None:
         core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
         for index in range(partitions):
-            if not lifecycle.exists(core, name.at_partition(index)):
+            if not registry.exists(core, name.at_partition(index)):
                 lifecycle.create(core, name.at_partition(index))
 
     patch.setattr(lifecycle, "create_partitioned", create_partitioned)
 
 
 def a_partition_outlives_its_topic(patch: pytest.MonkeyPatch) -> None:
-    real = lifecycle.partition_count
+    real = registry.partition_count
 
     def delete_partitioned(core: Core, name: Any) -> None:
         for index in range((real(core, name) or 0) - 1):
-            topic = lifecycle.find(core, name.at_partition(index))
+            topic = registry.find(core, name.at_partition(index))
             if topic is not None:
                 lifecycle.delete(core, topic)
         core.append(PartitionedTopicDeleted(name.full))

@@ -26,7 +26,7 @@ from spark_pulsar.broker.topics.non_persistent import publish
 from spark_pulsar.ledger.records.schemas import SchemaAdded
 from spark_pulsar.ledger.records.topics import TopicEpochSet, TopicTerminated
 from spark_pulsar.ledger.state.delay_index import Delays
-from spark_pulsar.model.policies import SUBSCRIPTION_TYPES
+from spark_pulsar.model.json_values import SUBSCRIPTION_TYPES
 
 from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.lifetime.ttl import first_fresh
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.compaction import SOURCE
+from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.model.ids import Position
 
 from .base import fit
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
-    from spark_pulsar.ledger.records.compaction import Compaction
+    from spark_pulsar.ledger.state.compaction import Compaction
 
 
 class CompactedReader(EntryReader):

@@ -7,17 +7,13 @@ interval, of something younger since it came; it is 0 before its first look.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .consumer import Consumer
-    from .core import Core
     from .producer import Producer
     from .subscription import Subscription
     from .topic import Topic
-
-_LOOKS_A_TURN: Final = 64
-_PAUSE_MS: Final = 1
 
 
 class Published(NamedTuple):
@@ -100,58 +96,3 @@ def delivered(subscription: Subscription) -> Delivered:
 def consumed(consumer: Consumer) -> Consumed:
     """What goes to a consumer, and what it answers."""
     return Consumed(*consumer.meter.per_second)
-
-
-class Rates:
-    """The timer, and the topics that it has still to look at."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._to_look_at: list[Topic] = []
-
-    def start(self) -> None:
-        """Called once."""
-        self._core.at(self._core.now_ms + self._core.config.stats_interval_ms, self._round)
-
-    def _round(self) -> None:
-        core = self._core
-        core.at(core.now_ms + core.config.stats_interval_ms, self._round)
-        is_looking = bool(self._to_look_at)
-        self._to_look_at = list(core.topics.values())
-        if not is_looking:
-            self._look()
-
-    def _look(self) -> None:
-        for _ in range(min(_LOOKS_A_TURN, len(self._to_look_at))):
-            look_at(self._to_look_at.pop(), self._core.now_ms)
-        if self._to_look_at:
-            self._core.at(self._core.now_ms + _PAUSE_MS, self._look)
-
-
-def look_at(topic: Topic, now_ms: int) -> None:
-    """Take the counters of a topic and of all that is connected to it."""
-    topic.meter.look(now_ms, (topic.messages_in, topic.bytes_in, topic.ledger.total_entries))
-    for producer in topic.producers.values():
-        producer.meter.look(now_ms, (producer.messages_in, producer.bytes_in, 0, producer.chunks_in))
-    for subscription in topic.subscriptions.values():
-        counted = (
-            subscription.messages_out,
-            subscription.bytes_out,
-            subscription.entries_expired,
-            subscription.messages_dropped,
-            subscription.entries_out,
-        )
-        subscription.meter.look(now_ms, counted)
-        if topic.dispatch_limits is not None:
-            topic.dispatch_limits.look(subscription)
-        for consumer in subscription.consumers:
-            consumer.meter.look(
-                now_ms,
-                (
-                    consumer.messages_out,
-                    consumer.bytes_out,
-                    consumer.messages_redelivered,
-                    consumer.messages_acked,
-                    consumer.chunks_out,
-                ),
-            )

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.lifetime import compaction, delayed_delivery
+from spark_pulsar.broker.publishing import deduplication
+from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName
 
+from .subscription import Subscription
+from .topic import Topic
+
 if TYPE_CHECKING:
+    from spark_pulsar.ledger.state.durable_state import TopicState
+
     from .core import Core
 
 
@@ -43,3 +51,49 @@ def names_under(core: Core, namespace: str, topic: str | None) -> list[str]:
     known = core.state.partitioned.get(topic)
     names = [topic] if known is None else [f"{topic}-partition-{index}" for index in range(known.partitions)]
     return [full for full in names if full in core.state.topics_by_name]
+
+
+SYSTEM_NAMESPACE = "pulsar/system"
+"""Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
+
+
+def check_namespace(core: Core, name: TopicName) -> None:
+    """TopicNotFound unless the topic's namespace exists (TN-7)."""
+    if name.namespace_name not in core.state.namespaces and name.namespace_name != SYSTEM_NAMESPACE:
+        raise TopicNotFound("Namespace not found")
+
+
+def exists(core: Core, name: TopicName) -> bool:
+    """Whether the topic (not: partitioned topic) exists."""
+    return name.full in core.state.topics_by_name or name.full in core.live.by_name
+
+
+def partition_count(core: Core, name: TopicName) -> int | None:
+    """Partitions of a partitioned topic, None when the name is not that of one."""
+    known = core.state.partitioned.get(name.full)
+    return None if known is None else known.partitions
+
+
+def find(core: Core, name: TopicName) -> Topic | None:
+    """The topic if it exists; brings it into use."""
+    full = name.full
+    topic = core.topics.get(full)
+    if topic is None:
+        state = core.state.topics_by_name.get(full)
+        if state is not None:
+            topic = _take_into_use(core, name, state)
+    return topic
+
+
+def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
+    topic = Topic(core, name, state, confirmed=state.ledger.last_position)
+    for cursor in state.cursors.values():
+        subscription = Subscription(core, topic, cursor)
+        subscription.born_group = 0  # it was there when the broker started
+        topic.add_subscription(subscription)
+    core.topics[topic.full_name] = topic
+    core.upkeep.adopt(topic)
+    delayed_delivery.adopt(core, topic)
+    deduplication.apply_policy(core, topic)
+    compaction.prepare(core, topic)
+    return topic

@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
-
-from spark_pulsar.broker.turn.effects import ResumeReading
-from spark_pulsar.model.errors import AuthenticationError, PulsarError
-from spark_pulsar.wire import commands
-from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect, FeatureFlags
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.topics.topic_list_watch import Watcher
-    from spark_pulsar.broker.turn.events import (
-        SessionClosed,
-        SessionOpened,
-        StillReading,
-        WritingPaused,
-        WritingResumed,
-    )
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
 
     from .consumer import Consumer
-    from .core import Core
     from .exclusive_access import Waiter
     from .producer import Producer
 
 _Command = TypeVar("_Command")
-
-SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
-"""What CONNECTED says: the Pulsar version whose behaviour we keep, and who we are."""
-
-MAX_ASKING: Final = 1_000
-"""Who may wait at once to hear whether a peer still answers. To more than those it is there."""
-
-
-MAX_VERSION_LENGTH: Final = 1_000
-"""Characters that are kept of what a client says it is."""
 
 
 class Session:
@@ -111,189 +88,10 @@ class Session:
         return self.peer.rpartition(":")[0]
 
 
-def on_opened(core: Core, event: SessionOpened) -> None:
-    """A connection was accepted; the clock of its handshake starts."""
-    session = Session(event.session_id, event.peer, event.local, core.now_ms)
-    core.sessions[event.session_id] = session
-    core.at(core.now_ms + core.config.handshake_timeout_ms, lambda: _expect_handshake(core, session))
-
-
-def on_closed(core: Core, event: SessionClosed) -> None:
-    """The connection is gone: its producers and consumers go at once (A6)."""
-    session = core.sessions.get(event.session_id)
-    if session is not None:
-        session.open = False
-        release(core, session)
-
-
-def end(core: Core, session: Session, reason: str) -> None:
-    """Close a connection from our side and release what it owns."""
-    core.close_session(session, reason)
-    release(core, session)
-
-
-def release(core: Core, session: Session) -> None:
-    """Forget a session with its producers and consumers. Receipts still under way are dropped when they are due."""
-    if core.sessions.pop(session.session_id, None) is None:
-        return
-    core.paused_sessions.discard(session.session_id)
-    for watcher in list(session.watchers.values()):
-        core.watchers.remove(watcher)
-    for waiter in list(session.waiting_producers.values()):
-        waiter.leave()
-    for producer in list(session.producers.values()):
-        producer.leave()
-    for consumer in list(session.consumers.values()):
-        consumer.subscription.remove(consumer)
-    session.producers.clear()
-    session.consumers.clear()
-    _tell_waiters(session, alive=False)
-
-
-def on_writing_paused(core: Core, event: WritingPaused) -> None:
-    """The peer reads slowly: its consumers get nothing more for now (SH-9)."""
-    session = core.sessions.get(event.session_id)
-    if session is not None:
-        session.writable = False
-
-
-def on_writing_resumed(core: Core, event: WritingResumed) -> None:
-    """The peer caught up: its consumers may have more."""
-    session = core.sessions.get(event.session_id)
-    if session is not None:
-        session.writable = True
-        heard_from(session)
-        for consumer in session.consumers.values():
-            core.wake(consumer.subscription)
-
-
-def on_still_reading(core: Core, event: StillReading) -> None:
-    """It cannot answer a PING at the moment, and need not."""
-    session = core.sessions.get(event.session_id)
-    if session is not None:
-        heard_from(session)
-
-
 # ---- commands ---------------------------------------------------------------------------------------------------
-
-
-def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
-    """CONNECT: no authentication yet, so that every client is welcome; a second one ends the connection."""
-    if session.connected:
-        end(core, session, "a second CONNECT")
-        return
-    session.connected = True
-    session.protocol_version = command.protocol_version
-    session.client_version = command.client_version[:MAX_VERSION_LENGTH]
-    features = FeatureFlags(  # only what works (J2)
-        supports_topic_watchers=core.config.topic_patterns,
-        supports_get_partitioned_metadata_without_auto_creation=True,
-    )
-    limit = core.config.max_message_size_bytes
-    core.send(session, commands.connected(command.protocol_version, SERVER_VERSION, limit, features=features))
-    core.at(core.now_ms + core.config.keep_alive_interval_ms, lambda: _keep_alive(core, session))
-
-
-def on_ping(core: Core, session: Session, _command: object) -> None:
-    """PING is answered at once (A3)."""
-    core.send(session, commands.pong())
-
-
-def on_pong(core: Core, session: Session, _command: object) -> None:
-    """PONG: that it arrived is all it says."""
-
-
-def on_auth_response(core: Core, session: Session, _command: CommandAuthResponse) -> None:
-    """AUTH_RESPONSE without a challenge: refused, then the connection ends (wire-protocol 5.1)."""
-    core.fail(session, commands.NO_REQUEST, AuthenticationError("No challenge was sent"))
-    end(core, session, "AUTH_RESPONSE without a challenge")
 
 
 # ---- who is there -----------------------------------------------------------------------------------------------
 
 
-def heard_from(session: Session) -> None:
-    """Something arrived."""
-    session.heard = True
-    if session.alive_waiters:
-        _tell_waiters(session, alive=True)
-
-
-def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) -> None:
-    """Find out whether the peer of an old connection still answers (PR-2, EX-1).
-
-    `answer` is called with the result, in a later turn unless it is known now. A connection that stays silent is ended
-    first, so that what it held is free when `answer` hears False.
-    """
-    if not session.open or session.session_id not in core.sessions:
-        answer(False)
-        return
-    if session.reading_paused:
-        answer(True)  # we ourselves do not listen to it at the moment (PR-15)
-        return
-    waiters = session.alive_waiters
-    if len(waiters) >= MAX_ASKING:
-        answer(True)  # whoever comes again may hear more
-        return
-    waiters.append(answer)
-    if len(waiters) > 1:
-        return
-    core.send(session, commands.ping())
-
-    def give_up() -> None:
-        if session.alive_waiters is waiters:  # else it answered; who waits now asked later
-            session.alive_waiters = []
-            end(core, session, "no answer to a liveness check")
-            for waiter in waiters:
-                waiter(False)
-
-    core.at(core.now_ms + core.config.liveness_check_timeout_ms, give_up)
-
-
-def still_wanted(core: Core, session: Session, waiting: dict[int, _Command], number: int, command: _Command) -> bool:
-    """Whether what waits under the number of its producer or consumer is this command yet: it was neither closed nor
-    asked for again meanwhile, and its connection is there. It waits no more."""
-    if session.session_id not in core.sessions or waiting.get(number) is not command:
-        return False
-    del waiting[number]
-    return True
-
-
-def _tell_waiters(session: Session, *, alive: bool) -> None:
-    waiters, session.alive_waiters = session.alive_waiters, []
-    for waiter in waiters:
-        waiter(alive)
-
-
-def _expect_handshake(core: Core, session: Session) -> None:
-    if not session.connected and session.open:
-        end(core, session, "no CONNECT in time")
-
-
-def _keep_alive(core: Core, session: Session) -> None:
-    if session.session_id not in core.sessions:
-        return
-    if not session.heard and not session.reading_paused:
-        end(core, session, "nothing heard since the last PING")
-        return
-    session.heard = False
-    core.send(session, commands.ping())
-    core.at(core.now_ms + core.config.keep_alive_interval_ms, lambda: _keep_alive(core, session))
-
-
 # ---- back-pressure ----------------------------------------------------------------------------------------------
-
-
-def resume_reading(core: Core, session: Session) -> None:
-    """Read again from a session that was paused (PR-15)."""
-    session.reading_paused = False
-    session.heard = True
-    core.paused_sessions.discard(session.session_id)
-    core.effects.append(ResumeReading(session.session_id))
-
-
-def refuse(core: Core, session: Session, answer: PulsarError, request_id: int) -> None:
-    """Answer ERROR; end the connection when the error says so."""
-    core.fail(session, request_id, answer)
-    if answer.closes == "session":
-        end(core, session, answer.message)

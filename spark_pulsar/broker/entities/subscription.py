@@ -12,8 +12,6 @@ from spark_pulsar.broker.dispatch.key_shared.classic import sharing_keys_classic
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import sharing_keys
 from spark_pulsar.broker.dispatch.non_persistent import live_dispatcher
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
-from spark_pulsar.broker.topic_log import retention
-from spark_pulsar.ledger.records.cursors import CursorDeleted
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
@@ -214,16 +212,6 @@ def check_subscription_name(name: str) -> None:
         raise ProducerBusy("Empty subscription name")
     if name.startswith(_RESERVED_PREFIX) or name in _RESERVED_NAMES:
         raise ProducerBusy("Subscription with reserved subscription name attempted")
-
-
-def delete(core: Core, subscription: Subscription) -> None:
-    """Delete a subscription; connected consumers are closed."""
-    disconnect(core, subscription)
-    if subscription.is_durable and subscription.topic.subscriptions.get(subscription.name) is subscription:
-        core.append(CursorDeleted(subscription.cursor.cursor_id))
-        core.idle.forget(subscription.cursor.cursor_id)
-        retention.trim(core, subscription.topic)
-    subscription.drop()
 
 
 def disconnect(core: Core, subscription: Subscription) -> None:

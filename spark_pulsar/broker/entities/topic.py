@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.topic_log.retention import NOTHING_HELD
 from spark_pulsar.broker.turn.counter_columns import (
     CONFIRMED_ENTRY_ID,
     CONFIRMED_LEDGER_ID,
@@ -171,3 +170,6 @@ class Topic(HasNumbers):
         for subscription in self.subscriptions.values():
             if subscription.consumers:
                 core.wake(subscription)
+
+
+NOTHING_HELD = -1

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topic_log import retention
-from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.effects import CompactTopic, ContinueCompaction, StopCompaction
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended
@@ -262,7 +261,7 @@ def _look_at(core: Core, state: TopicState) -> None:
     threshold = core.policies_of(name).compaction_threshold_bytes
     if threshold <= 0 or state.topic_id not in core.state.topics:
         return
-    topic = lifecycle.find(core, name)
+    topic = registry.find(core, name)
     assert topic is not None, "its state exists"
     prepare(core, topic)
     horizon = EARLIEST if state.compaction is None else state.compaction.horizon

@@ -18,12 +18,12 @@ from spark_pulsar.ledger.records.documents import (
     GLOBAL_TOPIC_POLICIES,
     TENANTS,
     TOPIC_POLICIES,
-    DocumentDeleted,
     DocumentSet,
 )
 from spark_pulsar.model.auto_creation import AutoTopicCreation
 from spark_pulsar.model.dispatch_rates import DISPATCH_RATE as RATE_OF_ONE
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate, rates_by_name
+from spark_pulsar.model.json_values import members, number, subscription_types, truth
 from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
@@ -36,20 +36,14 @@ from spark_pulsar.model.policies import (
     PersistencePolicy,
     PublishRate,
     RetentionPolicy,
-    members,
-    number,
-    subscription_types,
-    truth,
 )
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 from spark_pulsar.model.stored_policies import ByName, Readable, Readers, readable
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.ledger.records.base import Record
     from spark_pulsar.ledger.state.durable_state import DurableState
-    from spark_pulsar.model.names import TopicName
 
 RETENTION: Final = "retention_policies"
 MESSAGE_TTL: Final = "message_ttl_in_seconds"
@@ -216,61 +210,6 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
 
 
 # ---- what is set ------------------------------------------------------------------------------------------------
-
-
-def of_namespace(core: Core, namespace: str) -> dict[str, Any]:
-    """What was set for a namespace that exists, by member name."""
-    return stored(core.state.namespaces[namespace]).document
-
-
-def of_topic(core: Core, name: TopicName, *, for_all_clusters: bool = False) -> dict[str, Any]:
-    """What was set for a topic itself (also when asked for one of its partitions), by member name."""
-    text = core.state.documents[_kind(for_all_clusters)].get(name.base.full)
-    return {} if text is None else stored(text).document
-
-
-def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> None:
-    """Set one policy of a namespace that exists; None removes it."""
-    policies = _with(json.loads(core.state.namespaces[namespace]), member, value)
-    core.append(NamespaceSet(namespace, json.dumps(policies)))
-    core.policies.changed(namespace)
-    _let_go_on(core, namespace)
-
-
-def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for_all_clusters: bool = False) -> None:
-    """Set one policy of a topic with all its partitions; None removes it."""
-    kind, full = _kind(for_all_clusters), name.base.full
-    policies = _with(json.loads(core.state.documents[kind].get(full, "{}")), member, value)
-    core.append(DocumentSet(kind, full, json.dumps(policies)) if policies else DocumentDeleted(kind, full))
-    core.policies.changed(name.namespace_name, full)
-    _let_go_on(core, name.namespace_name)
-
-
-def forget_topic(core: Core, name: TopicName) -> None:
-    """A topic (not: one of several partitions) is deleted: its policies go with it."""
-    documents, full = core.state.documents, name.full
-    gone = [kind for kind in (TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES) if full in documents[kind]]
-    for kind in gone:
-        core.append(DocumentDeleted(kind, full))
-    if gone:
-        core.policies.changed(name.namespace_name, full)
-
-
-def _let_go_on(core: Core, namespace: str) -> None:
-    """Subscriptions have other limits now."""
-    for topic in core.topics.values():
-        if topic.name.namespace_name == namespace:
-            for subscription in topic.subscriptions.values():
-                subscription.dispatcher.limits_changed()
-
-
-def _kind(for_all_clusters: bool) -> str:
-    return GLOBAL_TOPIC_POLICIES if for_all_clusters else TOPIC_POLICIES
-
-
-def _with(policies: dict[str, Any], member: str, value: object) -> dict[str, Any]:
-    rest = {key: known for key, known in policies.items() if key != member}
-    return rest if value is None else {**rest, member: value}
 
 
 # ---- the beginning ----------------------------------------------------------------------------------------------

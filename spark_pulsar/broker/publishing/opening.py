@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import exclusive_access
-from spark_pulsar.broker.entities import session as sessions
-from spark_pulsar.broker.entities.producer import Producer, send_receipts
-from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.entities.producer import Producer
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log import damage, disk_full, termination
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.broker.topics.non_persistent import publish
-from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended
-from spark_pulsar.ledger.records.topics import TopicChunked
-from spark_pulsar.ledger.state.ledger import fitting
-from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
+from spark_pulsar.model.errors import NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
-from spark_pulsar.wire.send_runs import CHUNK
 
-from . import backlog_quota, deduplication, encryption, pending_publishes
-from .deduplication import NOTHING_SENT, Verdict
+from . import backlog_quota, deduplication
+from .deduplication import NOTHING_SENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.broker.turn.events import Flaw, SendsReceived
-    from spark_pulsar.ledger.state.ledger import LedgerInfo
-    from spark_pulsar.wire.send_runs import SendRun
-
-FLAWS: Final[Mapping[Flaw, PulsarError]] = {
-    "checksum": ChecksumFailed("Checksum failed on the broker"),
-    "metadata": NotAllowed("The message metadata does not fit into the entry"),
-    "transaction": NotAllowed("Transactions are not enabled."),
-    "marker": NotAllowed("Markers and shadow messages are the broker's own"),
-}
-"""What a SEND with a flaw is answered with (PR-12)."""
 
 
 # ---- opening and closing ----------------------------------------------------------------------------------------
@@ -61,14 +41,14 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     topic = lifecycle.obtain(core, TopicName.parse(command.topic), may_create=True)
 
     def admitted(refusal: PulsarError | None) -> None:
-        if not sessions.still_wanted(core, session, session.opening, command.producer_id, command):
+        if not handshake.still_wanted(core, session, session.opening, command.producer_id, command):
             return
         try:
             if refusal is not None:
                 raise refusal
             _open(core, session, command, topic, look_again=True)
         except PulsarError as error:
-            sessions.refuse(core, session, error, command.request_id)
+            handshake.refuse(core, session, error, command.request_id)
 
     session.opening[command.producer_id] = command
     backlog_quota.admit(core, topic, admitted)
@@ -137,7 +117,7 @@ def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, 
         _join(core, session, command, topic, name)
 
     def refuse(error: PulsarError) -> None:
-        sessions.refuse(core, session, error, request_id)
+        handshake.refuse(core, session, error, request_id)
 
     exclusive_access.wait(topic, session, command.producer_id, grant, refuse)
     queued = commands.producer_success(request_id, name, ready=False)
@@ -152,14 +132,14 @@ def _when_holder_is_checked(
     session.opening[command.producer_id] = command
 
     def go_on(_alive: bool) -> None:
-        if not sessions.still_wanted(core, session, session.opening, command.producer_id, command):
+        if not handshake.still_wanted(core, session, session.opening, command.producer_id, command):
             return
         try:
             _open(core, session, command, topic, look_again=False)
         except PulsarError as error:
-            sessions.refuse(core, session, error, command.request_id)
+            handshake.refuse(core, session, error, command.request_id)
 
-    sessions.check_alive(core, holder.session, go_on)
+    handshake.check_alive(core, holder.session, go_on)
 
 
 def _fresh_name(core: Core, topic: Topic) -> str:
@@ -214,172 +194,3 @@ def on_close_producer(core: Core, session: Session, command: CommandCloseProduce
 
 
 # ---- entries ----------------------------------------------------------------------------------------------------
-
-
-class _Stored:
-    """What is due when one run of entries is on disk: readers may see it, and its receipts go out."""
-
-    __slots__ = ("core", "producer", "run", "sends", "size_bytes")
-
-    def __init__(self, core: Core, producer: Producer, run: EntryRun, sends: SendRun, size_bytes: int) -> None:
-        self.core = core
-        self.producer = producer
-        self.run = run
-        self.sends = sends
-        self.size_bytes = size_bytes
-
-    def __call__(self) -> None:
-        core, producer, run, sends = self.core, self.producer, self.run, self.sends
-        producer.topic.confirm(core, run)
-        entries = len(run.starts)
-        send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
-        pending_publishes.settle_pending(core, producer.session, entries, self.size_bytes)
-
-
-class _Repeated:
-    """What is due when the first copies of repeated entries are on disk: receipts without a position (DED-3)."""
-
-    __slots__ = ("core", "producer", "sends")
-
-    def __init__(self, core: Core, producer: Producer, sends: SendRun) -> None:
-        self.core = core
-        self.producer = producer
-        self.sends = sends
-
-    def __call__(self) -> None:
-        send_receipts(self.core, self.producer, self.sends, -1, -1)
-
-
-def on_sends(core: Core, event: SendsReceived) -> None:
-    """Consecutive SENDs of one producer: one check, one record, one write of receipts."""
-    session = core.sessions.get(event.session_id)
-    if session is None:
-        return
-    sessions.heard_from(session)
-    sends = event.run
-    producer = session.producers.get(sends.producer_id)
-    if producer is None:
-        if sends.producer_id not in session.dropped_producers:
-            sessions.end(core, session, f"SEND for producer {sends.producer_id}, which is not open")
-        return
-    if event.flaw is not None:
-        _refuse_sends(core, producer, sends, FLAWS[event.flaw])
-    elif producer.topic.publish_limit is None:
-        take_now(core, producer, sends)
-    else:
-        producer.topic.publish_limit.take(producer, sends)
-
-
-def take(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store a good run of SENDs, or hold back what the topic's rate does not allow yet (PR-14)."""
-    limit = producer.topic.publish_limit
-    if limit is None:
-        take_now(core, producer, sends)
-    else:
-        limit.take(producer, sends)
-
-
-def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bool = False) -> None:
-    """Store a good run of SENDs but for what had to be encrypted and is not (PR-12), and what is delayed for too long
-    (DEL-9). A non-persistent topic passes it on."""
-    if core.encryption.topics and not is_encrypted and producer.topic in core.encryption.topics:
-        _take_encrypted(core, producer, sends)
-        return
-    if producer.topic.live is not None:
-        publish(core, producer, sends)
-        return
-    policy = core.policies_of(producer.topic.name).delayed_delivery
-    if policy.max_delay_ms <= 0 or not policy.active:
-        _take(core, producer, sends)
-        return
-    for part, refusal in delayed_delivery.within_limit(sends, policy.max_delay_ms):
-        if refusal is None:
-            _take(core, producer, part)
-        else:
-            _refuse_sends(core, producer, part, refusal)
-
-
-def _take_encrypted(core: Core, producer: Producer, sends: SendRun) -> None:
-    for part, is_encrypted in encryption.in_parts(sends):
-        if is_encrypted:
-            take_now(core, producer, part, is_encrypted=True)
-        else:
-            _refuse_sends(core, producer, part, encryption.NOT_ENCRYPTED)
-
-
-def _take(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store what is new of a run, which is all of it unless the topic de-duplicates (DED-2)."""
-    if not producer.topic.deduplicates:
-        _store(core, producer, sends)
-        return
-    record = deduplication.record_if_new(core, producer, sends)
-    if record is not None:
-        _store(core, producer, sends)
-        core.append(record)
-        return
-    for verdict, part in deduplication.judge(producer.topic, producer.name, sends):
-        if verdict is Verdict.NEW:
-            _store(core, producer, part)
-            record = deduplication.record_of_judged(producer, part)
-            if record is not None:
-                core.append(record)
-        elif verdict is Verdict.DUPLICATE:
-            core.when_durable(_Repeated(core, producer, part))
-        else:
-            _refuse_sends(core, producer, part, deduplication.mixed_batch_error(producer))
-
-
-def _store(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store a run: what the open ledger takes, and the rest in those after it (ML-2)."""
-    topic = producer.topic
-    if sends.flags & CHUNK:
-        producer.chunks_in += len(sends.ends)
-        if not topic.state.has_chunks:
-            core.append(TopicChunked(topic.state.topic_id))
-    while True:
-        info = topic.ledger.open_ledger
-        if info is None or topic.must_roll(core):
-            info = lifecycle.open_ledger(core, topic)
-        entries = fitting(info, core.now_ms, core.roll_limits, sends.starts, sends.ends)
-        if entries == len(sends.ends):
-            _store_in(core, info, producer, sends)
-            return
-        _store_in(core, info, producer, sends.slice(0, entries))
-        sends = sends.slice(entries, len(sends.ends))
-
-
-def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) -> None:
-    """One record, and one write of receipts when it is on disk."""
-    session, topic = producer.session, producer.topic
-    entries = len(sends.ends)
-    messages = sum(sends.message_counts)
-    counts = None if messages == entries else sends.message_counts
-    run = EntryRun(info.ledger_id, info.entries, sends.buffer, sends.starts, sends.ends, counts)
-    core.append(EntriesAppended(run))
-    delayed_delivery.note(core, topic, run)
-    if topic.subscriptions:  # else nobody reads at its tail
-        core.cache.insert(run)
-    size_bytes = run.ends[-1] - run.starts[0]
-    producer.last_group = core.group_of_now
-    producer.messages_in += messages
-    producer.bytes_in += size_bytes
-    topic.messages_in += messages
-    topic.bytes_in += size_bytes
-    topic.last_published_ms = core.now_ms
-    core.when_durable(_Stored(core, producer, run, sends, size_bytes))
-    pending_publishes.note_pending(core, session, entries, size_bytes)
-    if topic.bytes_in >= topic.look_at_bytes:
-        core.upkeep.appended(topic, run)
-
-
-def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:
-    """SEND_ERROR for each entry, in its place among the receipts (A2)."""
-
-    def tell() -> None:
-        for sequence_id in sends.sequence_ids:
-            core.send(producer.session, commands.send_error(producer.producer_id, sequence_id, error))
-
-    if core.is_awaited(producer.last_group) or producer.topic.deduplicates:
-        core.when_durable(tell)
-    else:
-        tell()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.entities import session as sessions
+from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.turn.effects import PauseReading
 
 if TYPE_CHECKING:
@@ -66,4 +66,4 @@ def _resume_some(core: Core) -> None:
     for session_id in list(core.paused_sessions):
         paused = core.sessions[session_id]
         if paused.pending_publishes <= limit and not paused.throttles:
-            sessions.resume_reading(core, paused)
+            handshake.resume_reading(core, paused)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker.turn.token_bucket import Bucket
 from spark_pulsar.model.policies import PublishRate
 
-from . import opening, pending_publishes
+from . import pending_publishes, storing
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core, Timer
@@ -125,7 +125,7 @@ class PublishLimit:
 
     def _pass_on(self, producer: Producer, sends: SendRun) -> None:
         if self._onward is None:
-            opening.take_now(self._core, producer, sends)
+            storing.take_now(self._core, producer, sends)
         else:
             self._onward.take(producer, sends)
 
@@ -133,7 +133,7 @@ class PublishLimit:
         self._buckets[0].take(sum(sends.message_counts))
         self._buckets[1].take(sends.ends[-1] - sends.starts[0])
         if self._onward is None:
-            opening.take_now(self._core, producer, sends)
+            storing.take_now(self._core, producer, sends)
         else:
             self._onward._store_at_once(producer, sends)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_pulsar.broker.entities import session as sessions
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.connections import handshake
+from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.turn.counter_columns import (
     BYTES_IN,
     CONFIRMED_ENTRY_ID,
@@ -36,7 +36,7 @@ from spark_pulsar.model.column_store import column_of
 from spark_pulsar.wire.delays import delays_in
 from spark_pulsar.wire.send_runs import SendRun
 
-from . import deduplication, opening, pending_publishes
+from . import deduplication, pending_publishes, storing
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -53,7 +53,7 @@ def on_sweep(core: Core, event: SweepReceived) -> None:
     session = core.sessions.get(event.session_id)
     if session is None:
         return
-    sessions.heard_from(session)
+    handshake.heard_from(session)
     sweep = event.sweep
     producer_rows = np.fromiter(map(session.producer_rows.get, sweep.producer_ids, repeat(-1)), np.int64, len(sweep))
     if producer_rows.min() < 0 or _is_particular(core, session, sweep):
@@ -95,7 +95,7 @@ def _take_each(core: Core, session: Session, sweep: SendSweep) -> None:
         if not session.open:  # one of them was for a producer that is not open
             return
         run = SendRun(producer_id, sweep.buffer, sequence_id, messages, start, end)
-        opening.on_sends(core, SendsReceived(session.session_id, run))
+        storing.on_sends(core, SendsReceived(session.session_id, run))
 
 
 def _store(core: Core, session: Session, producer_rows: Column, sweep: SendSweep) -> None:
@@ -138,7 +138,7 @@ def _count(
 def _open_ledgers(core: Core, rows: Column) -> None:
     """See that the topics of these rows have ledgers that take entries, and are not full (ML-1, ML-2)."""
     for row in tails.must_roll(core.state.tails, rows, core.now_ms, core.roll_limits).tolist():
-        lifecycle.open_ledger(core, _topic_in(core, row))
+        rollover.open_ledger(core, _topic_in(core, row))
 
 
 def _topic_in(core: Core, row: int) -> Topic:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.entities import registry as registry_rules
 from spark_pulsar.broker.topic_log import disk_full
-from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import IncompatibleSchema, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.schemas import SchemaType, StoredSchema
@@ -40,7 +40,7 @@ def on_get_schema(core: Core, session: Session, command: CommandGetSchema) -> No
 def on_get_or_create_schema(core: Core, session: Session, command: CommandGetOrCreateSchema) -> None:
     """GET_OR_CREATE_SCHEMA: the version of a schema, which the topic, if it exists, gets if need be (SC-9)."""
     name = TopicName.parse(command.topic)
-    if lifecycle.find(core, name) is None:
+    if registry_rules.find(core, name) is None:
         raise TopicNotFound(f"Topic not found {command.topic}")
     version = b""
     if command.schema.type == getattr(WireSchema, "None"):

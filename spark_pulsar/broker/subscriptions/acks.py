@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.entities import session as sessions
+from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.topic_log import retention, termination
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorAckProperties, CursorMarkDeleted
 from spark_pulsar.model.errors import NotAllowed
@@ -33,7 +33,7 @@ def on_acks(core: Core, event: AcksReceived) -> None:
     session = core.sessions.get(event.session_id)
     if session is None:
         return
-    sessions.heard_from(session)
+    handshake.heard_from(session)
     ack = event.ack
     consumer = session.consumers.get(ack.consumer_id)
     if consumer is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import meters
-from spark_pulsar.broker.entities import session as sessions
 from spark_pulsar.model.ids import unsigned
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats
 
@@ -22,7 +22,7 @@ def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStat
     """CONSUMER_STATS: every field is set; of an unknown consumer the connection ends (wire-protocol 2.10, 5.16)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
-        sessions.end(core, session, "CONSUMER_STATS of an unknown consumer")
+        handshake.end(core, session, "CONSUMER_STATS of an unknown consumer")
         return
     subscription = consumer.subscription
     answer = BaseCommand(type=BaseCommand.CONSUMER_STATS_RESPONSE)

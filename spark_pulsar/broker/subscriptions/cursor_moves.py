@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import subscription as subscriptions
-from spark_pulsar.broker.topic_log import damage, entry_lookup, retention, termination
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topic_log import damage, entry_lookup, retention, rollover, termination
 from spark_pulsar.ledger.records.base import LedgersTrimmed
 from spark_pulsar.ledger.records.cursors import CursorMarkDeleted
 from spark_pulsar.ledger.state.trimming import plan_trimming
@@ -76,7 +75,7 @@ def truncate(core: Core, topic: Topic) -> None:
         clear_backlog(core, subscription)
     current = topic.ledger.current
     if current is not None and current.entries and not topic.state.is_terminated:
-        lifecycle.open_ledger(core, topic)
+        rollover.open_ledger(core, topic)
     gone = plan_trimming(topic.ledger, topic.state.slowest_mark_delete(), _KEEPS_NOTHING, core.now_ms).gone
     if gone:
         core.append(LedgersTrimmed(topic.state.topic_id, gone))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.entities import session as sessions
+from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.topic_log import disk_full, retention, time_search
@@ -48,7 +48,7 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
         core.succeed(session, command.request_id)
 
     def refused(error: PulsarError) -> None:
-        sessions.refuse(core, session, error, command.request_id)
+        handshake.refuse(core, session, error, command.request_id)
 
     def answer() -> None:
         if subscription.cursor.is_durable:

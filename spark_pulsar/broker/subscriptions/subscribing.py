@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
 from spark_pulsar.broker.dispatch.limits import subscribe_rates
-from spark_pulsar.broker.entities import session as sessions
 from spark_pulsar.broker.entities.consumer import Consumer
-from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, delete, type_name
+from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect, type_name
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.schemas import registry
-from spark_pulsar.broker.topic_log import damage, disk_full, termination
+from spark_pulsar.broker.topic_log import damage, disk_full, retention, termination
 from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.ledger.records.cursors import CursorDeleted
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.model.errors import (
     ConsumerAssignFailed,
@@ -73,11 +74,11 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
     """Join now, or when the seek that runs is over (CUR-11; never refused, C1)."""
 
     def join() -> None:
-        if sessions.still_wanted(core, session, session.joining, command.consumer_id, command):
+        if handshake.still_wanted(core, session, session.joining, command.consumer_id, command):
             try:
                 _join(core, session, command, subscription, look_again=True)
             except PulsarError as error:
-                sessions.refuse(core, session, error, command.request_id)
+                handshake.refuse(core, session, error, command.request_id)
 
     if subscription.fenced and len(subscription.waiting) >= MAX_WAITING_TO_JOIN:
         raise ConsumerBusy(f"Subscription is being reset, and {MAX_WAITING_TO_JOIN} consumers wait for that already")
@@ -191,7 +192,7 @@ def _join(
     def refused(error: PulsarError) -> None:
         if session.consumers.get(command.consumer_id) is consumer:
             subscription.remove(consumer)
-        sessions.refuse(core, session, error, command.request_id)
+        handshake.refuse(core, session, error, command.request_id)
 
     group = max(subscription.born_group, registry.group_of(core, topic.name))
     disk_full.answer_when_durable(core, ready, refused, group)
@@ -260,7 +261,7 @@ def _when_rival_is_checked(
     session.joining[command.consumer_id] = command
 
     def go_on(alive: bool) -> None:
-        if not sessions.still_wanted(core, session, session.joining, command.consumer_id, command):
+        if not handshake.still_wanted(core, session, session.joining, command.consumer_id, command):
             return
         try:
             if alive and rival in subscription.consumers:
@@ -270,9 +271,9 @@ def _when_rival_is_checked(
             else:
                 _join(core, session, command, subscription, look_again=False)
         except PulsarError as error:
-            sessions.refuse(core, session, error, command.request_id)
+            handshake.refuse(core, session, error, command.request_id)
 
-    sessions.check_alive(core, rival.session, go_on)
+    handshake.check_alive(core, rival.session, go_on)
 
 
 # ---- being there ------------------------------------------------------------------------------------------------
@@ -281,7 +282,7 @@ def _when_rival_is_checked(
 def on_flow(core: Core, session: Session, command: CommandFlow) -> None:
     """FLOW: more permits. Of an unknown consumer: ignored; of none at all: the connection ends (SUB-4)."""
     if command.messagePermits == 0:
-        sessions.end(core, session, "FLOW without permits")
+        handshake.end(core, session, "FLOW without permits")
         return
     consumer = session.consumers.get(command.consumer_id)
     if consumer is not None:
@@ -315,3 +316,13 @@ def on_unsubscribe(core: Core, session: Session, command: CommandUnsubscribe) ->
     subscription.remove(consumer)
     delete(core, subscription)
     core.when_durable(lambda: core.succeed(session, command.request_id))
+
+
+def delete(core: Core, subscription: Subscription) -> None:
+    """Delete a subscription; connected consumers are closed."""
+    disconnect(core, subscription)
+    if subscription.is_durable and subscription.topic.subscriptions.get(subscription.name) is subscription:
+        core.append(CursorDeleted(subscription.cursor.cursor_id))
+        core.idle.forget(subscription.cursor.cursor_id)
+        retention.trim(core, subscription.topic)
+    subscription.drop()

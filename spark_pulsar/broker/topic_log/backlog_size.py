@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.state.cursor import Cursor
-    from spark_pulsar.ledger.state.entry_sizes import SizeSpan
+    from spark_pulsar.ledger.state.size_marks import SizeSpan
     from spark_pulsar.model.ids import Position
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.entities.topic import NOTHING_HELD
 from spark_pulsar.ledger.records.base import LedgersTrimmed
 from spark_pulsar.ledger.state.trimming import plan_trimming
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.ids import Position
-
-NOTHING_HELD = -1
 
 
 def trim(core: Core, topic: Topic) -> None:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.entities.topic import Topic
+from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.model.names import TopicName
+
+from . import retention
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core, Timer
@@ -103,6 +107,17 @@ class RollQueue:
 def _roll(core: Core, info: LedgerInfo) -> None:
     if core.state.topics[info.topic_id].is_terminated:
         return  # no other comes after it
-    topic = lifecycle.find(core, TopicName.parse(core.state.topics[info.topic_id].name))
+    topic = registry.find(core, TopicName.parse(core.state.topics[info.topic_id].name))
     assert topic is not None, "its ledger exists"
-    lifecycle.open_ledger(core, topic)
+    open_ledger(core, topic)
+
+
+def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
+    """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
+    for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
+        core.append(record)
+    retention.trim(core, topic)
+    info = topic.ledger.current
+    assert info is not None, "just opened"
+    core.upkeep.rolls.opened(info, topic.name)
+    return info

@@ -7,60 +7,25 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities import producer as producers
+from spark_pulsar.broker.entities.registry import _take_into_use, check_namespace, find, partition_count
 from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect
 from spark_pulsar.broker.entities.topic import Topic
-from spark_pulsar.broker.lifetime import compaction, delayed_delivery
-from spark_pulsar.broker.persistence import check_copies
-from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.publishing import deduplication
+from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.schemas import registry
-from spark_pulsar.broker.topic_log import retention
+from spark_pulsar.broker.topic_log.rollover import open_ledger
 from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated
-from spark_pulsar.ledger.state.ledger import LedgerInfo
-from spark_pulsar.model.errors import NotAllowed, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 
-from . import name_limits, non_persistent, partitions
+from . import name_limits, non_persistent, partitions, policy_changes
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.ledger.state.durable_state import TopicState
-
-SYSTEM_NAMESPACE = "pulsar/system"
-"""Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
 
 
 # ---- questions --------------------------------------------------------------------------------------------------
-
-
-def check_namespace(core: Core, name: TopicName) -> None:
-    """TopicNotFound unless the topic's namespace exists (TN-7)."""
-    if name.namespace_name not in core.state.namespaces and name.namespace_name != SYSTEM_NAMESPACE:
-        raise TopicNotFound("Namespace not found")
-
-
-def exists(core: Core, name: TopicName) -> bool:
-    """Whether the topic (not: partitioned topic) exists."""
-    return name.full in core.state.topics_by_name or name.full in core.live.by_name
-
-
-def partition_count(core: Core, name: TopicName) -> int | None:
-    """Partitions of a partitioned topic, None when the name is not that of one."""
-    known = core.state.partitioned.get(name.full)
-    return None if known is None else known.partitions
-
-
-def find(core: Core, name: TopicName) -> Topic | None:
-    """The topic if it exists; brings it into use."""
-    full = name.full
-    topic = core.topics.get(full)
-    if topic is None:
-        state = core.state.topics_by_name.get(full)
-        if state is not None:
-            topic = _take_into_use(core, name, state)
-    return topic
 
 
 def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
@@ -123,17 +88,6 @@ def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapp
             _create_durable(core, topic, subscription, before_first(topic), its_properties)
 
 
-def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
-    """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
-    for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
-        core.append(record)
-    retention.trim(core, topic)
-    info = topic.ledger.current
-    assert info is not None, "just opened"
-    core.upkeep.rolls.opened(info, topic.name)
-    return info
-
-
 def unload(core: Core, topic: Topic) -> None:
     """Close all producers and consumers of a topic, which come back. What comes next goes into a ledger of its own, as
     after every loading of a topic (ML-1); one that took nothing yet still serves."""
@@ -159,7 +113,7 @@ def delete(core: Core, topic: Topic) -> None:
     if topic.live is not None:
         core.live.forget(topic)
         if topic.partition < 0:
-            documents.forget_topic(core, topic.name)
+            policy_changes.forget_topic(core, topic.name)
             registry.topic_gone(core, topic.name)
         return
     for ledger_id in topic.ledger.ledger_ids():
@@ -173,7 +127,7 @@ def delete(core: Core, topic: Topic) -> None:
     compaction.forget(core, topic)
     core.upkeep.let_go(topic)
     if topic.partition < 0:
-        documents.forget_topic(core, topic.name)
+        policy_changes.forget_topic(core, topic.name)
         registry.topic_gone(core, topic.name)
 
 
@@ -184,7 +138,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
         if topic is not None:
             delete(core, topic)
     core.append(PartitionedTopicDeleted(name.full))
-    documents.forget_topic(core, name)
+    policy_changes.forget_topic(core, name)
     registry.topic_gone(core, name)
 
 
@@ -238,15 +192,12 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
     create_subscription(core, topic, name, before_first(topic), {})
 
 
-def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
-    topic = Topic(core, name, state, confirmed=state.ledger.last_position)
-    for cursor in state.cursors.values():
-        subscription = Subscription(core, topic, cursor)
-        subscription.born_group = 0  # it was there when the broker started
-        topic.add_subscription(subscription)
-    core.topics[topic.full_name] = topic
-    core.upkeep.adopt(topic)
-    delayed_delivery.adopt(core, topic)
-    deduplication.apply_policy(core, topic)
-    compaction.prepare(core, topic)
-    return topic
+def check_copies(core: Core, name: TopicName) -> None:
+    """PersistenceError when the topic's policy wants more than one copy."""
+    wanted = core.policies_of(name).persistence.ensemble
+    if wanted > 1:
+        raise PersistenceError(
+            f"Not enough bookies to create {name}: its persistence policy wants {wanted} (bookkeeperEnsemble), this "
+            "broker is one and keeps one copy. Set bookkeeperEnsemble, bookkeeperWriteQuorum and bookkeeperAckQuorum "
+            "to 1, or remove the policy"
+        )

@@ -31,7 +31,7 @@ def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None
     port) goes on using that one, and one that came by this very address keeps its connection (A4).
     """
     name = TopicName.parse(command.topic)
-    lifecycle.check_namespace(core, name)
+    registry.check_namespace(core, name)
     listener = command.advertised_listener_name
     if listener:
         raise ServiceNotReady(f"the broker do not have {listener} listener")
@@ -55,7 +55,7 @@ def on_partition_metadata(core: Core, session: Session, command: CommandPartitio
     """PARTITIONED_METADATA: the number of partitions, 0 for a topic without; creates a partitioned topic if that is
     what auto-creation makes (TN-7)."""
     name = TopicName.parse(command.topic)
-    lifecycle.check_namespace(core, name)
+    registry.check_namespace(core, name)
     before = core.group_of_now
     count = _partitions(core, name, may_create=command.metadata_auto_creation_enabled)
     created = core.group_of_now if core.group_of_now != before else 0
@@ -63,16 +63,16 @@ def on_partition_metadata(core: Core, session: Session, command: CommandPartitio
 
 
 def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:
-    count = lifecycle.partition_count(core, name)
+    count = registry.partition_count(core, name)
     if count is not None:
         return count
     if name.partition >= 0:
-        siblings = lifecycle.partition_count(core, name.base)
+        siblings = registry.partition_count(core, name.base)
         if siblings is not None and siblings > 0:
             if name.partition >= siblings:
                 raise TopicNotFound(f"{name} has only {siblings} partitions")
             return 0
-    if lifecycle.exists(core, name):
+    if registry.exists(core, name):
         return 0
     if name.tenant == "pulsar":
         return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.entities import subscription as subscriptions
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.subscriptions import subscribing
 from spark_pulsar.ledger.records.activity import IN_USE, CursorIdle
 from spark_pulsar.model.names import TopicName
 
@@ -80,8 +80,8 @@ class IdleSubscriptions:
         self._timers.pop(cursor.cursor_id, None)
         if core.state.cursors.get(cursor.cursor_id) is not cursor:
             return
-        topic = lifecycle.find(core, TopicName.parse(state.name))
+        topic = registry.find(core, TopicName.parse(state.name))
         assert topic is not None, "a cursor's topic exists"
         subscription = topic.subscriptions[cursor.name]
         if not subscription.consumers:
-            subscriptions.delete(core, subscription)
+            subscribing.delete(core, subscription)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.policies.documents import INACTIVE_TOPIC
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
@@ -74,7 +75,7 @@ class InactiveTopics:
         retained_ms = policies.retention.time_ms
         if unused_ms < 1000 * policy.max_inactive_s or retained_ms < 0 or unused_ms < retained_ms:
             return
-        topic = lifecycle.find(core, name)
+        topic = registry.find(core, name)
         assert topic is not None, "its state exists"
         del self._since_ms[state.topic_id]
         lifecycle.delete(core, topic)

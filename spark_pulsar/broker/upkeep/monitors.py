@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.lifetime import ttl
 from spark_pulsar.broker.publishing import backlog_quota, publish_rates
 from spark_pulsar.broker.topic_log import retention
 from spark_pulsar.broker.topic_log.rollover import RollQueue
-from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Upkeep:
             needs_time = state.cursors and (ttl.is_on(core, name) or backlog_quota.is_on(core, name))
             if not needs_time and (front is None or front.sealed_ms is None):
                 return
-            topic = lifecycle.find(core, name)
+            topic = registry.find(core, name)
             assert topic is not None, "its state exists"
         else:
             self.adopt(topic)

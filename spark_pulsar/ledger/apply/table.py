@@ -5,29 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.ledger.records import activity as ar
 from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
-from spark_pulsar.ledger.records import damage, schemas
-from spark_pulsar.ledger.records import deduplication as sr
-from spark_pulsar.ledger.records import delays as delayed
-from spark_pulsar.ledger.records import documents as dr
-from spark_pulsar.ledger.records import topics as tr
 from spark_pulsar.ledger.records.base import InvalidRecord
 from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.state.counters import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.topics import PartitionedTopic, TopicState
 from spark_pulsar.model.ids import Position
 
+from . import compaction, cursors, deduplication, delays, documents, topics
+from . import damage as damage_rules
+from . import schemas as schemas_rules
+
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState
-
-NEXT_TOPIC: Final = "next.topic"
-NEXT_LEDGER: Final = "next.ledger"
-NEXT_CURSOR: Final = "next.cursor"
 
 
 # Entries and counters
@@ -184,10 +178,10 @@ def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
         if cursor.mark_delete.ledger_id <= last.ledger_id:
             cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
             state.dirty["cursors"].add(cursor.cursor_id)
-    delayed.forget_ledgers(state, topic, front)
+    delays.forget_ledgers(state, topic, front)
     _remove_ledgers(state, ledger, front)
     if topic.damages:
-        damage.forget_ledgers(state, topic, set(front))
+        damage_rules.forget_ledgers(state, topic, set(front))
     for cursor in topic.cursors.values():
         mark_delete = cursor.mark_delete
         cursor.absorb()
@@ -301,13 +295,13 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorRedelivered: _cursor_redelivered,
     cr.CursorPropertiesSet: _cursor_properties_set,
     cr.CursorAckProperties: _cursor_ack_properties,
-    **ar.TRANSITIONS,
-    **damage.TRANSITIONS,
-    **schemas.TRANSITIONS,
-    **delayed.TRANSITIONS,
-    **dr.TRANSITIONS,
-    **sr.TRANSITIONS,
-    **kr.TRANSITIONS,
-    **tr.TRANSITIONS,
+    **cursors.TRANSITIONS,
+    **damage_rules.TRANSITIONS,
+    **schemas_rules.TRANSITIONS,
+    **delays.TRANSITIONS,
+    **documents.TRANSITIONS,
+    **deduplication.TRANSITIONS,
+    **compaction.TRANSITIONS,
+    **topics.TRANSITIONS,
 }
 """The effect of every record type."""

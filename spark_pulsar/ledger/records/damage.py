@@ -6,46 +6,14 @@ silence, and nothing new is built upon what may be missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
-from .base import DeclaredRecord, InvalidRecord, Record
+from .base import DeclaredRecord
 from .codec import I64, TEXT
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.state.durable_state import DurableState
-    from spark_pulsar.ledger.state.topics import TopicState
-
-
-class Damage(NamedTuple):
-    """Something of a topic that was durable and is not there any more.
-
-    Entries `first … end - 1` of the ledger cannot be read; none when they are equal: then something else may be
-    missing (acks, the newest entries). `place` is `file:offset`, `text` says what was found there. With `accepted`,
-    consumers skip the entries and producers go on.
-    """
-
-    ledger_id: int
-    first: int
-    end: int
-    place: str
-    text: str
-    accepted: bool = False
-
-    def holds(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether the entry is among those that cannot be read."""
-        return ledger_id == self.ledger_id and self.first <= entry_id < self.end
-
-    @property
-    def loss(self) -> str:
-        """What is lost, in words."""
-        if self.end == self.first:
-            return "its last changes may be lost"
-        return f"entries {self.ledger_id}:{self.first} to {self.ledger_id}:{self.end - 1} are lost"
-
-    def __str__(self) -> str:
-        return f"{self.loss} ({self.place}: {self.text})"
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,48 +44,3 @@ class DamageAccepted(DeclaredRecord):
     topic_id: int
     TYPE: ClassVar[int] = 91
     LAYOUT: ClassVar = (("topic_id", I64),)
-
-
-def _topic(state: DurableState, topic_id: int) -> TopicState:
-    topic = state.topics.get(topic_id)
-    if topic is None:
-        raise InvalidRecord(f"topic {topic_id} does not exist")
-    state.dirty["damages"].add(topic_id)
-    return topic
-
-
-def _damaged(state: DurableState, record: TopicDamaged) -> None:
-    topic = _topic(state, record.topic_id)
-    found = (record.ledger_id, record.first, record.end)
-    if all(damage[:3] != found for damage in topic.damages):
-        topic.damages.append(Damage(*found, record.place, record.text))
-
-
-def _accepted(state: DurableState, record: DamageAccepted) -> None:
-    topic = _topic(state, record.topic_id)
-    topic.damages[:] = [damage._replace(accepted=True) for damage in topic.damages]
-    note_lost(topic)
-    for cursor in topic.cursors.values():
-        cursor.acknowledge(topic.ledger.lost)
-        state.dirty["cursors"].add(cursor.cursor_id)
-
-
-def note_lost(topic: TopicState) -> None:
-    """Let the topic's ledger know the entries that every cursor passes over."""
-    accepted = [damage for damage in topic.damages if damage.accepted and damage.end > damage.first]
-    # Cursors know nothing of a compacted ledger.
-    topic.ledger.lost = [damage[:3] for damage in accepted if damage.ledger_id in topic.ledger.ledgers]
-
-
-def forget_ledgers(state: DurableState, topic: TopicState, ledger_ids: set[int]) -> None:
-    """Ledgers are gone, and with them what was damaged in them."""
-    topic.damages[:] = [damage for damage in topic.damages if damage.ledger_id not in ledger_ids]
-    note_lost(topic)
-    state.dirty["damages"].add(topic.topic_id)
-
-
-TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
-    TopicDamaged: _damaged,
-    DamageAccepted: _accepted,
-}
-"""What each record does to the state."""

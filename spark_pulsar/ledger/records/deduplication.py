@@ -6,17 +6,17 @@ disk together or not at all: nothing has to be read again after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from .base import DeclaredRecord, InvalidRecord, Record
+from .base import DeclaredRecord, Record
 from .codec import I64, BodyReader, Field, RecordDamaged, i64s_bytes, text_bytes
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.state.durable_state import DurableState
+    pass
 
 _ONE: Final = Struct("<IqqI")
 _HEAD: Final = Struct("<I")
@@ -89,33 +89,3 @@ class SequencesForgotten(DeclaredRecord):
     producers: tuple[str, ...]
     TYPE: ClassVar[int] = 71
     LAYOUT: ClassVar = (("topic_id", I64), ("producers", TEXTS))
-
-
-def _sequences_reached(state: DurableState, record: SequencesReached) -> None:
-    topics, dirty = state.topics, state.dirty["sequences"]
-    topic_ids, producers, sequence_ids = record.topic_ids, record.producers, record.sequence_ids
-    if len(topic_ids) > 1 and not topics.keys() >= set(topic_ids):
-        raise InvalidRecord(f"sequence ids of a topic of {topic_ids} that does not exist")
-    for topic_id, producer, sequence_id in zip(topic_ids, producers, sequence_ids, strict=True):
-        topic = topics.get(topic_id)
-        if topic is None:
-            raise InvalidRecord(f"sequence ids of topic {topic_id}, which does not exist")
-        topic.sequences[producer] = sequence_id
-        dirty.add((topic_id, producer))
-
-
-def _sequences_forgotten(state: DurableState, record: SequencesForgotten) -> None:
-    topic = state.topics.get(record.topic_id)
-    if topic is None:
-        raise InvalidRecord(f"topic {record.topic_id} does not exist")
-    sequences = topic.sequences
-    for producer in record.producers or list(sequences):
-        if sequences.pop(producer, None) is not None:
-            state.dirty["sequences"].add((record.topic_id, producer))
-
-
-TRANSITIONS: Final[Mapping[type[Record], Callable[[DurableState, Any], None]]] = {
-    SequencesReached: _sequences_reached,
-    SequencesForgotten: _sequences_forgotten,
-}
-"""Their effects."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from .base import DeclaredRecord, Record
+from .base import DeclaredRecord
 from .codec import TEXT
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.state.durable_state import DurableState
+    pass
 
 CLUSTERS: Final = "clusters"
 TENANTS: Final = "tenants"
@@ -40,20 +39,3 @@ class DocumentDeleted(DeclaredRecord):
     name: str
     TYPE: ClassVar[int] = 41
     LAYOUT: ClassVar = (("kind", TEXT), ("name", TEXT))
-
-
-def _set(state: DurableState, record: DocumentSet) -> None:
-    state.documents.setdefault(record.kind, {})[record.name] = record.text
-    state.dirty["documents"].add((record.kind, record.name))
-
-
-def _deleted(state: DurableState, record: DocumentDeleted) -> None:
-    if state.documents.get(record.kind, {}).pop(record.name, None) is not None:
-        state.dirty["documents"].add((record.kind, record.name))
-
-
-TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
-    DocumentSet: _set,
-    DocumentDeleted: _deleted,
-}
-"""What each record does to the state."""

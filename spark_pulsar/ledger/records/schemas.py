@@ -3,17 +3,15 @@ have, by `tenant/namespace/topic` (SC-1, SC-10)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
-from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
-
-from .base import DeclaredRecord, InvalidRecord, Record
+from .base import DeclaredRecord
 from .codec import BYTES, I64, TEXT, TEXT_MAP
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.state.durable_state import DurableState
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +55,3 @@ class SchemasForgotten(DeclaredRecord):
     name: str
     TYPE: ClassVar[int] = 112
     LAYOUT: ClassVar = (("name", TEXT),)
-
-
-def next_version(versions: Iterable[StoredSchema]) -> int:
-    """The version that comes after these."""
-    return max((each.version for each in versions), default=-1) + 1
-
-
-def _added(state: DurableState, record: SchemaAdded) -> None:
-    try:
-        schema = Schema(SchemaType(record.kind), record.data, dict(record.properties))
-    except ValueError as error:
-        raise InvalidRecord(f"schemas of type {record.kind} are unknown") from error
-    _append(state, record.name, StoredSchema(record.version, schema, record.created_ms))
-
-
-def _deleted(state: DurableState, record: SchemasDeleted) -> None:
-    mark = StoredSchema(record.version, Schema(SchemaType.NONE), record.deleted_ms, is_deleted=True)
-    _append(state, record.name, mark)
-    gone = state.schemas[record.name][:-1]
-    state.schemas[record.name] = [mark]
-    state.dirty["schemas"].update((record.name, each.version) for each in gone)
-
-
-def _forgotten(state: DurableState, record: SchemasForgotten) -> None:
-    gone = state.schemas.pop(record.name, [])
-    state.dirty["schemas"].update((record.name, each.version) for each in gone)
-
-
-def _append(state: DurableState, name: str, stored: StoredSchema) -> None:
-    versions = state.schemas.get(name, [])
-    if stored.version != next_version(versions):
-        raise InvalidRecord(f"schema {stored.version} of {name} does not follow {next_version(versions) - 1}")
-    state.schemas.setdefault(name, []).append(stored)
-    state.dirty["schemas"].add((name, stored.version))
-
-
-TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
-    SchemaAdded: _added,
-    SchemasDeleted: _deleted,
-    SchemasForgotten: _forgotten,
-}
-"""What each record does to the state."""

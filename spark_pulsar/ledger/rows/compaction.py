@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.ledger.records.codec import i64s_from, i64s_packed
-from spark_pulsar.ledger.records.compaction import Compaction
+from spark_pulsar.ledger.state.compaction import Compaction
 from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:

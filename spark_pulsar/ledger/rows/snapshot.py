@@ -12,10 +12,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from spark_pulsar.ledger.apply.damage import note_lost
 from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.damage import Damage, note_lost
-from spark_pulsar.ledger.records.delays import DELAY_COLUMNS, delay_values, load_delays
-from spark_pulsar.ledger.records.topics import mark_values
+from spark_pulsar.ledger.state.damage import Damage
 from spark_pulsar.ledger.state.durable_state import DurableState, PartitionedTopic, TopicState
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
@@ -23,7 +22,9 @@ from spark_pulsar.model.ids import Position
 
 from .compaction import add_compacted_ledger, compaction_values, load_compactions
 from .cursors import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
+from .delays import DELAY_COLUMNS, delay_values, load_delays
 from .schemas import SCHEMA_COLUMNS, load_schemas, schema_values
+from .topics import mark_values
 
 
 class Table(NamedTuple):

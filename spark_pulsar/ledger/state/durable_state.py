@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from spark_pulsar.ledger.apply.table import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC, TRANSITIONS
+from spark_pulsar.ledger.apply.table import TRANSITIONS
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
@@ -20,6 +20,7 @@ from spark_pulsar.ledger.records.base import InvalidRecord
 from spark_pulsar.model.column_store import NumberTable
 from spark_pulsar.model.schemas import StoredSchema
 
+from .counters import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC
 from .cursor import Cursor
 from .ledger import WIDTH, LedgerInfo
 from .managed_ledger import ManagedLedger

@@ -12,89 +12,20 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.ids import Position
+
+from .size_marks import Bounds, SizeMarks, SizeSpan
 
 if TYPE_CHECKING:
     from .ledger import LedgerInfo
 
-MARK_BYTES: Final = 64 * 1024
-"""Bytes appended between two marks, about."""
 MAX_WINDOW_ENTRIES: Final = 4096
 """Of more entries than this only marks are kept."""
 _LEARNED_ENTRIES: Final = 2048
-_SEALED_MARKS: Final = 32
 _WINDOWS: Final = 2
 """Kept for a topic: one for its slowest mark-delete, one for the place that a quota leaves."""
-
-
-class SizeSpan(NamedTuple):
-    """Entries `first … end - 1` of a ledger, whose sizes are asked for; its first `end` entries take `end_bytes`."""
-
-    ledger_id: int
-    first: int
-    end: int
-    end_bytes: int
-
-
-class Bounds(NamedTuple):
-    """What is known next to some number of entries of a ledger, at or below it and at or above it: so many entries, and
-    the bytes that so many first entries take."""
-
-    low: int
-    low_bytes: int
-    high: int
-    high_bytes: int
-
-
-class SizeMarks:
-    """What the first so many entries of one ledger take, for some numbers of entries, rising."""
-
-    __slots__ = ("entries", "sizes")
-
-    def __init__(self) -> None:
-        self.entries = array("q")
-        self.sizes = array("q")
-
-    def add(self, entries: int, size_bytes: int) -> None:
-        """The ledger's end is worth remembering."""
-        self.entries.append(entries)
-        self.sizes.append(size_bytes)
-
-    def learn(self, entries: int, size_bytes: int) -> None:
-        """A mark that was found later."""
-        at = bisect_left(self.entries, entries)
-        if at == len(self.entries) or self.entries[at] != entries:
-            self.entries.insert(at, entries)
-            self.sizes.insert(at, size_bytes)
-
-    def thin(self, total_entries: int) -> None:
-        """Keep a few, evenly: the ledger is sealed."""
-        apart = total_entries // _SEALED_MARKS
-        last, kept, self.sizes, sizes = 0, array("q"), array("q"), self.sizes
-        for entries, size_bytes in zip(self.entries, sizes, strict=True):
-            if entries - last >= apart:
-                kept.append(entries)
-                self.sizes.append(size_bytes)
-                last = entries
-        self.entries = kept
-
-    def around_entries(self, entries: int, end: int, end_bytes: int) -> Bounds:
-        """The marks next to so many entries; the ledger's end is one."""
-        at = bisect_left(self.entries, entries)
-        if at < len(self.entries):
-            end, end_bytes = self.entries[at], self.sizes[at]
-            if end == entries:
-                return Bounds(end, end_bytes, end, end_bytes)
-        return Bounds(self.entries[at - 1], self.sizes[at - 1], end, end_bytes) if at else Bounds(0, 0, end, end_bytes)
-
-    def around_size(self, size_bytes: int, end: int, end_bytes: int) -> Bounds:
-        """The last mark below a size, and the first one at or above it."""
-        at = bisect_left(self.sizes, size_bytes)
-        if at < len(self.entries):
-            end, end_bytes = self.entries[at], self.sizes[at]
-        return Bounds(self.entries[at - 1], self.sizes[at - 1], end, end_bytes) if at else Bounds(0, 0, end, end_bytes)
 
 
 class SizeWindow:

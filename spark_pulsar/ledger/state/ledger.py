@@ -9,7 +9,7 @@ from typing import Final
 
 from spark_pulsar.model.column_store import HasNumbers, Number
 
-from .entry_sizes import MARK_BYTES, SizeMarks
+from .size_marks import MARK_BYTES, SizeMarks
 
 LEDGER_ID, ENTRIES, SIZE_BYTES, MESSAGES, NEXT_MARK_BYTES, OPENED_MS = range(6)
 """The numbers of a ledger, by column. The two that never change are there to be looked at beside the others."""

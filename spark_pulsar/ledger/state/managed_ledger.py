@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
-from .entry_sizes import Bounds, SizeSpan, SizeWindow, entry_at_size, known_around, learn
+from .entry_sizes import SizeWindow, entry_at_size, known_around, learn
 from .ledger import LedgerInfo, RollLimits, is_full
+from .size_marks import Bounds, SizeSpan
 
 
 class ManagedLedger:

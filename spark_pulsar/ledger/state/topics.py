@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_pulsar.ledger.records.compaction import Compaction
-from spark_pulsar.ledger.records.damage import Damage
 from spark_pulsar.model.ids import Position
 
+from .compaction import Compaction
 from .cursor import Cursor
+from .damage import Damage
 from .delay_index import Delays
 from .managed_ledger import ManagedLedger
 

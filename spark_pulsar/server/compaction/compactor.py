@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import accumulate, groupby, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_pulsar.ledger.records.compaction import SOURCE
+from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.batch_items import PORTION_ITEMS, key_of, pieces_left, portions_of
 from spark_pulsar.wire.compacted import NO_BATCH, is_readable_batch, repack_batch, unpacked_payload

@@ -13,9 +13,9 @@ import google_crc32c
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, Record
 from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.compaction import SOURCE
 from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.ledger.state.compaction import SOURCE
 
 from .groups import GROUP_HEADER_BYTES, records_of
 

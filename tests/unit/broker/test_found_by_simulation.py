@@ -4,7 +4,7 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
@@ -48,13 +48,13 @@ def test_an_exceeded_age_quota_is_taken_away() -> None:
     quota = BacklogQuota(-1, 1, BACKLOG_EVICTION).to_json()
     namespace, member = "public/default", documents.BACKLOG_QUOTAS
     world.disk_is_slow = True
-    world.ask(lambda core: documents.set_of_namespace(core, namespace, member, {MESSAGE_AGE: quota}))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, {MESSAGE_AGE: quota}))
     world.now_ms += 10
     world.happen([])
     world.sync()
     assert world.reads, "the oldest entry is being read"
     world.now_ms += 5_000
-    world.ask(lambda core: documents.set_of_namespace(core, namespace, member, {}))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, {}))
     world.sync()
     world.serve_reads()
     world.disk_is_slow = False
@@ -118,7 +118,7 @@ def test_an_eviction_waits_for_all_of_a_turn_to_be_on_disk() -> None:
     world = World()
     quota = BacklogQuota(1_500, -1, BACKLOG_EVICTION).to_json()
     namespace, member = "public/default", documents.BACKLOG_QUOTAS
-    world.ask(lambda core: documents.set_of_namespace(core, namespace, member, {DESTINATION_STORAGE: quota}))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, {DESTINATION_STORAGE: quota}))
     world.advance(10)
     client = world.connect()
     client.open_producer()

@@ -7,17 +7,14 @@ from typing import Any
 import pytest
 
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.json_values import InvalidPolicy, MalformedPolicy, at_least_zero, truth
 from spark_pulsar.model.limits import INT, LONG
 from spark_pulsar.model.policies import (
     BacklogQuota,
     InactiveTopicPolicy,
-    InvalidPolicy,
-    MalformedPolicy,
     PersistencePolicy,
     RetentionPolicy,
-    at_least_zero,
     check_quota_fits,
-    truth,
 )
 
 

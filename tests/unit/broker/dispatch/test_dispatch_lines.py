@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
-from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
+from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.names import TopicName
@@ -55,7 +54,7 @@ def received(client: Client) -> dict[int, int]:
 
 
 def set_policy(world: World, member: str, value: object) -> None:
-    world.ask(lambda core: documents.set_of_topic(core, TopicName.parse(TOPIC), member, value))
+    world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(TOPIC), member, value))
     world.advance(10)
 
 
@@ -98,7 +97,7 @@ def test_rates_of_many_subscriptions_cost_as_much_as_there_are() -> None:
     assert lines_run(dispatch_rates.__file__, lambda: [limits.dispatch(each) for each in present]) < 100 * len(present)
     assert limits._own.keys() == set(present)
     client.close()
-    world.ask(lambda core: [subscriptions.delete(core, each) for each in present[:150]])
+    world.ask(lambda core: [subscribing.delete(core, each) for each in present[:150]])
     assert limits._own.keys() == set(present[150:]), "nothing is left of who is gone"
 
 
@@ -239,7 +238,7 @@ def test_who_leaves_keeps_nobody_waiting(leaving: str) -> None:
         first.close()
     elif leaving == "subscription":
         for each in list(topic.subscriptions.values()):
-            world.ask(lambda core, each=each: subscriptions.delete(core, each))
+            world.ask(lambda core, each=each: subscribing.delete(core, each))
     else:
         world.ask(lambda core: lifecycle.delete(core, topic))
     limit = world.core.dispatch_limit
@@ -358,7 +357,7 @@ def test_nobody_is_forgotten(seed: int, spares_nobody: bool, counts_entries: boo
             set_policy(world, member, choose.choice((None, DispatchRate(30).to_json(), DispatchRate(0, 900).to_json())))
         elif what == "delete":
             found = list(world.core.topics[choose.choice(names)].subscriptions.values())
-            world.ask(lambda core, found=found: [subscriptions.delete(core, each) for each in found[:1]])
+            world.ask(lambda core, found=found: [subscribing.delete(core, each) for each in found[:1]])
         else:
             world.advance(choose.choice((1, 30, 400)))
     world.advance(60_000)

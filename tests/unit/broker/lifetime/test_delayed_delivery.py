@@ -9,6 +9,7 @@ import pytest
 from spark_pulsar.broker.lifetime import delayed_delivery
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
@@ -249,9 +250,9 @@ def test_switching_it_off_delivers_what_waits_and_on_again_repeats_nothing() -> 
     published(world, 100, None, 200)
     assert eater.messages() == ["1"]
     off = {"active": False, "tickTime": 1000}
-    world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, off))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, off))
     assert eater.messages() == ["0", "2"]
-    world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, None))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, None))
     world.advance(1_000)
     assert eater.messages() == []
 
@@ -269,7 +270,7 @@ def test_what_waits_for_permits_once_it_is_switched_off_comes_once(kind: int) ->
         (documents.MAX_PRODUCERS, 1),
         (documents.MAX_PRODUCERS, 2),
     ):
-        world.ask(lambda core, set_to=(member, value): documents.set_of_namespace(core, "public/default", *set_to))
+        world.ask(lambda core, set_to=(member, value): policy_changes.set_of_namespace(core, "public/default", *set_to))
     world.advance(1_000)
     eater.send(requests.flow(1, 10))
     assert eater.messages() == ["0", "2"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry, metadata_of
@@ -51,14 +52,14 @@ class DelayedScene(Scene):
             topic = self.world.state.topics_by_name.get(TOPIC)
             if self.is_off and topic is not None and topic.delays is not None:
                 self.freed.update((ledger_id, entry_id) for ledger_id, entry_id, _ in topic.delays.items())
-            change = documents.set_of_namespace
+            change = policy_changes.set_of_namespace
             self.world.ask(lambda core: change(core, "public/default", documents.DELAYED_DELIVERY, wanted))
 
     def crash(self) -> None:
         now_ms = self.world.now_ms
         super().crash()
         self.world.now_ms = now_ms  # the clock goes on over a restart
-        kept = documents.of_namespace(self.world.core, "public/default")
+        kept = policy_changes.of_namespace(self.world.core, "public/default")
         self.is_off = kept.get(documents.DELAYED_DELIVERY) == OFF
 
     def listen(self) -> None:

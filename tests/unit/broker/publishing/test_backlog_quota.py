@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.subscriptions import subscribing
 from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import (
@@ -33,7 +34,7 @@ ENTRY_BYTES = len(entry("x" * 460))
 def limit(world: World, policy: str, *, size: int = -1, seconds: int = -1) -> None:
     kind = DESTINATION_STORAGE if size >= 0 else MESSAGE_AGE
     quotas = {kind: BacklogQuota(size, seconds, policy).to_json()}
-    world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.BACKLOG_QUOTAS, quotas))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.BACKLOG_QUOTAS, quotas))
     world.advance(10)
 
 
@@ -111,7 +112,7 @@ def test_the_slowest_subscription_counts_and_is_named(world: World, eater: Clien
     error = refusal(world)
     assert "'abandoned'" in error.message
     assert "5 seconds old" in error.message
-    world.ask(lambda core: subscriptions.delete(core, core.topics[TOPIC].subscriptions["abandoned"]))
+    world.ask(lambda core: subscribing.delete(core, core.topics[TOPIC].subscriptions["abandoned"]))
     assert refusal(world) is None
 
 

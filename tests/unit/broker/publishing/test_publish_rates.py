@@ -3,11 +3,12 @@
 import pytest
 
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import MalformedPolicy, PublishRate
+from spark_pulsar.model.policies import PublishRate
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -160,7 +161,7 @@ def test_a_non_persistent_topic_is_limited_too(level: str) -> None:
     client = world.connect()
     client.open_producer(LIVE)
     if level == "namespace":
-        world.ask(lambda core: documents.set_of_namespace(core, "public/default", documents.PUBLISH_RATE, ONE))
+        world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.PUBLISH_RATE, ONE))
     publish(client, 0, 2)
     assert received(client) == ([0], ["PauseReading"])
     world.advance(1_001)
@@ -172,7 +173,7 @@ def test_a_non_persistent_topic_has_no_rate_of_its_own() -> None:
     world = limited(messages=2)
     client = world.connect()
     client.open_producer(LIVE)
-    world.ask(lambda core: documents.set_of_topic(core, TopicName.parse(LIVE), documents.PUBLISH_RATE, ONE))
+    world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(LIVE), documents.PUBLISH_RATE, ONE))
     publish(client, 0, 3)
     assert received(client) == ([0, 1], ["PauseReading"])
 
@@ -281,7 +282,7 @@ def test_the_rate_of_all_stays_when_that_of_a_topic_comes_and_goes() -> None:
     for rate in ({"publishThrottlingRateInMsg": 2}, None):
         publish(client, 0, 30)
         assert throttles(world, client)
-        world.ask(lambda core, rate=rate: documents.set_of_topic(core, topic.name, "publish_rate", rate))
+        world.ask(lambda core, rate=rate: policy_changes.set_of_topic(core, topic.name, "publish_rate", rate))
         world.advance(20_000)
         assert received(client)[0] == list(range(30))
         assert (topic.publish_limit is world.core.publish_limits.of_all) is (rate is None)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.ids import Position
@@ -130,7 +131,7 @@ def test_a_ledger_that_is_left_before_its_entries_are_on_disk() -> None:
     client = feeding(world, 2)
     world.disk_is_slow = True
     send(client, turns(2, 4))
-    world.ask(lambda core: lifecycle.open_ledger(core, core.topics[name(0)]))
+    world.ask(lambda core: rollover.open_ledger(core, core.topics[name(0)]))
     send(client, turns(2, 4), first=8)
     left, kept = (world.core.topics[name(number)] for number in range(2))
     assert (left.confirmed, kept.confirmed) == (Position(-1, -1), Position(-1, -1))

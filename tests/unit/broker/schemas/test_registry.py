@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.broker.entities import registry as registry_rules
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import ServerError
@@ -113,7 +114,7 @@ def test_a_refused_schema_leaves_nothing_behind(world: World, client: Client) ->
 def test_a_version_is_told_when_it_is_on_disk(world: World, client: Client) -> None:
     # covers SC-1
     post(world, record(A))
-    lifecycle.find(world.core, NAME)
+    registry_rules.find(world.core, NAME)
     world.ask(lambda core: lifecycle.create(core, NAME))
     world.disk_is_slow = True
     command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)

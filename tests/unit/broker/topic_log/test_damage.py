@@ -4,6 +4,7 @@ import pytest
 
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.events import EntriesLost
 from spark_pulsar.ledger.records.damage import DamageAccepted
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
@@ -43,7 +44,7 @@ def test_no_policy_lets_go_of_anything_until_the_damage_is_accepted(
     world: World, member: str, *, restarts: bool
 ) -> None:
     # covers TTL-1, BQ-6, BQ-7, CUR-17
-    world.ask(lambda core: documents.set_of_namespace(core, NAMESPACE, member, LETTING_GO[member]))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, member, LETTING_GO[member]))
     if restarts:
         world = world.restart(**QUIET)
     world.advance(HOUR_MS)

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
+from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import MESSAGE_AGE, BacklogQuota, RetentionPolicy
@@ -21,7 +20,7 @@ SMALL: dict[str, Any] = {**QUIET, "ledger_max_entries": 10, "ledger_min_age_ms":
 
 def retain(world: World, time_minutes: int, size_mb: int) -> None:
     value = RetentionPolicy(size_mb=size_mb, time_minutes=time_minutes).to_json()
-    world.ask(lambda core: documents.set_of_namespace(core, NAMESPACE, documents.RETENTION, value))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, documents.RETENTION, value))
     world.advance(100)
 
 
@@ -174,7 +173,7 @@ def test_unsubscribing_the_slowest_frees_what_it_held() -> None:
     fill(world, 25)
     client.ack([Position(3, 4)], consumer_id=2, cumulative=True)
     assert len(ledgers(world)) == 3
-    world.ask(lambda core: subscriptions.delete(core, core.topics[TOPIC].subscriptions["slow"]))
+    world.ask(lambda core: subscribing.delete(core, core.topics[TOPIC].subscriptions["slow"]))
     assert ledgers(world) == [(3, 5)]
 
 
@@ -259,7 +258,7 @@ def test_a_policy_of_the_topic_wins() -> None:
     world = World(**SMALL)
     name = TopicName.parse(TOPIC)
     value = RetentionPolicy(size_mb=-1, time_minutes=-1).to_json()
-    world.ask(lambda core: documents.set_of_topic(core, name, documents.RETENTION, value))
+    world.ask(lambda core: policy_changes.set_of_topic(core, name, documents.RETENTION, value))
     fill(world, 31)
     assert len(ledgers(world)) == 4
 
@@ -297,7 +296,7 @@ def test_timers_do_not_pile_up() -> None:
     world = World(**SMALL)
     retain(world, 7 * 24 * 60, -1)
     quotas = {MESSAGE_AGE: BacklogQuota(limit_time_s=7 * 24 * 3600).to_json()}
-    world.ask(lambda core: documents.set_of_namespace(core, NAMESPACE, documents.BACKLOG_QUOTAS, quotas))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, documents.BACKLOG_QUOTAS, quotas))
     client = world.connect()
     client.open_consumer()
     feeder = fill(world, 15)

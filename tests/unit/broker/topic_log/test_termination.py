@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import termination
-from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -20,7 +20,7 @@ def end(world: World) -> Position:
     found: list[Position] = []
 
     def terminate(core: Any) -> None:
-        topic = topic_rules.find(core, TopicName.parse(TOPIC))
+        topic = registry.find(core, TopicName.parse(TOPIC))
         assert topic is not None
         found.append(termination.terminate(core, topic))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import SUBSCRIPTIONS_CAUGHT_UP, InactiveTopicPolicy, RetentionPolicy
 from spark_pulsar.wire import requests
@@ -24,7 +25,7 @@ def world_with(policy: InactiveTopicPolicy, **config: Any) -> World:
 
 
 def set_policy(world: World, member: str, value: object) -> None:
-    world.ask(lambda core: documents.set_of_namespace(core, "public/default", member, value))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", member, value))
 
 
 def exists(world: World) -> bool:

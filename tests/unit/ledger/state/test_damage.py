@@ -5,8 +5,9 @@ import pytest
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorReset
-from spark_pulsar.ledger.records.damage import Damage, DamageAccepted, TopicDamaged
+from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.damage import Damage
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.model.ids import Position
 

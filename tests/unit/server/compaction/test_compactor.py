@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_pulsar.broker.turn.effects import CompactTopic
 from spark_pulsar.ledger.entries import EntryRun, run_of
-from spark_pulsar.ledger.records.compaction import SOURCE
+from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.server.compaction import compactor as compacting
 from spark_pulsar.server.compaction.compactor import Compactor
 from spark_pulsar.wire.compression import NAMES, compress, decompress

@@ -10,7 +10,7 @@ import pytest
 from spark_pulsar.broker.turn.effects import CompactTopic
 from spark_pulsar.broker.turn.events import CompactionEnded, CompactionFailed, EntriesCompacted, Event
 from spark_pulsar.ledger.entries import EntryRun, run_of
-from spark_pulsar.ledger.records.compaction import SOURCE
+from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.server.compaction import compactor as compacting

@@ -7,12 +7,12 @@ import pytest
 from spark_pulsar.broker.dispatch.limits.subscribe_rates import SubscribeLimit
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import Bucket
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import MalformedPolicy
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.key_sharing import keyed
@@ -44,7 +44,7 @@ def received(client: Client) -> int:
 
 
 def set_policy(world: World, member: str, value: dict[str, Any] | None) -> None:
-    world.ask(lambda core: documents.set_of_topic(core, TopicName.parse(TOPIC), member, value))
+    world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(TOPIC), member, value))
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
@@ -249,8 +249,8 @@ def test_rates_of_subscriptions_are_merged_by_name() -> None:
     rates = [{"dispatchRate": DispatchRate(number).to_json()} for number in (1, 2, 3)]
     member = documents.SUBSCRIPTION_POLICIES
     everywhere, here = {"a": rates[0], "b": rates[1]}, {"b": rates[2]}
-    world.ask(lambda core: documents.set_of_topic(core, name, member, everywhere, for_all_clusters=True))
-    world.ask(lambda core: documents.set_of_topic(core, name, member, here))
+    world.ask(lambda core: policy_changes.set_of_topic(core, name, member, everywhere, for_all_clusters=True))
+    world.ask(lambda core: policy_changes.set_of_topic(core, name, member, here))
     found = world.core.policies_of(TopicName.parse(f"{TOPIC}-partition-1")).dispatch_rates_by_name
     assert found == {"a": DispatchRate(1), "b": DispatchRate(3)}
 

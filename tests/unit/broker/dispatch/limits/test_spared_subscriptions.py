@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.dispatch_rates import DispatchRate
 from spark_pulsar.model.names import TopicName
@@ -28,7 +29,7 @@ def world_of(rate: object = HOURLY, *, member: str = documents.DISPATCH_RATE, **
 
 
 def set_policy(world: World, rate: object, member: str = documents.DISPATCH_RATE) -> None:
-    world.ask(lambda core: documents.set_of_topic(core, TopicName.parse(TOPIC), member, rate))
+    world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(TOPIC), member, rate))
     world.advance(10)
 
 

@@ -1,0 +1,82 @@
+"""Reads values of policies out of JSON, and says what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .errors import PulsarError
+from .limits import INT
+
+
+def number(value: object, what: str, most: int = INT) -> int:
+    """A whole number, also from text, a fraction (cut) or a truth value (T-16). `most`: the largest of its type."""
+    if isinstance(value, bool | int | float | str):
+        try:
+            found = int(value)
+        except (ValueError, OverflowError):
+            pass
+        else:
+            if -most - 1 <= found <= most:
+                return found
+            nearest = most if found > 0 else -most - 1
+            raise OutOfRange(f"{what}: the number is out of range, {-most - 1} to {most}", what, nearest)
+    raise MalformedPolicy(f"{what}: want a whole number, got {value!r}")
+
+
+def truth(value: object, what: str) -> bool:
+    """true or false, also as text or number (T-16)."""
+    if isinstance(value, bool | int | float):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise MalformedPolicy(f"{what}: want true or false, got {value!r}")
+
+
+def members(value: object, what: str) -> Mapping[str, Any]:
+    """A JSON object."""
+    if isinstance(value, Mapping):
+        return value
+    raise MalformedPolicy(f"{what}: want a JSON object, got {value!r}")
+
+
+def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
+    """A number that is not negative; `refusal` is said otherwise."""
+    found = number(value, refusal, most)
+    if found < 0:
+        raise InvalidPolicy(refusal)
+    return found
+
+
+class MalformedPolicy(PulsarError):
+    """The value of a policy cannot be read, or contradicts itself."""
+
+    http_status = 400
+
+
+class OutOfRange(MalformedPolicy):
+    """A number is larger, or further below zero, than its type holds: what it is called, and the nearest one."""
+
+    def __init__(self, message: str, what: str, nearest: int) -> None:
+        super().__init__(message)
+        self.what = what
+        self.nearest = nearest
+
+
+class InvalidPolicy(PulsarError):
+    """The value of a policy is out of its range, or contradicts another policy."""
+
+    http_status = 412
+
+
+def subscription_types(value: object) -> frozenset[str]:
+    """Some of `SUBSCRIPTION_TYPES`."""
+    if not isinstance(value, list):
+        raise MalformedPolicy(f"subscriptionTypesEnabled: want a list, got {value!r}")
+    wrong = [each for each in value if each not in SUBSCRIPTION_TYPES]
+    if wrong:
+        raise InvalidPolicy(f"Unknown subscription type {wrong[0]!r}: want some of {', '.join(SUBSCRIPTION_TYPES)}")
+    return frozenset(value)
+
+
+SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
