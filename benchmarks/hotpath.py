@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import commands, entries, frames, requests
-from spark_pulsar.wire.columnar_receipts import scattered_receipts
-from spark_pulsar.wire.columnar_sends import SendSweep
+from spark_pulsar.wire.columnar_receipts import columnar_receipts
+from spark_pulsar.wire.columnar_sends import ColumnarSends
 from spark_pulsar.wire.frames import FrameSplitter
 from spark_pulsar.wire.messages import message_frames, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
@@ -57,9 +57,9 @@ def publish(reads: list[bytes]) -> None:
     entry_id = 0
     for data in reads:
         for run in splitter.feed_sends(data):
-            if isinstance(run, SendSweep):
+            if isinstance(run, ColumnarSends):
                 entry_ids = [entry_id] * len(run)
-                scattered_receipts(run.producer_ids, entry_ids, entry_ids, run.sequence_ids)
+                columnar_receipts(run.producer_ids, entry_ids, entry_ids, run.sequence_ids)
                 entry_id += len(run)
             elif isinstance(run, SendRun):
                 receipts(run.producer_id, 7, entry_id, run.sequence_ids, run.highest_sequence_ids)

@@ -68,8 +68,8 @@ async def _ready(_call: Call) -> Response:
 
 
 async def _health(call: Call) -> Response:
-    if call.core.shortage:
-        raise Refused(503, f"The broker takes no messages: {call.core.shortage}")
+    if call.core.disk_full_reason:
+        raise Refused(503, f"The broker takes no messages: {call.core.disk_full_reason}")
     return PlainTextResponse("ok")
 
 

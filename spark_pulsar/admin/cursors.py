@@ -81,7 +81,9 @@ def is_known(core: Core, name: TopicName, subscription: str) -> bool:
     full = name.full
     if not name.is_persistent:
         return any(
-            subscription in each.subscriptions for each in core.live.by_name.values() if each.name.base == name.base
+            subscription in each.subscriptions
+            for each in core.non_persistent.by_name.values()
+            if each.name.base == name.base
         )
     states = (state for known, state in core.state.topics_by_name.items() if known.startswith(full))
     return any(subscription in state.cursors for state in states)
@@ -287,7 +289,7 @@ def expire_to_place(core: Core, name: TopicName, subscription: str, place: Place
         raise Refused(412, "Invalid parameter for expire message by position: partition index of the message id")
     ledger = found.topic.ledger
     through = ledger.previous_position(place.position) if place.excluded else place.position
-    if not ledger.contains(place.position) or place.position > found.topic.confirmed:
+    if not ledger.contains(place.position) or place.position > found.topic.last_add_confirmed:
         raise Refused(
             409,
             f"Expire message by position not issued on topic {name.full} for subscription {subscription} due to "

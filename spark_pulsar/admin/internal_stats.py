@@ -20,7 +20,7 @@ MAX_RANGES: Final = 10_000
 def internal_stats(topic: Topic) -> dict[str, Any]:
     """The ledgers of a topic, the last one, which takes entries, by the `currentLedger…` members; and its cursors. Of a
     non-persistent topic only what there is."""
-    if topic.live is not None:
+    if topic.non_persistent is not None:
         return _nothing_stored(topic)
     ledger = topic.ledger
     infos = list(ledger.ledgers.values())
@@ -34,7 +34,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "lastLedgerCreatedTimestamp": timestamp(infos[-1].opened_ms if infos else topic.state.created_ms),
         "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers and not each.backlog),
         "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": _text(topic.confirmed),
+        "lastConfirmedEntry": _text(topic.last_add_confirmed),
         "state": _state(topic),
         "ledgers": [_ledger(info, is_open=info is current) for info in infos],
         "cursors": {
@@ -82,7 +82,7 @@ def _compaction_cursor(topic: Topic) -> dict[str, Any]:
     if compaction is None or compaction.ledger is None:
         return {}
     cursor = Cursor(topic.ledger, "__compaction", compaction.horizon, created_ms=compaction.finished_ms)
-    found = _cursor(cursor, cursor.backlog(topic.confirmed), is_used=False)
+    found = _cursor(cursor, cursor.backlog(topic.last_add_confirmed), is_used=False)
     return {cursor.name: {**found, "properties": {"CompactedTopicLedger": compaction.ledger.ledger_id}}}
 
 
@@ -91,7 +91,7 @@ def _deduplication_cursor(topic: Topic) -> dict[str, Any]:
     stored with each entry, so that this cursor is always at the end."""
     if not topic.deduplicates:
         return {}
-    cursor = Cursor(topic.ledger, "pulsar.dedup", topic.confirmed, created_ms=topic.state.created_ms)
+    cursor = Cursor(topic.ledger, "pulsar.dedup", topic.last_add_confirmed, created_ms=topic.state.created_ms)
     return {cursor.name: {**_cursor(cursor, 0, is_used=False), "properties": dict(topic.state.sequences)}}
 
 

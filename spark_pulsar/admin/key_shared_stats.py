@@ -18,14 +18,16 @@ def subscription_members(subscription: Subscription) -> dict[str, Any]:
     dispatcher = subscription.dispatcher
     if not isinstance(dispatcher, KeySharedDispatcher) or not subscription.consumers:
         return {"allowOutOfOrderDelivery": False, **_draining(0, 0, 0)}
-    rooms = dispatcher.rooms
+    replay_queues = dispatcher.replay_queues
     waiting = dispatcher.newcomers if isinstance(dispatcher, ClassicKeySharedDispatcher) else {}
     return {
         "consumersAfterMarkDeletePosition": {each.name: _place(position) for each, position in waiting.items()},
         "allowOutOfOrderDelivery": not dispatcher.keeps_order,
         "keySharedMode": "STICKY" if dispatcher.selector.is_fixed else "AUTO_SPLIT",
         **_draining(
-            len(rooms.draining), sum(rooms.drained.values()), sum(drain.left for drain in rooms.draining.values())
+            len(replay_queues.draining),
+            sum(replay_queues.drained.values()),
+            sum(drain.left for drain in replay_queues.draining.values()),
         ),
     }
 
@@ -35,16 +37,16 @@ def consumer_members(consumer: Consumer) -> dict[str, Any]:
     dispatcher = consumer.subscription.dispatcher
     if not isinstance(dispatcher, KeySharedDispatcher):
         return _draining(0, 0, 0)
-    rooms = dispatcher.rooms
-    draining = {slot: drain for slot, drain in rooms.draining.items() if drain.holder is consumer}
-    members = _draining(len(draining), rooms.drained[consumer], sum(drain.left for drain in draining.values()))
+    replay_queues = dispatcher.replay_queues
+    draining = {sticky_hash: drain for sticky_hash, drain in replay_queues.draining.items() if drain.holder is consumer}
+    members = _draining(len(draining), replay_queues.drained[consumer], sum(drain.left for drain in draining.values()))
     members["drainingHashes"] = [
         {
-            "hash": slot,
+            "hash": sticky_hash,
             "unackMsgs": drain.left,
-            "blockedAttempts": rooms.parked[slot].count() if slot in rooms.parked else 0,
+            "blockedAttempts": replay_queues.parked[sticky_hash].count() if sticky_hash in replay_queues.parked else 0,
         }
-        for slot, drain in sorted(draining.items())
+        for sticky_hash, drain in sorted(draining.items())
     ]
     ranges = [list(each) for each in dispatcher.selector.ranges_of(consumer)]
     if isinstance(dispatcher, ClassicKeySharedDispatcher):

@@ -65,7 +65,7 @@ def internal_info(core: Core, topic: Topic) -> dict[str, Any]:
         "cursors": {cursor.name: _cursor(cursor) for cursor in state.cursors.values()},
     }
     if state.is_terminated:
-        answer["terminatedPosition"] = _place(topic.confirmed)
+        answer["terminatedPosition"] = _place(topic.last_add_confirmed)
     if state.properties:
         answer["properties"] = state.properties
     return answer
@@ -108,7 +108,7 @@ async def _backlog(call: Call) -> Response:
     core, name = call.core, call.topic
     check_namespace(core, name)
     is_there = registry.exists(core, name) or registry.partition_count(core, name) is not None
-    found = [topic for topic in existing_partitions(core, name) if topic.live is None] if is_there else []
+    found = [topic for topic in existing_partitions(core, name) if topic.non_persistent is None] if is_there else []
     details: dict[str, dict[str, int]] = {}
     for topic in found:
         for each in topic.subscriptions.values():

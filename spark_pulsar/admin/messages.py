@@ -56,7 +56,7 @@ def _fetch(core: Core, topic: Topic, position: Position, answer: StoredAnswer) -
     def fetched(entry: bytes | None) -> None:
         answer(Refused(404, "Message not found") if entry is None else Stored(position, entry))
 
-    if topic.ledger.contains(position) and position <= topic.confirmed:
+    if topic.ledger.contains(position) and position <= topic.last_add_confirmed:
         entry_lookup.fetch(core, position, fetched)
     else:
         answer(Refused(404, "Message id not found"))
@@ -109,7 +109,7 @@ async def _examine(call: Call) -> Response:
     def begin(core: Core, answer: StoredAnswer) -> None:
         hint = ", please try examine message on specific topic partition"
         topic = _topic(core, call, "Examine messages", hint)
-        total = topic.ledger.count_between(EARLIEST, topic.confirmed)
+        total = topic.ledger.count_between(EARLIEST, topic.last_add_confirmed)
         if total == 0:
             raise Refused(412, "Could not examine messages due to the total message is zero")
         index = min(number, total) - 1
@@ -136,7 +136,7 @@ async def _last_id(call: Call) -> Response:
         if not name.is_persistent:
             raise Refused(405, "GetLastMessageId on a non-persistent topic is not allowed")
         topic = existing(core, name)
-        last, current = topic.confirmed, topic.ledger.current
+        last, current = topic.last_add_confirmed, topic.ledger.current
 
         def fetched(entry: bytes | None) -> None:
             size = 0 if entry is None else entry_lookup.declared_batch_size(entry)

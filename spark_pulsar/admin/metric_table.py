@@ -149,7 +149,7 @@ BROKER: Final = (
     BrokerMetric(
         "spark_pulsar_storage_short",
         "1 while the disk takes no more messages.",
-        lambda scrape: int(bool(scrape.core.shortage)),
+        lambda scrape: int(bool(scrape.core.disk_full_reason)),
     ),
     BrokerMetric("spark_pulsar_read_only_topics", "Topics that take no messages because of damage.", _read_only),
 )

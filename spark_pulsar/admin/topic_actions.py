@@ -77,7 +77,7 @@ async def _trim(call: Call) -> Response:
 
     def trim(core: Core) -> None:
         for topic in topics.existing_partitions(core, name):
-            if topic.live is None:
+            if topic.non_persistent is None:
                 retention.trim(core, topic)
 
     await call.gate.ask(trim)

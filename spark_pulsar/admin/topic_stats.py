@@ -112,7 +112,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         **({} if (epoch := exclusive_access.told_epoch(topic)) is None else {"topicEpoch": epoch}),
         "backlogQuotaEvictions": {"size": topic.evictions_by_size, "time": topic.evictions_by_age},
     }
-    if topic.live is not None:
+    if topic.non_persistent is not None:
         return {**{name: value for name, value in stats.items() if name not in _STORED}, **_NOTHING_STORED}
     damage = topic.state.damage
     return stats if damage is None else {**stats, "readOnlyReason": str(damage)}
@@ -193,7 +193,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "durable": subscription.is_durable,
         "replicated": False,
     }
-    if subscription.topic.live is not None:
+    if subscription.topic.non_persistent is not None:
         stats["msgDropRate"] = rate.dropped
     active = subscription.dispatcher.active_consumer
     if active is not None:
@@ -234,7 +234,7 @@ def publisher_stats(producer: Producer) -> dict[str, Any]:
     """One producer."""
     rate = meters.published(producer)
     return {
-        **({} if producer.topic.live is None else {"msgDropRate": 0.0}),
+        **({} if producer.topic.non_persistent is None else {"msgDropRate": 0.0}),
         "accessMode": exclusive_access.mode_name(producer.access_mode),
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,

@@ -11,9 +11,9 @@ Shared ground: `core.Core`, which gathers records into the turn's group, remembe
 disk, keeps timers, reads and the subscriptions that are to send.
 
 Cheap by runs. Consecutive SENDs of a producer are one event, one record, one write of receipts, and interleaved SENDs
-of many producers (`sweeps`) are too, which change the `numbers` of their topics and producers by column; a consumer
-gets ranges of runs; acks come and are kept as ranges. Nothing costs an object per entry, and no batch is opened on its
-way through.
+of many producers are too (`ColumnarSends`), which change the counters of their topics and producers by column; a
+consumer gets ranges of runs; acks come and are kept as ranges. Nothing costs an object per entry, and no batch is
+opened on its way through.
 
 What a topic's policies say is asked where it counts (`core.policies_of`): its own over its namespace's over the
 configuration's, one cached value for all topics that agree. Rooms that must act on a change by themselves watch it.

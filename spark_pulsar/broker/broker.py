@@ -19,12 +19,12 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
-from spark_pulsar.broker.upkeep.monitors import Upkeep
+from spark_pulsar.broker.upkeep.monitors import Monitors
 from spark_pulsar.broker.upkeep.rate_sampling import Rates
 from spark_pulsar.ledger.cache import EntryCache
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.ledger.state.ledger import RollLimits
-from spark_pulsar.model.column_store import NumberTable
+from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.errors import NotAllowed, PulsarError
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -93,12 +93,12 @@ REFUSALS: Final[Mapping[int, PulsarError]] = {
 _BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG})
 
 
-def _on_sweep(core: Core, event: events.SweepReceived) -> None:
+def _on_columnar_sends(core: Core, event: events.ColumnarSendsReceived) -> None:
     from spark_pulsar.broker.publishing.storing_columns import (
-        on_sweep,  # with NumPy, for those who publish to many topics in turn
+        on_columnar_sends,  # with NumPy, for those who publish to many topics in turn
     )
 
-    on_sweep(core, event)
+    on_columnar_sends(core, event)
 
 
 class Broker:
@@ -111,9 +111,9 @@ class Broker:
         self.core.roll_limits = RollLimits(
             config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
         )
-        self.core.topic_numbers = NumberTable(TOPIC_WIDTH)
-        self.core.producer_numbers = NumberTable(PRODUCER_WIDTH)
-        self.core.upkeep = Upkeep(self.core)
+        self.core.topic_counters = ColumnStore(TOPIC_WIDTH)
+        self.core.producer_counters = ColumnStore(PRODUCER_WIDTH)
+        self.core.monitors = Monitors(self.core)
         self.core.watchers = topic_list_watch.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.encryption = encryption.RequiredEncryption(self.core)
@@ -125,12 +125,12 @@ class Broker:
         deduplication.begin(self.core)
         delayed_delivery.begin(self.core)
         compaction.begin(self.core)
-        self.core.upkeep.start()
+        self.core.monitors.start()
         Rates(self.core).start()
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(storing.on_sends),
-            events.SweepReceived: self._bound(_on_sweep),
+            events.ColumnarSendsReceived: self._bound(_on_columnar_sends),
             events.AcksReceived: self._bound(acks.on_acks),
             events.CommandReceived: self._on_command_received,
             events.UnknownCommandReceived: self._on_unknown_command_received,
@@ -141,7 +141,7 @@ class Broker:
             events.EntriesCompacted: self._bound(compaction.on_entries),
             events.CompactionEnded: self._bound(compaction.on_ended),
             events.CompactionFailed: self._bound(compaction.on_failed),
-            events.StorageShort: self._bound(disk_full.on_storage_short),
+            events.DiskFull: self._bound(disk_full.on_disk_full),
             events.EntriesLost: self._bound(damage.on_entries_lost),
             events.SessionOpened: self._bound(handshake.on_opened),
             events.SessionClosed: self._bound(handshake.on_closed),

@@ -52,11 +52,11 @@ def _check_topic(core: Core, topic: Topic) -> None:
         topic.delays.check()
     if topic.dispatch_limits is not None:
         topic.dispatch_limits.check()
-    assert topic.confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
+    assert topic.last_add_confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
     ledger_ids = topic.ledger.ledger_ids()
     assert topic.held_ledger == NOTHING_HELD or topic.held_ledger in ledger_ids, "retention holds what exists (RET-1)"
     assert topic.ledger.size_bytes == sum(info.size_bytes for info in topic.ledger.ledgers.values()), "storageSize"
-    if topic.expiry is not None or (topic.quota is not None and topic.quota.has_age):
+    if topic.ttl_monitor is not None or (topic.quota is not None and topic.quota.has_age):
         assert topic.look_at_bytes == 0, "ages are looked at by every publish (TTL-1, BQ-2)"
     elif topic.quota is not None and topic.quota.has_size and not topic.quota.is_looking:
         least = backlog_size.least_backlog_bytes(topic)
@@ -93,7 +93,7 @@ def _check_consumer(consumer: Consumer) -> None:
     extra = sum(left - 1 for entries in batches.values() for left in entries.values())
     assert consumer.unacked == pending.count() + extra, f"unacked of {consumer.name} = what it holds (SH-6)"
     subscription = consumer.subscription
-    assert not pending or subscription.topic.live is None, "what is not stored is not held (NP-5)"
+    assert not pending or subscription.topic.non_persistent is None, "what is not stored is not held (NP-5)"
     cursor = subscription.cursor
     for ledger_id, first, end in pending:
         assert (ledger_id, first) > cursor.mark_delete, f"{consumer.name} holds what is acked (ACK-1)"

@@ -13,7 +13,7 @@ from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 Subscription = Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")]
-Expiry = Annotated[str, typer.Option("--expireTime", "-t", help="Older than this: 90, 30s, 5m, 3h, 2d.")]
+TtlMonitor = Annotated[str, typer.Option("--expireTime", "-t", help="Older than this: 90, 30s, 5m, 3h, 2d.")]
 Pairs = Annotated[list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE")]
 Excluded = Annotated[bool, typer.Option("--exclude-reset-position", "-e", help="Without the message itself.")]
 
@@ -130,7 +130,7 @@ def expire_messages(
         ctx.obj.post(path, _place(position, excluded=excluded))
 
 
-def expire_for_all(ctx: typer.Context, topic: Topic, expire_time: Expiry) -> None:
+def expire_for_all(ctx: typer.Context, topic: Topic, expire_time: TtlMonitor) -> None:
     """Acknowledge what is older than a time, for every subscription."""
     ctx.obj.post(f"{topic_path(topic)}/all_subscription/expireMessages/{time_s(expire_time)}")
 

@@ -14,7 +14,7 @@ from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageIdResponse, CommandSubscribe, MessageIdData
 
 from .demultiplexer import next_id
-from .pipelined_requests import Steps
+from .pipelined_requests import PipelinedRequest
 
 InitialPosition = Literal["earliest", "latest"]
 SubscriptionType = Literal["exclusive", "failover"]
@@ -49,17 +49,17 @@ class Attachment:
         """Whether the consumer is still attached, as far as is known."""
         return self.lost is None and self.connection.alive
 
-    def attach_reader(self, start: MessageId) -> Steps[None]:
+    def attach_reader(self, start: MessageId) -> PipelinedRequest[None]:
         """Subscribe as a non-durable reader; creates no topic."""
         yield from self._attach(durable=False, start=start, kind="exclusive", initial="latest")
 
-    def attach_durable(self, kind: SubscriptionType, initial: InitialPosition) -> Steps[None]:
+    def attach_durable(self, kind: SubscriptionType, initial: InitialPosition) -> PipelinedRequest[None]:
         """Subscribe to the durable subscription, which is created at `initial` when missing; creates no topic."""
         yield from self._attach(durable=True, start=None, kind=kind, initial=initial)
 
     def _attach(
         self, durable: bool, start: MessageId | None, kind: SubscriptionType, initial: InitialPosition
-    ) -> Steps[None]:
+    ) -> PipelinedRequest[None]:
         request_id = next_id()
         command = requests.subscribe(
             request_id,
@@ -80,7 +80,7 @@ class Attachment:
             self.abandon()  # the broker may have attached us after all
             raise
 
-    def last_ids(self) -> Steps[tuple[MessageId | None, MessageId]]:
+    def last_ids(self) -> PipelinedRequest[tuple[MessageId | None, MessageId]]:
         """(id of the topic's last message or None, the cursor's position "next to read")."""
         if self.lost is not None:
             raise self.lost
@@ -91,7 +91,7 @@ class Attachment:
         mark_delete = _message_id(answer.consumer_mark_delete_position, partition)
         return last_message_id(answer, partition), after_entry(mark_delete)
 
-    def acknowledge_through(self, position: Position, ack_set: int | None) -> Steps[None]:
+    def acknowledge_through(self, position: Position, ack_set: int | None) -> PipelinedRequest[None]:
         """Acknowledge everything up to and including `position`, or, with `ack_set`, all before it and part of it."""
         request_id = next_id()
         command = requests.ack(self.consumer_id, [position], cumulative=True, ack_set=ack_set, request_id=request_id)
@@ -99,7 +99,7 @@ class Attachment:
             raise self.lost
         yield self.connection.start(command, request_id, self.consumer_id)
 
-    def seek(self, target: MessageId | int) -> Steps[None]:
+    def seek(self, target: MessageId | int) -> PipelinedRequest[None]:
         """Move the cursor to an id, or to a publish time in ms. The broker detaches the consumer thereby."""
         request_id = next_id()
         if isinstance(target, int):
@@ -108,13 +108,13 @@ class Attachment:
             command = requests.seek_to_id(request_id, self.consumer_id, target)
         yield self.connection.start(command, request_id)
 
-    def unsubscribe(self, force: bool) -> Steps[None]:
+    def unsubscribe(self, force: bool) -> PipelinedRequest[None]:
         """Delete the subscription, and the consumer with it."""
         request_id = next_id()
         yield self.connection.start(requests.unsubscribe(request_id, self.consumer_id, force), request_id)
         self.connection.detach_consumer(self.consumer_id)
 
-    def detach(self) -> Steps[None]:
+    def detach(self) -> PipelinedRequest[None]:
         """Close the consumer and wait until the broker has done it."""
         self.connection.detach_consumer(self.consumer_id)
         if self.usable:
@@ -136,7 +136,7 @@ def new_reader(connection: Connection, topic: str) -> Attachment:
     return Attachment(connection, topic, reader_name())
 
 
-def attach_at_end(connection: Connection, topic: str) -> Steps[Attachment]:
+def attach_at_end(connection: Connection, topic: str) -> PipelinedRequest[Attachment]:
     """A reader attached behind the last entry."""
     reader = new_reader(connection, topic)
     yield from reader.attach_reader(LATEST_ID)

@@ -26,7 +26,7 @@ from spark_pulsar.client.retry import Backoff
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
 
-from .pipelined_requests import Steps, if_any, run_all, run_one, settled
+from .pipelined_requests import PipelinedRequest, if_any, run_all, run_one, settled
 
 _BUSY_PATIENCE_MS: Final = 3_000
 
@@ -73,7 +73,7 @@ class PulsarClient:
         most_ms = self.config.operation_timeout_ms
         return Deadline(most_ms if timeout_ms is None else min(timeout_ms, most_ms), what, self.config.service_url)
 
-    def _one(self, what: str, make: Callable[[Engine, Deadline], Steps[Result]]) -> Result:
+    def _one(self, what: str, make: Callable[[Engine, Deadline], PipelinedRequest[Result]]) -> Result:
         engine, deadline = self._running(), self._deadline(what)
         return run_one(lambda: make(engine, deadline), deadline)
 
@@ -81,7 +81,7 @@ class PulsarClient:
         self,
         what: str,
         topics: Collection[str],
-        make: Callable[[Engine, str, Deadline], Steps[Result]],
+        make: Callable[[Engine, str, Deadline], PipelinedRequest[Result]],
         timeout_ms: int | None = None,
     ) -> dict[str, Result]:
         """Run a conversation per topic, all at once; the results under the names that the caller used."""
@@ -350,7 +350,7 @@ class PulsarClient:
         )
 
     def _on_cursors(
-        self, what: str, topics: Collection[str], make: Callable[[Engine, str, Deadline], Steps[Result]]
+        self, what: str, topics: Collection[str], make: Callable[[Engine, str, Deadline], PipelinedRequest[Result]]
     ) -> dict[str, Result]:
         """As `_each`; waits a little for another process that is on its way out of the same subscription.
 

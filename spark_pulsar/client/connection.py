@@ -26,7 +26,7 @@ from spark_pulsar.wire.commands import ping, pong
 from spark_pulsar.wire.frames import FrameSplitter, command_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, FeatureFlags
 
-from .demultiplexer import ANSWERS, ConsumerSink, ProducerSink, Router
+from .demultiplexer import ANSWERS, ConsumerSink, Demultiplexer, ProducerSink
 
 CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024
@@ -47,7 +47,7 @@ class Connection:
         self._config = config
         self._splitter = FrameSplitter(MAX_MESSAGE_SIZE_BYTES + FRAME_PADDING_BYTES)
         self._sending = threading.Lock()
-        self._router = Router(address, self._on_connected, lambda: self._send_soon(pong()))
+        self._router = Demultiplexer(address, self._on_connected, lambda: self._send_soon(pong()))
         self._may_read = threading.Event()
         self._may_read.set()
         self._pong_owed = False

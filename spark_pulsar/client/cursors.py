@@ -10,7 +10,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import ack_sets
 
-from .pipelined_requests import Steps
+from .pipelined_requests import PipelinedRequest
 
 _ACK_SET_WORD: Final = 64
 
@@ -23,7 +23,7 @@ class Cursors:
 
     def _attach(
         self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
-    ) -> Steps[Attachment]:
+    ) -> PipelinedRequest[Attachment]:
         connection = yield from self._directory.connect(topic, deadline)
         consumer = Attachment(connection, topic, subscription)
         try:
@@ -35,14 +35,14 @@ class Cursors:
 
     def ensure(
         self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
-    ) -> Steps[None]:
+    ) -> PipelinedRequest[None]:
         """Create the subscription at `initial` unless it exists."""
         consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
         yield from consumer.detach()
 
     def position(
         self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
-    ) -> Steps[MessageId]:
+    ) -> PipelinedRequest[MessageId]:
         """The position after everything that is acknowledged without a gap (mark-delete + 1)."""
         consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
         try:
@@ -61,7 +61,7 @@ class Cursors:
         position: MessageId,
         batch_size: int,
         deadline: Deadline,
-    ) -> Steps[None]:
+    ) -> PipelinedRequest[None]:
         """Acknowledge everything before `position`; `batch_size` of its entry counts when it is inside a batch.
 
         An acknowledgement cannot move a cursor backwards: a position before the cursor changes nothing.
@@ -77,7 +77,7 @@ class Cursors:
 
     def seek(
         self, topic: str, subscription: str, kind: SubscriptionType, target: MessageId | int, deadline: Deadline
-    ) -> Steps[None]:
+    ) -> PipelinedRequest[None]:
         """Move the cursor to an entry, or to a publish time in ms, forwards or backwards; consumers are detached."""
         consumer = yield from self._attach(topic, subscription, kind, "earliest", deadline)
         try:
@@ -89,7 +89,7 @@ class Cursors:
 
     def unsubscribe(
         self, topic: str, subscription: str, kind: SubscriptionType, force: bool, deadline: Deadline
-    ) -> Steps[None]:
+    ) -> PipelinedRequest[None]:
         """Delete the subscription; nothing happens to the topic."""
         consumer = yield from self._attach(topic, subscription, kind, "latest", deadline)
         try:

@@ -63,7 +63,7 @@ class ProducerSink(Protocol):
         """The broker closed the producer, or the connection is gone. Called once."""
 
 
-class Router:
+class Demultiplexer:
     """Brings what arrives on one connection to whoever waits for it.
 
     `dispatch` is the reader thread's; everything else may be called by any thread. No lock is held while a sink or a
@@ -259,14 +259,14 @@ class Router:
             sink.detached(error)
 
 
-_HANDLERS: Final[dict[int, Callable[[Router, BaseCommand], None]]] = {
-    BaseCommand.CONNECTED: Router._on_greeting,
-    BaseCommand.ERROR: Router._on_error,
-    BaseCommand.AUTH_CHALLENGE: Router._on_auth_challenge,
-    BaseCommand.PING: Router._on_life_check,
-    BaseCommand.SEND_RECEIPT: Router._on_receipt,
-    BaseCommand.SEND_ERROR: Router._on_send_error,
-    BaseCommand.CLOSE_PRODUCER: Router._on_close_producer,
-    BaseCommand.CLOSE_CONSUMER: Router._on_close_consumer,
+_HANDLERS: Final[dict[int, Callable[[Demultiplexer, BaseCommand], None]]] = {
+    BaseCommand.CONNECTED: Demultiplexer._on_greeting,
+    BaseCommand.ERROR: Demultiplexer._on_error,
+    BaseCommand.AUTH_CHALLENGE: Demultiplexer._on_auth_challenge,
+    BaseCommand.PING: Demultiplexer._on_life_check,
+    BaseCommand.SEND_RECEIPT: Demultiplexer._on_receipt,
+    BaseCommand.SEND_ERROR: Demultiplexer._on_send_error,
+    BaseCommand.CLOSE_PRODUCER: Demultiplexer._on_close_producer,
+    BaseCommand.CLOSE_CONSUMER: Demultiplexer._on_close_consumer,
 }
 """Everything else is the answer to a request, or no news here: PONG, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC."""

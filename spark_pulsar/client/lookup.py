@@ -15,7 +15,7 @@ from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetTopicsOfNamespace, CommandLookupTopicResponse
 
 from .demultiplexer import next_id
-from .pipelined_requests import Steps
+from .pipelined_requests import PipelinedRequest
 
 TopicMode = Literal["persistent", "non-persistent", "all"]
 _MODES: Final = {
@@ -50,7 +50,7 @@ class TopicDirectory:
         with self._lock:
             self._targets.pop(topic, None)
 
-    def connect(self, topic: str, deadline: Deadline) -> Steps[Connection]:
+    def connect(self, topic: str, deadline: Deadline) -> PipelinedRequest[Connection]:
         """The shared connection to the broker of `topic` (a full name of one partition)."""
         target = yield from self.find(topic, deadline)
         try:
@@ -59,7 +59,7 @@ class TopicDirectory:
             self.forget(topic)
             raise
 
-    def find(self, topic: str, deadline: Deadline) -> Steps[Target]:
+    def find(self, topic: str, deadline: Deadline) -> PipelinedRequest[Target]:
         """The broker of `topic`, following redirects.
 
         Raises retriable errors for the caller to retry; TooManyRedirects; TopicNotFound for a missing namespace.
@@ -91,7 +91,7 @@ class TopicDirectory:
         raise TooManyRedirects(f"lookup of {topic}: more than {MAX_LOOKUP_REDIRECTS} redirects, the last to {target}")
 
 
-def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: Deadline) -> Steps[int]:
+def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: Deadline) -> PipelinedRequest[int]:
     """How many partitions `topic` has; 0 when it is not partitioned.
 
     With `create` a broker may create a missing topic with its default number of partitions. Without, a missing topic is
@@ -109,7 +109,7 @@ def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: De
     return count
 
 
-def topics_of(pool: ConnectionPool, namespace: str, mode: TopicMode, deadline: Deadline) -> Steps[list[str]]:
+def topics_of(pool: ConnectionPool, namespace: str, mode: TopicMode, deadline: Deadline) -> PipelinedRequest[list[str]]:
     """Full names of the topics of `tenant/namespace` as the broker lists them, every partition by itself."""
     _, connection = pool.service(deadline)
     request_id = next_id()

@@ -15,17 +15,17 @@ from spark_pulsar.model.errors import PulsarError, TopicNotFound
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 Result = TypeVar("Result")
-Steps: TypeAlias = Generator[PendingReply, BaseCommand, Result]
+PipelinedRequest: TypeAlias = Generator[PendingReply, BaseCommand, Result]
 
 _AT_ONCE: Final = 256
 
 
-def run_one(make: Callable[[], Steps[Result]], deadline: Deadline) -> Result:
+def run_one(make: Callable[[], PipelinedRequest[Result]], deadline: Deadline) -> Result:
     """Run one conversation, again after retriable errors. Raises its error, or OperationTimeout at the deadline."""
     return run_all([""], lambda _: make(), lambda _: deadline)[""]
 
 
-def settled(steps: Steps[Result]) -> Steps[Result | PulsarError]:
+def settled(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | PulsarError]:
     """The same conversation; a refusal that no retry mends is its answer, so that others go on beside it."""
     try:
         return (yield from steps)
@@ -35,7 +35,7 @@ def settled(steps: Steps[Result]) -> Steps[Result | PulsarError]:
         return refusal
 
 
-def if_any(steps: Steps[Result]) -> Steps[Result | TopicNotFound]:
+def if_any(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | TopicNotFound]:
     """The same conversation; that the topic is missing is its answer, so that others can be asked about beside it."""
     try:
         return (yield from steps)
@@ -44,7 +44,7 @@ def if_any(steps: Steps[Result]) -> Steps[Result | TopicNotFound]:
 
 
 def run_all(
-    topics: Iterable[str], make: Callable[[str], Steps[Result]], deadline_of: Callable[[str], Deadline]
+    topics: Iterable[str], make: Callable[[str], PipelinedRequest[Result]], deadline_of: Callable[[str], Deadline]
 ) -> dict[str, Result]:
     """Run a conversation for each topic; the results by topic, in the order given.
 
@@ -61,7 +61,7 @@ def run_all(
 
 def _run_some(
     todo: list[str],
-    make: Callable[[str], Steps[Result]],
+    make: Callable[[str], PipelinedRequest[Result]],
     deadlines: dict[str, Deadline],
     results: dict[str, Result],
 ) -> None:
@@ -76,13 +76,13 @@ def _run_some(
 
 def _attempt(
     todo: list[str],
-    make: Callable[[str], Steps[Result]],
+    make: Callable[[str], PipelinedRequest[Result]],
     deadlines: dict[str, Deadline],
     results: dict[str, Result],
 ) -> dict[str, PulsarError]:
     """Run each conversation once; returns the retriable errors by topic."""
     failed: dict[str, PulsarError] = {}
-    running: dict[str, tuple[Steps[Result], PendingReply]] = {}
+    running: dict[str, tuple[PipelinedRequest[Result], PendingReply]] = {}
     conversations = {topic: make(topic) for topic in todo}
     try:
         for topic, steps in conversations.items():
@@ -102,9 +102,9 @@ def _attempt(
 
 def _advance(
     topic: str,
-    steps: Steps[Result],
+    steps: PipelinedRequest[Result],
     answer: BaseCommand | PulsarError | None,
-    running: dict[str, tuple[Steps[Result], PendingReply]],
+    running: dict[str, tuple[PipelinedRequest[Result], PendingReply]],
     results: dict[str, Result],
     failed: dict[str, PulsarError],
 ) -> None:

@@ -10,7 +10,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
 from spark_pulsar.model.names import TopicName
 
-from .pipelined_requests import Steps
+from .pipelined_requests import PipelinedRequest
 
 
 class Probes:
@@ -24,7 +24,7 @@ class Probes:
         self._lock = threading.Lock()
         self._readers: dict[str, Attachment] = {}
 
-    def last_message_id(self, topic: str, deadline: Deadline) -> Steps[MessageId | None]:
+    def last_message_id(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId | None]:
         """The id of the last message, None when the topic is empty. TopicNotFound when there is no such topic."""
         with self._lock:
             reader = self._readers.pop(topic, None)  # ours alone until it is put back
@@ -47,7 +47,7 @@ class Probes:
         self._keep(topic, reader)
         return last
 
-    def _attach(self, topic: str, deadline: Deadline) -> Steps[Attachment]:
+    def _attach(self, topic: str, deadline: Deadline) -> PipelinedRequest[Attachment]:
         connection = yield from self._directory.connect(topic, deadline)
         try:
             return (yield from attach_at_end(connection, topic))
@@ -62,12 +62,12 @@ class Probes:
         if surplus is not None:
             surplus.abandon()
 
-    def end_position(self, topic: str, deadline: Deadline) -> Steps[MessageId]:
+    def end_position(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId]:
         """The position after the last message; the beginning for an empty topic."""
         last = yield from self.last_message_id(topic, deadline)
         return beginning(TopicName.parse(topic).partition) if last is None else after_entry(last)
 
-    def first_position(self, topic: str, deadline: Deadline) -> Steps[MessageId]:
+    def first_position(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId]:
         """The position of the first entry that is still there; the beginning for an empty topic."""
         connection = yield from self._directory.connect(topic, deadline)
         reader = new_reader(connection, topic)
@@ -81,7 +81,7 @@ class Probes:
         yield from reader.detach()
         return beginning(position.partition) if last is None else position
 
-    def position_at_time(self, topic: str, publish_time_ms: int, deadline: Deadline) -> Steps[MessageId]:
+    def position_at_time(self, topic: str, publish_time_ms: int, deadline: Deadline) -> PipelinedRequest[MessageId]:
         """The position of the first entry published at or after a time; the end position if there is none.
 
         A seek detaches the reader, its target stays with the reader's name until the next consumer of that name asks.

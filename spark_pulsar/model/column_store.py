@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_Owner = TypeVar("_Owner", bound="HasNumbers")
+_Owner = TypeVar("_Owner", bound="HasCounters")
 _LARGEST: Final = (1 << 63) - 1
 
 
-class HasNumbers:
+class HasCounters:
     """An object with numbers, signed and of 64 bits: in a row of a table, or by itself."""
 
     __slots__ = ("at", "cells")
@@ -30,14 +30,14 @@ class HasNumbers:
         """Where its numbers begin in the cells."""
 
 
-class Number(property):
+class Counter(property):
     """An attribute of an object that is one of its numbers; the largest there is when it is set to more."""
 
     def __init__(self, column: int) -> None:
-        def get(owner: HasNumbers) -> int:
+        def get(owner: HasCounters) -> int:
             return owner.cells[owner.at + column]
 
-        def put(owner: HasNumbers, value: int) -> None:
+        def put(owner: HasCounters, value: int) -> None:
             try:
                 owner.cells[owner.at + column] = value
             except OverflowError:
@@ -47,9 +47,9 @@ class Number(property):
 
     if TYPE_CHECKING:
 
-        def __get__(self, owner: HasNumbers, kind: type | None = None) -> int: ...  # type: ignore[override]
+        def __get__(self, owner: HasCounters, kind: type | None = None) -> int: ...  # type: ignore[override]
 
-        def __set__(self, owner: HasNumbers, value: int) -> None: ...
+        def __set__(self, owner: HasCounters, value: int) -> None: ...
 
 
 def column_of(numbers: npt.NDArray[np.int64], typecode: str = "q") -> array[int]:
@@ -66,7 +66,7 @@ def bounds_of(ordered: npt.NDArray[np.int64]) -> list[int]:
     return [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
 
 
-class NumberTable(Generic[_Owner]):
+class ColumnStore(Generic[_Owner]):
     """Rows of `width` numbers. `owners[row]` is whose they are; where there is nobody they are 0."""
 
     def __init__(self, width: int) -> None:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.turn.events import (
     AcksReceived,
+    ColumnarSendsReceived,
     CommandReceived,
     Event,
     Flaw,
     SendsReceived,
     StillReading,
-    SweepReceived,
     UnknownCommandReceived,
     WritingPaused,
     WritingResumed,
 )
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
-from spark_pulsar.wire.columnar_sends import SendSweep
+from spark_pulsar.wire.columnar_sends import ColumnarSends
 from spark_pulsar.wire.frames import parse_command
 from spark_pulsar.wire.messages import parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -268,11 +268,11 @@ class Connection(asyncio.Protocol):
 
     # Frames to events
 
-    def _event(self, item: Frame | SendRun | SendSweep) -> Event:
+    def _event(self, item: Frame | SendRun | ColumnarSends) -> Event:
         if type(item) is SendRun:
             return self._sends(item)
-        if type(item) is SendSweep:
-            return SweepReceived(self.session_id, item)
+        if type(item) is ColumnarSends:
+            return ColumnarSendsReceived(self.session_id, item)
         buffer, start, end = item  # type: ignore[misc]
         ack = parse_ack_ids(buffer, start, end)
         if ack is not None and ack.ranges:

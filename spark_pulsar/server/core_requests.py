@@ -20,7 +20,7 @@ class CoreContradiction(PulsarError):
     """The core failed at an order and is restarted from disk: the order may have been done or not."""
 
 
-class Asking:
+class CoreRequests:
     """The orders that wait for their answer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -24,19 +24,19 @@ from spark_pulsar.broker.turn.effects import (
     ReadEntries,
     ReadSizes,
     ResumeReading,
+    SendColumnarReceipts,
     SendCommand,
     SendMessages,
     SendReceipts,
-    SendScatteredReceipts,
     StopCompaction,
 )
 from spark_pulsar.broker.turn.events import (
+    DiskFull,
     EntriesLost,
     Event,
     RecordsDurable,
     SessionClosed,
     SessionOpened,
-    StorageShort,
 )
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.errors import PulsarError
@@ -49,8 +49,8 @@ from spark_pulsar.wire.receipts import receipts
 from . import turn_budget
 from .addresses import local_text, peer_text
 from .connection import Connection
-from .core_requests import Asking
-from .group_submitter import Submitting
+from .core_requests import CoreRequests
+from .group_submitter import GroupSubmitter
 from .reads import Reads
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ class Engine:
         """When a checkpoint was thought of last."""
         self._stopped = False
         self._reads = Reads(loop, storage, self.happen, self.on_trouble, self.stop)
-        self._submitting = Submitting(
+        self._submitting = GroupSubmitter(
             loop, storage, self._on_durable, lambda group: self.happen([RecordsDurable(group)])
         )
         self._compactions = Compactions(storage.read, self._tell)
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
         self._do: dict[type, Callable[..., None]] = {
             SendReceipts: self._send_receipts,
-            SendScatteredReceipts: self._send_scattered_receipts,
+            SendColumnarReceipts: self._send_columnar_receipts,
             SendMessages: self._send_messages,
             SendCommand: self._send_command,
             AppendRecords: self._append_records,
@@ -125,7 +125,7 @@ class Engine:
         self._may_wait = False
         """Whether this turn has nothing else to do, so that the loop may wait for a quick disk."""
         self._put_off: AppendRecords | None = None
-        self._asking = Asking(loop)
+        self._asking = CoreRequests(loop)
         self.happen([])
 
     @property
@@ -171,7 +171,7 @@ class Engine:
         self.happen([])
 
     def ask(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
-        """Run `request` in the core; its result, once everything it changed is on disk, or an error (see `Asking`)."""
+        """Run `request` in the core; its result, once all it changed is on disk, or an error (`CoreRequests`)."""
         return self._asking.ask(request, lambda event: self.happen([event]))
 
     # A turn
@@ -279,13 +279,13 @@ class Engine:
                 )
             )
 
-    def _send_scattered_receipts(self, effect: SendScatteredReceipts) -> None:
-        from spark_pulsar.wire.columnar_receipts import scattered_receipts  # with NumPy, as sweeps are
+    def _send_columnar_receipts(self, effect: SendColumnarReceipts) -> None:
+        from spark_pulsar.wire.columnar_receipts import columnar_receipts  # with NumPy, as sweeps are
 
         pieces = self._out(effect.session_id)
         if pieces is not None:
             pieces.append(
-                scattered_receipts(effect.producer_ids, effect.ledger_ids, effect.entry_ids, effect.sequence_ids)
+                columnar_receipts(effect.producer_ids, effect.ledger_ids, effect.entry_ids, effect.sequence_ids)
             )
 
     def _send_messages(self, effect: SendMessages) -> None:
@@ -331,7 +331,7 @@ class Engine:
             _LOG.error("no space for the journal, producers must wait: %s", reason)
         else:
             _LOG.info("there is space for the journal again")
-        self.happen([StorageShort(reason, is_stalled)])
+        self.happen([DiskFull(reason, is_stalled)])
 
     def on_trouble(self, what: str, error: Exception) -> None:
         """Something failed that is not the end: storage tries again. The core hears of entries that are lost."""

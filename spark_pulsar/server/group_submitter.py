@@ -23,7 +23,7 @@ HELD_RECORDS: Final = 40
 """Nor more records than that, which may be schemas of 5 MB each: all that is held has to fit into one submit."""
 
 
-class Submitting:
+class GroupSubmitter:
     """What an engine submits to its storage, in order.
 
     `on_durable` is called in the loop, at the beginning of its turn: what waits for groups up to this one may go on.

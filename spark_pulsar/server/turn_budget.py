@@ -8,11 +8,11 @@ from typing import Final
 from spark_pulsar.broker.topics.partitions import MOST_WRITTEN_BYTES
 from spark_pulsar.broker.turn.events import (
     AcksReceived,
+    ColumnarSendsReceived,
     CommandReceived,
     Event,
     Requested,
     SendsReceived,
-    SweepReceived,
 )
 from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -49,7 +49,7 @@ def taken(happened: Sequence[Event]) -> int:
 
 def _written_by(event: Event) -> int:
     """About how many bytes an event makes the core write; 0 when they are few."""
-    if isinstance(event, SendsReceived | SweepReceived):
+    if isinstance(event, SendsReceived | ColumnarSendsReceived):
         return event.size_bytes
     if isinstance(event, AcksReceived):
         return _ACK_BYTES * len(event.ack.ranges)

@@ -23,11 +23,11 @@ from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout, take_lock
 from spark_pulsar.storage.disk.space import Space
 from spark_pulsar.storage.disk.threads import Threads
-from spark_pulsar.storage.journal.back_pressure import GivingWay
+from spark_pulsar.storage.journal.back_pressure import BackPressure
 from spark_pulsar.storage.journal.journal import Journal
 from spark_pulsar.storage.journal.reader import JournalReader
 from spark_pulsar.storage.journal.run_index import RunIndex
-from spark_pulsar.storage.journal.segment_upkeep import Tending
+from spark_pulsar.storage.journal.segment_upkeep import SegmentUpkeep
 from spark_pulsar.storage.journal.segments import SEGMENT_BYTES, Segment, SegmentFiles
 from spark_pulsar.storage.ledgers.files import Extent, LedgerFiles
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
@@ -103,7 +103,7 @@ class FileStorage:
         self._acked_ranges = 0
         """In the acks submitted since the last checkpoint."""
         self._not_before = self._no_trims_before = 0.0
-        self._giving_way = GivingWay()
+        self._giving_way = BackPressure()
         self._pace = SettlingPace()
         self.settle_error: Exception | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
@@ -179,7 +179,7 @@ class FileStorage:
         self._background = Background("settler", self._threads)
         self._background.put(self._copy.verify)
         # Apart, because the journal slows down when it must write to a file that nobody prepared.
-        self._tending = Tending(self._segments, self._space, self._closing.is_set, self._threads)
+        self._tending = SegmentUpkeep(self._segments, self._space, self._closing.is_set, self._threads)
         self._journal = Journal(
             disk,
             self._segments,

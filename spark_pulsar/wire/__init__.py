@@ -4,7 +4,7 @@ Theory of operation. A connection is a stream of *frames*; a frame is a *command
 MESSAGE, an *entry*: checksum, metadata and payload, which the broker stores and delivers without looking inside.
 
     bytes in  --frames.FrameSplitter-->  Frame  --frames.parse_command-->  BaseCommand
-    bytes in  --sends.RunSplitter----->  Frame | SendRun | SendSweep              (a broker's side)
+    bytes in  --sends.RunSplitter----->  Frame | SendRun | ColumnarSends          (a broker's side)
     BaseCommand  --frames.command_frame / payload_frame-->  bytes out
     a run's results  --receipts.receipts / messages.message_frames-->  bytes out  (a broker's side)
 
@@ -21,8 +21,9 @@ consumer a key belongs to, `ack_sets` which messages of a batch are still wanted
 Errors are typed: MalformedFrame ends the session, CorruptMessage concerns one entry. The schema is `pulsar_api.proto`;
 `pulsar_api_pb2` is generated from it and committed, and a test compares the two.
 
-SENDs of many producers in turn are a third: `sweeps`, read and answered by column (`sweep_reading`, `sweep_receipts`).
+SENDs of many producers in turn are a third: `columnar_sends`, read and answered by column (`columnar_reading`,
+`columnar_receipts`).
 
-A broker imports neither pyarrow nor numba through this package, and NumPy with the first sweep; `compression` loads
-pyarrow at its first use.
+A broker imports neither pyarrow nor numba through this package, and NumPy with the first columnar SENDs; `compression`
+loads pyarrow at its first use.
 """

@@ -50,7 +50,7 @@ class _Shape:
             raise MalformedFrame("no plain id")
 
 
-def read_scattered(buffer: bytes, at: int, end: int) -> tuple[Singles, int] | None:
+def read_ack_columns(buffer: bytes, at: int, end: int) -> tuple[Singles, int] | None:
     """The ids from `at` on, and where they end; None unless they are plain, many, mostly apart from each other, rising
     and of one ledger."""
     if at + _FEWEST_BYTES > end or buffer[at] != 0x1A:

@@ -16,7 +16,7 @@ from google_crc32c import value as checksum_of
 
 from spark_pulsar.model.column_store import bounds_of, column_of
 
-from .columnar_sends import STREAK, SendSweep
+from .columnar_sends import STREAK, ColumnarSends
 
 _SIZE: Final = Struct(">I")
 _HEAD_BYTES: Final = 64
@@ -33,7 +33,7 @@ _Bytes = npt.NDArray[np.uint8]
 _Words = npt.NDArray[np.uint64]
 
 
-def read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
+def read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int, most: int) -> ColumnarSends | None:
     """The plain SENDs of several producers from `position` on, up to the first frame that is none of these or the
     first streak of one producer, and not many more than `most`; None when they are fewer than `least`."""
     frames = _frames_at(buffer, position, most)
@@ -51,7 +51,7 @@ def read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: i
     count = _intact(buffer, starts + 6, ends[:count], fields.checksum[:count])
     if count < least:
         return None
-    return SendSweep(
+    return ColumnarSends(
         buffer,
         column_of(fields.producer_id[:count]),
         column_of(fields.sequence_id[:count]),

@@ -23,7 +23,7 @@ _NO_HIGHEST: Final = b"\x20\0"
 _Widths = npt.NDArray[np.int64] | int
 
 
-def scattered_receipts(
+def columnar_receipts(
     producer_ids: Sequence[int], ledger_ids: Sequence[int], entry_ids: Sequence[int], sequence_ids: Sequence[int]
 ) -> bytes:
     """The frames of the receipts of entries in different ledgers, in order; all four columns are parallel, of

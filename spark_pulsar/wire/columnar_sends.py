@@ -17,7 +17,7 @@ LEAST: Final = 16
 
 
 @dataclass(slots=True)
-class SendSweep:
+class ColumnarSends:
     """Consecutive plain SENDs of several producers in one buffer; index i of every column is the i-th of them.
 
     The columns mean what they mean in a SendRun; there are no highest sequence ids and no flaws in a sweep. Neighbours

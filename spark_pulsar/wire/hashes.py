@@ -13,7 +13,7 @@ import mmh3
 MASK: Final = 0x7FFFFFFF
 """Official clients use 31 bits, so that a Java int is never negative."""
 
-SLOTS: Final = 65536
+STICKY_HASHES: Final = 65536
 """Slots of a Key_Shared subscription."""
 
 _U32: Final = (1 << 32) - 1
@@ -86,14 +86,14 @@ def partition_of(key_hash: int, partitions: int) -> int:
     return key_hash % partitions
 
 
-def range_slot(key_hash: int) -> int:
+def range_hash(key_hash: int) -> int:
     """The slot of AUTO_SPLIT by ranges and of STICKY in 4.x, of a masked Murmur hash; 0 becomes 1."""
-    return key_hash % SLOTS or 1
+    return key_hash % STICKY_HASHES or 1
 
 
-def ring_slot(key_hash: int) -> int:
+def ring_hash(key_hash: int) -> int:
     """The slot on the ring of consistent hashing in 4.x, 1 to 65535, of a masked Murmur hash."""
-    return key_hash % (SLOTS - 1) + 1
+    return key_hash % (STICKY_HASHES - 1) + 1
 
 
 def _multiply_fold(left: int, right: int) -> int:

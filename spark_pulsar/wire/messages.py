@@ -22,7 +22,7 @@ from spark_pulsar.wire.frames import command_end, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP
 
-from .ack_columns import is_plain_rest, read_scattered
+from .ack_columns import is_plain_rest, read_ack_columns
 
 _SIZE: Final = Struct(">I")
 _VIEW_FROM_BYTES: Final = 8192
@@ -270,7 +270,7 @@ def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
             return None
         is_cumulative = buffer[at + 1] == 1
         at += 2
-        scattered = None if is_cumulative else read_scattered(buffer, at, end)
+        scattered = None if is_cumulative else read_ack_columns(buffer, at, end)
         if scattered is not None:
             ranges, at = scattered
         else:

@@ -37,7 +37,7 @@ from spark_pulsar.wire.send_runs import (
     SendRun,
 )
 
-from .columnar_sends import LEAST, STREAK, SendSweep
+from .columnar_sends import LEAST, STREAK, ColumnarSends
 
 __all__ = [
     "CHECKSUM_ABSENT",
@@ -57,31 +57,31 @@ __all__ = [
 _SEND_START: Final = b"\x08\x06\x32"
 _MAGIC: Final = 0x0E01
 _MAGIC_BYTES: Final = b"\x0e\x01"
-_FIRST_SWEEP: Final = 64
+_FIRST_COLUMNAR_SENDS: Final = 64
 _GROWTH: Final = 4
 _LONGEST_PAUSE: Final = 64
 _SIZE: Final = Struct(">I")
 _ENTRY: Final = Struct(">HII")
 
 
-Item = Frame | SendRun | SendSweep
+Item = Frame | SendRun | ColumnarSends
 """What a stream of frames is made of."""
 
 
 class RunSplitter(FrameSplitter):
     """A FrameSplitter that returns SENDs in bulk. Other frames come as they are, in the order of arrival."""
 
-    __slots__ = ("_most_swept", "_pause", "expects_sweep", "least_sweep")
+    __slots__ = ("_most_swept", "_pause", "expects_columnar_sends", "least_columnar_sends")
 
     def __init__(self, max_frame_size_bytes: int = MAX_FRAME_SIZE_BYTES) -> None:
         super().__init__(max_frame_size_bytes)
-        self.least_sweep = LEAST
+        self.least_columnar_sends = LEAST
         """SENDs that make a sweep."""
-        self._most_swept = _FIRST_SWEEP
+        self._most_swept = _FIRST_COLUMNAR_SENDS
         """SENDs that are looked at for the next one: not many more than the last one had."""
         self._pause = 1
         """Times as far as one would have to reach nothing is looked at after one that was none."""
-        self.expects_sweep = False
+        self.expects_columnar_sends = False
         """Whether the last SENDs were a sweep, so that the next ones probably are."""
 
     def feed_sends(self, data: bytes) -> list[Item]:
@@ -93,7 +93,7 @@ class RunSplitter(FrameSplitter):
         max_total = self._max_total
         position, size = 0, len(buffer)
         header = HEADER.unpack_from
-        sweep_from = 0
+        columnar_sends_from = 0
         while size - position >= 8:
             total, command_size = header(buffer, position)
             end = position + 4 + total
@@ -101,19 +101,21 @@ class RunSplitter(FrameSplitter):
                 break
             if buffer.startswith(_SEND_START, position + 8):
                 if (
-                    (self.expects_sweep or _alternates(items))
-                    and position >= sweep_from
-                    and size - position >= self.least_sweep * (4 + total)
+                    (self.expects_columnar_sends or _alternates(items))
+                    and position >= columnar_sends_from
+                    and size - position >= self.least_columnar_sends * (4 + total)
                 ):
-                    sweep = _read_sweep(buffer, position, max_total, self.least_sweep, self._most_swept)
-                    self.expects_sweep = sweep is not None
-                    if sweep is not None:
-                        self._most_swept, self._pause = max(_FIRST_SWEEP, _GROWTH * len(sweep)), 1
-                        items.append(sweep)
-                        position = sweep.ends[-1]
+                    columnar_sends = _read_columnar_sends(
+                        buffer, position, max_total, self.least_columnar_sends, self._most_swept
+                    )
+                    self.expects_columnar_sends = columnar_sends is not None
+                    if columnar_sends is not None:
+                        self._most_swept, self._pause = max(_FIRST_COLUMNAR_SENDS, _GROWTH * len(columnar_sends)), 1
+                        items.append(columnar_sends)
+                        position = columnar_sends.ends[-1]
                         continue
-                    sweep_from = position + self._pause * self.least_sweep * (4 + total)
-                    self._most_swept, self._pause = _FIRST_SWEEP, min(_LONGEST_PAUSE, 2 * self._pause)
+                    columnar_sends_from = position + self._pause * self.least_columnar_sends * (4 + total)
+                    self._most_swept, self._pause = _FIRST_COLUMNAR_SENDS, min(_LONGEST_PAUSE, 2 * self._pause)
                 try:
                     position = _add_send(items, buffer, position, end, command_size, max_total)
                 except MalformedFrame as error:
@@ -196,7 +198,7 @@ def _alternates(items: list[Item]) -> bool:
         return False
     before, last = items[-2:]
     return _is_short(last) and (
-        type(before) is SendSweep or (_is_short(before) and before.producer_id != last.producer_id)
+        type(before) is ColumnarSends or (_is_short(before) and before.producer_id != last.producer_id)
     )
 
 
@@ -204,10 +206,10 @@ def _is_short(item: Item) -> TypeGuard[SendRun]:
     return type(item) is SendRun and not item.flags and item.highest_sequence_ids is None and len(item) < STREAK
 
 
-def _read_sweep(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
-    from .columnar_reading import read_sweep  # with NumPy, for those who publish to many topics in turn
+def _read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int, most: int) -> ColumnarSends | None:
+    from .columnar_reading import read_columnar_sends  # with NumPy, for those who publish to many topics in turn
 
-    return read_sweep(buffer, position, max_total, least, most)
+    return read_columnar_sends(buffer, position, max_total, least, most)
 
 
 def _add_odd(items: list[Item], buffer: bytes, position: int, end: int) -> int:

@@ -41,37 +41,37 @@ _GOES_ON: Final = bytes(range(0x80, 0x100))
 _UNKNOWN: Final = -1
 
 
-class StickySlots:
-    """Finds slots, as `slot_of` makes them of a masked Murmur hash."""
+class StickyHashes:
+    """Finds slots, as `sticky_hash_of` makes them of a masked Murmur hash."""
 
-    __slots__ = ("_known", "slot_of")
+    __slots__ = ("_known", "sticky_hash_of")
 
-    def __init__(self, slot_of: Callable[[int], int]) -> None:
-        self.slot_of = slot_of
-        self._known = _Known(slot_of)
+    def __init__(self, sticky_hash_of: Callable[[int], int]) -> None:
+        self.sticky_hash_of = sticky_hash_of
+        self._known = _Known(sticky_hash_of)
 
     def of(self, buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
         """The slot of each entry `buffer[starts[i]:ends[i]]`."""
-        slots: list[int] = []
+        sticky_hashes: list[int] = []
         count, size = len(starts), _FIRST_BLOCK
-        while len(slots) < count:
-            low = len(slots)
+        while len(sticky_hashes) < count:
+            low = len(sticky_hashes)
             high = min(count, low + size)
             if high - low < _FEWEST:  # a layout that may be new would cost more than it spares
-                slots += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
+                sticky_hashes += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
                 break
             layout = _layout_of(buffer, starts[low], ends[low])
             found = self._alike(buffer, starts[low:high], ends[low:high], layout) if layout else []
-            slots += found
+            sticky_hashes += found
             low += len(found)
             is_mixed = 2 * len(found) < size
             if is_mixed:  # looked at in vain: not again for each entry
-                slots += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
+                sticky_hashes += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
             size = _FIRST_BLOCK if found and is_mixed else min(4 * size, _LARGEST_BLOCK)
-        return slots
+        return sticky_hashes
 
     def _of_one(self, buffer: bytes, start: int, end: int) -> int:
-        return self.slot_of(murmur3_32(sticky_key(buffer, start, end)))
+        return self.sticky_hash_of(murmur3_32(sticky_key(buffer, start, end)))
 
     def _alike(self, buffer: bytes, starts: Sequence[int], ends: Sequence[int], layout: _Layout) -> list[int]:
         """The slots of the first entries, as many as have this layout."""
@@ -92,12 +92,12 @@ class StickySlots:
         if alike < len(starts):
             starts, stops = starts[:alike], stops[:alike]
         tails = [buffer[start + size : stop] for start, stop in zip(starts, stops, strict=True)]
-        slots = [*map(self._known.__getitem__, tails)]
-        if _UNKNOWN in slots:
-            for index, slot in enumerate(slots):
-                if slot == _UNKNOWN:
-                    slots[index] = self._of_one(buffer, starts[index], ends[index])
-        return slots
+        sticky_hashes = [*map(self._known.__getitem__, tails)]
+        if _UNKNOWN in sticky_hashes:
+            for index, sticky_hash in enumerate(sticky_hashes):
+                if sticky_hash == _UNKNOWN:
+                    sticky_hashes[index] = self._of_one(buffer, starts[index], ends[index])
+        return sticky_hashes
 
 
 class _Layout:
@@ -154,9 +154,9 @@ class _Layout:
 class _Known(dict[bytes, int]):
     """Size of the key, key, and the rest of the metadata → slot; `_UNKNOWN` when the rest changes the key."""
 
-    def __init__(self, slot_of: Callable[[int], int]) -> None:
+    def __init__(self, sticky_hash_of: Callable[[int], int]) -> None:
         super().__init__()
-        self._slot_of = slot_of
+        self._sticky_hash_of = sticky_hash_of
 
     def __missing__(self, tail: bytes) -> int:
         size = tail[0] if tail else 128
@@ -164,8 +164,8 @@ class _Known(dict[bytes, int]):
             return _UNKNOWN
         if len(self) >= _MOST_LEARNT:
             self.clear()
-        slot = self[tail] = self._slot_of(murmur3_32(tail[1 : 1 + size]))
-        return slot
+        sticky_hash = self[tail] = self._sticky_hash_of(murmur3_32(tail[1 : 1 + size]))
+        return sticky_hash
 
 
 def _layout_of(buffer: bytes, start: int, end: int) -> _Layout | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from spark_pulsar.wire.hashes import murmur3_32, range_slot
+from spark_pulsar.wire.hashes import murmur3_32, range_hash
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, send_all, texts
 from tests.eventually import eventually
@@ -254,7 +254,7 @@ def test_fixed_ranges(broker: Broker) -> None:
     # covers KS-3, KS-7, KS-8
     topic = broker.topic()
     key, slot = "Order-3459134", 6067
-    assert range_slot(murmur3_32(key.encode())) == slot
+    assert range_hash(murmur3_32(key.encode())) == slot
     first, second = broker.raw(), broker.raw()
     assert _subscribe(first, topic, "c1", **_sticky((0, 5_000), (7_000, 65_535))).type == "SUCCESS"
     _publish(broker, topic, (key, "waits"), ("key1", "293"), (key, "too"), ("hello", "64071"))

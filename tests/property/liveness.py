@@ -49,7 +49,7 @@ class JudgedLife(Life):
         """What is not acked, and could be delivered by now."""
         topic = self.world.core.topics[TOPIC]
         held = set().union(*(eater.held for eater in self.eaters))
-        for ledger_id, first, end in self.subscription.cursor.unacked(EARLIEST, topic.confirmed, 1 << 30):
+        for ledger_id, first, end in self.subscription.cursor.unacked(EARLIEST, topic.last_add_confirmed, 1 << 30):
             for entry_id in range(first, end):
                 place = Position(ledger_id, entry_id)
                 is_due = not self.is_sharing or self.sent[place].due_ms + _RELEASE_MS <= self.world.now_ms
@@ -68,7 +68,7 @@ class JudgedLife(Life):
             return next((each for each in able if is_started and self.consumer(each) is active), None)
         if isinstance(dispatcher, KeySharedDispatcher):
             selector = dispatcher.selector
-            slots = {each: selector.slot_of(murmur3_32(each.encode())) for each in {what.key, *self.keys_held()}}
+            slots = {each: selector.sticky_hash_of(murmur3_32(each.encode())) for each in {what.key, *self.keys_held()}}
             owner = next((each for each in able if self.consumer(each) is selector.owner(slots[what.key])), None)
             if not dispatcher.keeps_order:
                 return owner
@@ -79,12 +79,16 @@ class JudgedLife(Life):
             others = [key for each in self.eaters if each is not owner for key in self.keys_held([each])]
             return None if slots[what.key] in [slots[key] for key in others] else owner
         if what.uuid:  # whoever has a part of a large message gets the rest
-            mates = [each for each in self.eaters if any(self.sent[one].uuid == what.uuid for one in self.live(each))]
+            mates = [
+                each
+                for each in self.eaters
+                if any(self.sent[one].uuid == what.uuid for one in self.non_persistent(each))
+            ]
             able = [each for each in able if not mates or each in mates]
         return able[0] if able else None
 
     def keys_held(self, eaters: list[Eater] | None = None) -> set[str]:
-        return {self.sent[place].key for each in eaters or self.eaters for place in self.live(each)}
+        return {self.sent[place].key for each in eaters or self.eaters for place in self.non_persistent(each)}
 
     # The judge
 
@@ -109,7 +113,7 @@ class JudgedLife(Life):
                 continue
             assert consumer.permits == eater.left, "granted = sent + left (SUB-4)"
             messages = 0
-            for place in self.live(eater) if self.is_sharing else ():
+            for place in self.non_persistent(eater) if self.is_sharing else ():
                 bits, size = cursor.batch_set(*place), self.sent[place].messages
                 messages += size if bits is None else bits.bit_count()
             assert consumer.unacked == messages, "unacked = sum of what is pending (SH-6)"

@@ -55,7 +55,7 @@ def answers(client: Client) -> list[tuple[int, int, str]]:
     """(producer, lowest id, verdict) of all that came."""
     found: list[tuple[int, int, str]] = []
     for each in client.take_all():
-        if isinstance(each, fx.SendScatteredReceipts):
+        if isinstance(each, fx.SendColumnarReceipts):
             found += [(p, s, "new") for p, s in zip(each.producer_ids, each.sequence_ids, strict=True)]
         elif isinstance(each, fx.SendReceipts):
             verdict = "new" if each.first_entry_id >= 0 else "repeated"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.model.ids import MessageId, Position, signed
 from spark_pulsar.wire import commands, entries, frames, requests, sends
-from spark_pulsar.wire.columnar_receipts import scattered_receipts
-from spark_pulsar.wire.columnar_sends import SendSweep
+from spark_pulsar.wire.columnar_receipts import columnar_receipts
+from spark_pulsar.wire.columnar_sends import ColumnarSends
 from spark_pulsar.wire.frames import Frame, FrameSplitter
 from spark_pulsar.wire.messages import message_frames, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData, MessageMetadata
@@ -91,7 +91,7 @@ def row_of(frame: Frame) -> Row:
 def rows_of(run: sends.Item) -> list[Row]:
     if isinstance(run, Frame):
         return [run.buffer[run.start : run.end]]
-    if isinstance(run, SendSweep):
+    if isinstance(run, ColumnarSends):
         columns = (run.producer_ids, run.sequence_ids, run.message_counts, run.starts, run.ends)
         return [
             (producer_id, sequence_id, count, None, sends.PLAIN, run.buffer[start:end])
@@ -126,7 +126,7 @@ def test_runs_hold_what_protobuf_reads(
     expected = [row_of(frame) for frame in FrameSplitter().feed(data)]
     for pieces in ([data] if data else [], cut(data, sizes)):
         splitter, found = RunSplitter(), []
-        splitter.least_sweep = 2
+        splitter.least_columnar_sends = 2
         for piece in pieces:
             for item in splitter.feed_sends(piece):
                 found += rows_of(item)
@@ -229,7 +229,7 @@ def test_scattered_receipts_are_what_protobuf_writes(rows: list[tuple[int, int, 
         for producer_id, ledger_id, entry_id, sequence_id in rows
     ]
     columns = [[row[column] for row in rows] for column in range(4)]
-    assert scattered_receipts(*columns) == b"".join(expected)
+    assert columnar_receipts(*columns) == b"".join(expected)
 
 
 @QUICK

@@ -13,7 +13,7 @@ from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.state.durable_state import DurableState, InvalidRecord
 from spark_pulsar.ledger.state.ledger import LedgerInfo, RollLimits, is_full
-from spark_pulsar.model.column_store import NumberTable
+from spark_pulsar.model.column_store import ColumnStore
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)
 TOPICS = 6
@@ -108,7 +108,7 @@ def test_who_must_roll(
     wanted: list[int],
 ) -> None:
     limits = RollLimits(*most, min_age_ms)
-    table: NumberTable[LedgerInfo] = NumberTable(6)
+    table: ColumnStore[LedgerInfo] = ColumnStore(6)
     expected = set()
     for row, (is_open, opened_ms, entries, size_bytes) in enumerate(ledgers):
         assert table.claim() == row

@@ -28,7 +28,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 from .account import Place, Sent
 from .comparing import Violation
 from .schemas import on_wire
-from .sharing import ALL_SLOTS, EXCLUSIVE, Kind
+from .sharing import ALL_STICKY_HASHES, EXCLUSIVE, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class Link:
         self.malformed = False
         self._events: list[Event] = []
         self._connection = Connection(self, session_id, MAX_FRAME_BYTES)  # type: ignore[arg-type]
-        self._connection.splitter.least_sweep = 2
+        self._connection.splitter.least_columnar_sends = 2
         self._connection.transport = self  # type: ignore[assignment]
         self.loop = self
         self._soon: deque[Callable[[], None]] = deque()
@@ -88,7 +88,9 @@ class Link:
                 self.upstream.appendleft(data[cut:])
             data = data[:cut]
         if data:
-            self._connection.splitter.expects_sweep = True  # which few would be else: a read has few SENDs here
+            self._connection.splitter.expects_columnar_sends = (
+                True  # which few would be else: a read has few SENDs here
+            )
             self._connection.data_received(data)
         while self._soon:
             self._soon.popleft()()
@@ -228,7 +230,7 @@ class Client:
         kind: Kind,
         permits: int,
         *,
-        slots: tuple[int, int] = ALL_SLOTS,
+        sticky_hashes: tuple[int, int] = ALL_STICKY_HASHES,
         priority: int = 0,
         **more: Any,
     ) -> None:
@@ -242,7 +244,7 @@ class Client:
         command = requests.subscribe(
             request_id, topic, subscription, consumer.consumer_id, kind.type, consumer_name=name, **more
         )
-        kind.shape(command.subscribe, slots)
+        kind.shape(command.subscribe, sticky_hashes)
         if priority:
             command.subscribe.priority_level = priority
         self.tell(command)
@@ -275,7 +277,7 @@ class Client:
         elif isinstance(effect, fx.SendReceipts):
             for sequence_id in effect.sequence_ids:
                 self._receipt(effect.producer_id, sequence_id)
-        elif isinstance(effect, fx.SendScatteredReceipts):
+        elif isinstance(effect, fx.SendColumnarReceipts):
             for producer_id, sequence_id in zip(effect.producer_ids, effect.sequence_ids, strict=True):
                 self._receipt(producer_id, sequence_id)
         elif isinstance(effect, fx.SendMessages):

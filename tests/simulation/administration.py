@@ -87,15 +87,17 @@ class Administrator:
         """One that is durable, with its topic's account."""
         known = [
             (name, subscription, topic)
-            for name, topic in self._world.judge.live.topics.items()
+            for name, topic in self._world.judge.non_persistent.topics.items()
             for subscription in topic.subscriptions
         ]
         return self._random.choice(known) if known else None
 
     def _on_disk(self, core: Core, topic_name: str, name: str) -> list[Place]:
         """What the subscription still wants of what the core knows to be on disk."""
-        through = tuple(core.topics[topic_name].confirmed)
-        return [place for place in self._world.judge.live.topics[topic_name].unacked(name) if place <= through]
+        through = tuple(core.topics[topic_name].last_add_confirmed)
+        return [
+            place for place in self._world.judge.non_persistent.topics[topic_name].unacked(name) if place <= through
+        ]
 
     def _consume(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
         """Somebody asked for these to be acked, and nothing else."""
@@ -160,7 +162,8 @@ class Administrator:
             subscription = cursors.one(core, parsed, name)
             if not subscription.fenced:
                 self._world.witness.moves(
-                    subscription, Seek(place, 0, tuple(subscription.topic.confirmed), index=index, excluded=excluded)
+                    subscription,
+                    Seek(place, 0, tuple(subscription.topic.last_add_confirmed), index=index, excluded=excluded),
                 )
             answer = self.answer(core, "reset-cursor")
             cursors.reset_to_place(core, parsed, name, cursors.Place(Position(*place), index, -1, excluded), answer)
@@ -180,7 +183,9 @@ class Administrator:
             parsed = TopicName.parse(topic_name)
             subscription = cursors.one(core, parsed, name)
             if not subscription.fenced:
-                self._world.witness.moves(subscription, Seek(None, time_ms, tuple(subscription.topic.confirmed)))
+                self._world.witness.moves(
+                    subscription, Seek(None, time_ms, tuple(subscription.topic.last_add_confirmed))
+                )
             answer = self.answer(core, "reset-cursor by time")
             cursors.reset_to_time(core, parsed, name, time_ms, answer)
 
@@ -205,7 +210,7 @@ class Administrator:
             done = self.answer(core, "expire-messages")
 
             def answer(_: Any) -> None:
-                expiring.check(self._world.judge.live, subscription)
+                expiring.check(self._world.judge.non_persistent, subscription)
                 done(None)
 
             cursors.expire_by_time(core, parsed, name, age_s, answer)
@@ -222,8 +227,8 @@ class Administrator:
 
         def request(core: Core) -> None:
             parsed = TopicName.parse(topic_name)
-            through = tuple(cursors.one(core, parsed, name).topic.confirmed)
-            if place in self._world.judge.live.topics[topic_name].log and place <= through:
+            through = tuple(cursors.one(core, parsed, name).topic.last_add_confirmed)
+            if place in self._world.judge.non_persistent.topics[topic_name].log and place <= through:
                 unacked = self._on_disk(core, topic_name, name)
                 self._consume(
                     topic_name, name, (each for each in unacked if each < place or (each == place and not excluded))
@@ -253,7 +258,7 @@ class Administrator:
                 return
 
             def shown(entry: bytes | None) -> None:
-                topic = self._world.judge.live.topics.get(topic_name)
+                topic = self._world.judge.non_persistent.topics.get(topic_name)
                 sent = None if topic is None or expected is None else topic.log.get(expected)
                 if entry is not None and sent is not None and sent.entry != entry:
                     raise Violation(f"peek {number} of {name} of {topic_name} shows another entry than {expected}")
@@ -277,7 +282,7 @@ class Administrator:
 
     def delete_topic(self) -> None:
         """A topic or a partition goes, with all it has; clients do not protect it when forced."""
-        known = [name for name in self._topics if name in self._world.judge.live.topics]
+        known = [name for name in self._topics if name in self._world.judge.non_persistent.topics]
         if not known:
             return
         topic_name, force = self._random.choice(known), self._random.random() < 0.7
@@ -293,7 +298,7 @@ class Administrator:
 
     def compact(self) -> None:
         """A topic is to be compacted now (CMP-C6)."""
-        known = [name for name in self._topics if name in self._world.judge.live.topics]
+        known = [name for name in self._topics if name in self._world.judge.non_persistent.topics]
         if known:
             self.compact_one(self._random.choice(known))
 
@@ -307,7 +312,7 @@ class Administrator:
 
     def terminate(self) -> None:
         """A topic takes no more entries (TN-13)."""
-        known = [name for name in self._topics if name in self._world.judge.live.topics]
+        known = [name for name in self._topics if name in self._world.judge.non_persistent.topics]
         if not known:
             return
         topic_name = self._random.choice(known)
@@ -338,7 +343,7 @@ class Administrator:
     def grow_fully(self) -> None:
         """All partitions exist, so that every producer can send what it has."""
         base = self._base()
-        if base.full in self._world.judge.live.partition_counts:
+        if base.full in self._world.judge.non_persistent.partition_counts:
             grow = lambda core: topics.grow(core, base, MOST_PARTITIONS)  # noqa: E731
             self._make("update-partitioned-topic", MOST_PARTITIONS, grow)
 
@@ -352,12 +357,12 @@ class Administrator:
         def request(core: Core) -> None:
             judge = self._world.judge
             names = partition_names(base, count)
-            new = [name for name in names if name not in judge.live.topics]
-            old = [judge.live.topics[name] for name in names if name in judge.live.topics]
+            new = [name for name in names if name not in judge.non_persistent.topics]
+            old = [judge.non_persistent.topics[name] for name in names if name in judge.non_persistent.topics]
             expected = {subscription for topic in old for subscription in topic.subscriptions}
             for name, subscription in product(new, expected):
                 judge.beginnings.ask(name, subscription, judge.rules.turns, latest=False)
-            grows = judge.live.partition_counts.get(base, 0) < count
+            grows = judge.non_persistent.partition_counts.get(base, 0) < count
             answer = self.answer(core, what)
             make(core)
             for name in names if grows else ():
@@ -375,8 +380,8 @@ class Administrator:
         base, force = self._base(), self._random.random() < 0.7
 
         def request(core: Core) -> None:
-            live = self._world.judge.live
-            names = partition_names(base.full, live.partition_counts.get(base.full, 0))
+            non_persistent = self._world.judge.non_persistent
+            names = partition_names(base.full, non_persistent.partition_counts.get(base.full, 0))
             self._world.judge.deleting.update((base.full, *names))
             answer = self.answer(core, "delete-partitioned-topic")
             topics.delete_partitioned(core, base, force=force)

@@ -171,7 +171,7 @@ class CompactionJudge:
 
     def takes(self, run: EntryRun) -> bool:
         """Whether entries are those of a compacted ledger; they are noted then."""
-        if run.ledger_id not in self._judge.live.compacting:
+        if run.ledger_id not in self._judge.non_persistent.compacting:
             return False
         entries = [_taken_apart(run.entry(number)) for number in range(run.first_entry_id, run.end_entry_id)]
         self._judge.post("compaction_went_on", run.ledger_id, entries)
@@ -181,15 +181,15 @@ class CompactionJudge:
         self._judge.post("compaction_prepared", record.topic_id, (record.ledger_id, record.entry_id))
 
     def _finished(self, record: kr.CompactionFinished) -> None:
-        live = self._judge.live
-        name = live.topic_names[record.topic_id]
-        topic = live.topics[name]
+        non_persistent = self._judge.non_persistent
+        name = non_persistent.topic_names[record.topic_id]
+        topic = non_persistent.topics[name]
         horizon = (record.horizon_ledger_id, record.horizon_entry_id)
         if topic.horizon is None or horizon <= topic.horizon:
             raise Violation(f"{name} was compacted from {topic.horizon} to {horizon} (CMP-C4)")
         more = {place: sent for place, sent in topic.log.items() if topic.horizon < place <= horizon}
         view = left(topic.view, more, keeps_unkeyed=self.keeps_unkeyed)
-        written = live.compacting[record.ledger_id][1]
+        written = non_persistent.compacting[record.ledger_id][1]
         if written != [(place, sent.entry) for place, sent in view.items()]:
             found = [place for place, _ in written]
             raise Violation(f"{name}, compacted to {horizon}: {found} are left, should be {list(view)} (CMP-C1)")
@@ -197,14 +197,14 @@ class CompactionJudge:
         self._judge.post("compacted", record.topic_id, record.ledger_id, horizon, view)
 
     def _forgotten(self, record: kr.CompactionForgotten) -> None:
-        name = self._judge.live.topic_names[record.topic_id]
+        name = self._judge.non_persistent.topic_names[record.topic_id]
         if not self._judge.is_deleting(name):
             raise Violation(f"the compacted view of {name} goes, and nobody asked for it")
         self._judge.post("compaction_forgotten", record.topic_id)
 
     def check_protected(self, name: str, places: list[Place]) -> None:
         """Violation when entries are given up that a compaction has not looked at (CMP-C4)."""
-        horizon = self._judge.live.topics[name].horizon
+        horizon = self._judge.non_persistent.topics[name].horizon
         early = [] if horizon is None else [place for place in places if place > horizon]
         if early:
             raise Violation(f"{name}: {early} are given up before they were compacted (CMP-C4)")

@@ -9,7 +9,7 @@ from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
 from .account import Place
-from .sharing import ALL_SLOTS, DEALT_OUT, EXCLUSIVE, IN_ORDER, SHARED, Kind, draw_slots
+from .sharing import ALL_STICKY_HASHES, DEALT_OUT, EXCLUSIVE, IN_ORDER, SHARED, Kind, draw_sticky_hashes
 
 if TYPE_CHECKING:
     from random import Random
@@ -28,7 +28,7 @@ class Consuming:
     random: Random
     administrator: Administrator
     topics: list[str]
-    live_topics: list[str]
+    non_persistent_topics: list[str]
     kinds: list[Kind]
     _known: dict[tuple[str, str], list[Place]]
     """What was ever acked of each subscription."""
@@ -47,8 +47,8 @@ class Consuming:
     def _open_consumer(self) -> None:
         self._open_consumer_of(self.topics)
 
-    def _open_live_consumer(self) -> None:
-        self._open_consumer_of(self.live_topics)
+    def _open_non_persistent_consumer(self) -> None:
+        self._open_consumer_of(self.non_persistent_topics)
 
     def _join(self) -> None:
         """One more consumer of a subscription that has some."""
@@ -66,15 +66,15 @@ class Consuming:
         if self.random.random() >= 0.95:
             kind = Kind(self.random.choice((EXCLUSIVE, SHARED)))
         initial = CommandSubscribe.Earliest if self.random.random() < 0.8 else CommandSubscribe.Latest
-        slots, priority = ALL_SLOTS, 0
+        sticky_hashes, priority = ALL_STICKY_HASHES, 0
         if "types" in self.profile.features:
-            slots, priority = draw_slots(self.random), self.random.choice((0, 0, 0, 1))
+            sticky_hashes, priority = draw_sticky_hashes(self.random), self.random.choice((0, 0, 0, 1))
         self.random.choice(clients).open_consumer(
             self.random.choice(topics),
             f"s{index}",
             kind,
             self.random.choice((1, 3, 10, 1_000)),
-            slots=slots,
+            sticky_hashes=sticky_hashes,
             priority=priority,
             initial_position=initial,
         )
@@ -119,7 +119,7 @@ class Consuming:
             )
 
     def _log(self, topic: str) -> list[Place]:
-        known = self.world.judge.live.topics.get(topic)
+        known = self.world.judge.non_persistent.topics.get(topic)
         return [] if known is None else list(known.log)
 
     def _close_consumer(self) -> None:
@@ -242,7 +242,7 @@ class Consuming:
         if not consumers:
             return
         client, consumer = self.random.choice(consumers)
-        topic = self.world.judge.live.topics.get(consumer.topic)
+        topic = self.world.judge.non_persistent.topics.get(consumer.topic)
         times = [self.world.now_ms, 0, *(sent.publish_ms for sent in topic.log.values() if topic)] if topic else [0]
         when = max(0, self.random.choice(times) + self.random.choice((0, 0, 1, -1)))
         client.tell(requests.seek_to_time(client.request_id(), consumer.consumer_id, when))

@@ -67,12 +67,15 @@ class Deliveries:
         """Entries go to a consumer."""
         subscription = consumer.subscription
         name, topic_name = subscription.name, subscription.topic.full_name
-        live, durable = self.judge.live.topics[topic_name], self.judge.durable.topics.get(topic_name)
+        non_persistent, durable = (
+            self.judge.non_persistent.topics[topic_name],
+            self.judge.durable.topics.get(topic_name),
+        )
         where = f"{name} of {topic_name}"
         if subscription.reads_compacted:
-            self._see_compacted(effect, consumer, live, durable or Topic())
+            self._see_compacted(effect, consumer, non_persistent, durable or Topic())
             return
-        account = live.subscriptions.get(name) if subscription.is_durable else None
+        account = non_persistent.subscriptions.get(name) if subscription.is_durable else None
         delivering = self.of(topic_name, name)
         is_shared = subscription.type in DEALT_OUT
         if subscription.type == FAILOVER:
@@ -80,7 +83,7 @@ class Deliveries:
         entry_ids = effect.entry_ids or range(effect.first_entry_id, effect.first_entry_id + len(effect.starts))
         for index, (entry_id, start, end) in enumerate(zip(entry_ids, effect.starts, effect.ends, strict=True)):
             place = (effect.ledger_id, entry_id)
-            sent = live.log.get(place)
+            sent = non_persistent.log.get(place)
             if sent is None or sent.entry != effect.buffer[start:end]:
                 raise Violation(f"{where}: {place} is delivered and holds {sent!r}")
             if durable is None or place not in durable.log:
@@ -100,28 +103,32 @@ class Deliveries:
                 if self.judge.rules.holds_back(topic_name, sent, self.judge.latest_ms):
                     raise Violation(f"{where}: {place} is delivered before {sent.deliver_at_ms} (DEL-3)")
                 if subscription.type == KEY_SHARED and account is not None:
-                    unacked = self._must_come(topic_name, name, live, account.acked)
+                    unacked = self._must_come(topic_name, name, non_persistent, account.acked)
                     delivering.keys.see(where, place, consumer, {**unacked, place: sent}, delivering.holders)
                 self._hold(where, delivering, place, consumer)
             else:
-                self._in_turn(where, delivering, place, consumer, live, account.acked if account else delivering.acked)
+                self._in_turn(
+                    where, delivering, place, consumer, non_persistent, account.acked if account else delivering.acked
+                )
 
-    def _must_come(self, topic_name: str, name: str, live: Topic, acked: set[Place]) -> dict[Place, Sent]:
+    def _must_come(self, topic_name: str, name: str, non_persistent: Topic, acked: set[Place]) -> dict[Place, Sent]:
         """What is not acked and no rule lets the broker leave out."""
         may_skip = self.judge.rules.may_skip
         return {
             place: sent
-            for place, sent in live.log.items()
+            for place, sent in non_persistent.log.items()
             if place not in acked and not may_skip(topic_name, name, sent)
         }
 
-    def _see_compacted(self, effect: fx.SendMessages, consumer: Consumer, live: Topic, durable: Topic) -> None:
+    def _see_compacted(
+        self, effect: fx.SendMessages, consumer: Consumer, non_persistent: Topic, durable: Topic
+    ) -> None:
         """Up to the horizon what the last compaction left, behind it everything, in order (CMP-C4)."""
         name, topic_name = consumer.subscription.name, consumer.subscription.topic.full_name
         delivering = self.of(topic_name, name)
-        horizon = live.horizon
-        shown = dict(live.view)
-        shown.update((place, sent) for place, sent in live.log.items() if horizon is None or place > horizon)
+        horizon = non_persistent.horizon
+        shown = dict(non_persistent.view)
+        shown.update((place, sent) for place, sent in non_persistent.log.items() if horizon is None or place > horizon)
         for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
             place = (effect.ledger_id, effect.first_entry_id + index)
             last = delivering.last if delivering.consumer is consumer else None
@@ -148,8 +155,8 @@ class Deliveries:
                 if active is not None and not active.can_receive:
                     continue
                 delivering = self.of(topic_name, name)
-                log = self.judge.live.topics[topic_name].log
-                wanted = self.judge.live.topics[topic_name].unacked(name)
+                log = self.judge.non_persistent.topics[topic_name].log
+                wanted = self.judge.non_persistent.topics[topic_name].unacked(name)
                 if subscription.type in DEALT_OUT:
                     limit = self.core.config.max_unacked_per_subscription
                     if limit and sum(each.unacked for each in subscription.consumers) >= limit // 2:

@@ -15,7 +15,7 @@ from .account import Place
 from .comparing import Violation
 from .profile import draw
 from .rules import NOTHING
-from .steps import Steps
+from .steps import PipelinedRequest
 from .throttling import AMPLE
 
 _PATIENCE = 4_000
@@ -38,7 +38,7 @@ class Result:
     acks: int
 
 
-class History(Steps):
+class History(PipelinedRequest):
     """What happens in a seed's world, and what must be true in the end."""
 
     def run(self) -> None:
@@ -104,7 +104,7 @@ class History(Steps):
 
     def _hurry(self) -> None:
         """No rate makes anything wait for long."""
-        for topic_name, member in list(self.world.judge.live.policies):
+        for topic_name, member in list(self.world.judge.non_persistent.policies):
             if member in AMPLE:
                 self.world.set_policy(topic_name, member, AMPLE[member])
 
@@ -114,7 +114,7 @@ class History(Steps):
             self.world.set_policy(None, documents.INACTIVE_TOPIC, NOTHING[documents.INACTIVE_TOPIC])
         if self.profile.features.issuperset(("delays", "policies")):
             self.world.set_policy(None, documents.DELAYED_DELIVERY, NOTHING[documents.DELAYED_DELIVERY])
-        for topic_name, member in list(self.world.judge.live.policies):
+        for topic_name, member in list(self.world.judge.non_persistent.policies):
             value = NOTHING[member]
             if member == documents.DELAYED_DELIVERY and self.profile.seed % 2:
                 value = {**value, "active": False}  # then nothing may wait
@@ -128,7 +128,7 @@ class History(Steps):
         for _ in range(6):
             world.advance(500)
             self._bustle()
-        for topic_name, topic in judge.live.topics.items():
+        for topic_name, topic in judge.non_persistent.topics.items():
             if topic_name in world.core.topics and not self.profile.clock_goes_back:
                 late = judge.rules.overdue(topic_name, topic, 2_500)
                 if late:
@@ -136,7 +136,11 @@ class History(Steps):
 
     def _wait_for_delays(self) -> bool:
         """Whatever is delayed is due. Whether something was not."""
-        times = [sent.deliver_at_ms for topic in self.world.judge.live.topics.values() for sent in topic.log.values()]
+        times = [
+            sent.deliver_at_ms
+            for topic in self.world.judge.non_persistent.topics.values()
+            for sent in topic.log.values()
+        ]
         left_ms = max(times, default=0) - self.world.now_ms
         self.world.advance(max(0, left_ms))
         return left_ms > 0
@@ -144,17 +148,17 @@ class History(Steps):
     def _check_compacted(self) -> None:
         """A reader of the compacted view of each topic, compacted just now, gets all of it (CMP-C4)."""
         world, client = self.world, self.world.clients[0]
-        for topic_name in world.judge.live.topics:
+        for topic_name in world.judge.non_persistent.topics:
             self.administrator.compact_one(topic_name)
         self._until_quiet(rest_ms=0)
         if client.link is None:
             world.connect(client)
             self._until_quiet(rest_ms=0)
-        for topic_name in world.judge.live.topics:
+        for topic_name in world.judge.non_persistent.topics:
             client.open_compacted_reader(topic_name, "all", 1 << 20)
         self._until_quiet()
         readers = {each.topic: each for each in client.consumers.values() if each.subscription == "all"}
-        for topic_name, topic in world.judge.live.topics.items():
+        for topic_name, topic in world.judge.non_persistent.topics.items():
             wanted = {*topic.view, *(place for place in topic.log if topic.horizon is None or place > topic.horizon)}
             got = readers[topic_name].inbox.keys() if topic_name in readers else set()
             if wanted != got:
@@ -211,7 +215,7 @@ class History(Steps):
                     busy.update((producer.topic,) if takes_turns else ())
 
     def _has_ended(self, topic_name: str) -> bool:
-        topic = self.world.judge.live.topics.get(topic_name)
+        topic = self.world.judge.non_persistent.topics.get(topic_name)
         return topic is not None and topic.is_terminated
 
     def _drain(self, *, expect_nothing: bool = False) -> None:
@@ -226,7 +230,7 @@ class History(Steps):
             self._wait_for_delays()
         wanted = {
             (topic_name, name): topic.unacked(name)
-            for topic_name, topic in judge.live.topics.items()
+            for topic_name, topic in judge.non_persistent.topics.items()
             for name in topic.subscriptions
         }
         got: dict[tuple[str, str], list[Place]] = {key: [] for key in wanted}

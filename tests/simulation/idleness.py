@@ -35,7 +35,7 @@ class Idleness:
 
     def begin_life(self, now_ms: int) -> None:
         """A broker starts: what was in use until its end is idle from now on."""
-        used = self._judge.live.idle_since_ms
+        used = self._judge.non_persistent.idle_since_ms
         self._late.clear()
         self._last_ms = now_ms
         used.update((key, now_ms) for key, since_ms in used.items() if since_ms is None)
@@ -44,7 +44,7 @@ class Idleness:
         """Something happened, and its records are not judged yet. A use may begin and end within one turn."""
         if not self.limit_ms:
             return
-        known = self._judge.live.idle_since_ms
+        known = self._judge.non_persistent.idle_since_ms
         self._used.clear()
         for topic in core.topics.values():
             for name, subscription in topic.subscriptions.items():
@@ -62,7 +62,7 @@ class Idleness:
 
     def may_go(self, key: Key) -> bool:
         """Whether the broker may delete a subscription by itself."""
-        since_ms = self._judge.live.idle_since_ms.get(key)
+        since_ms = self._judge.non_persistent.idle_since_ms.get(key)
         return self.limit_ms > 0 and since_ms is not None and self._judge.now_ms - since_ms >= self.limit_ms
 
     def check(self) -> None:
@@ -70,8 +70,10 @@ class Idleness:
         looks for a moment."""
         if not self.limit_ms:
             return
-        live, now_ms = self._judge.live, self._judge.now_ms
-        keys = [(topic_name, name) for topic_name, topic in live.topics.items() for name in topic.subscriptions]
+        non_persistent, now_ms = self._judge.non_persistent, self._judge.now_ms
+        keys = [
+            (topic_name, name) for topic_name, topic in non_persistent.topics.items() for name in topic.subscriptions
+        ]
         self._turns += 1
         self._counted_ms += min(_MOST_MS, now_ms - self._last_ms)
         self._last_ms = now_ms
@@ -79,5 +81,5 @@ class Idleness:
         self._late = {key: self._late.get(key, seen) for key in keys if self.may_go(key)}
         for (topic_name, name), (seen_ms, turn) in self._late.items():
             if self._counted_ms - seen_ms >= _MOMENT_MS and self._turns - turn >= _MOMENT_TURNS:
-                since_ms = live.idle_since_ms[topic_name, name]
+                since_ms = non_persistent.idle_since_ms[topic_name, name]
                 raise Violation(f"{name} of {topic_name} is idle since {since_ms} and is still there (CUR-17)")

@@ -73,7 +73,7 @@ class Inactivity:
     def begin_submit(self, records: Iterable[Record], going: type[Record]) -> None:
         """Records are about to be judged; `going` is the kind that ends a topic."""
         if self.is_on:
-            names = self._judge.live.topic_names
+            names = self._judge.non_persistent.topic_names
             gone = [names[record.topic_id] for record in records if type(record) is going]  # type: ignore[attr-defined]
             self._going = {name: None for name in gone if name not in self._judge.deleting}
 
@@ -95,7 +95,7 @@ class Inactivity:
             known.pop(topic_id, None)
 
     def _id_of(self, name: str) -> int:
-        return next(topic_id for topic_id, each in self._judge.live.topic_names.items() if each == name)
+        return next(topic_id for topic_id, each in self._judge.non_persistent.topic_names.items() if each == name)
 
     def _may_go(self, name: str) -> bool:
         judge, topic_id = self._judge, self._id_of(name)
@@ -112,7 +112,7 @@ class Inactivity:
 
     def _is_wanted(self, name: str, mode: str) -> bool:
         """Whether something of a topic is used without clients."""
-        topic = self._judge.live.topics[name]
+        topic = self._judge.non_persistent.topics[name]
         if mode == NO_SUBSCRIPTIONS:
             return bool(topic.subscriptions)
         return any(topic.unacked(subscription) for subscription in topic.subscriptions)
@@ -149,7 +149,7 @@ class Inactivity:
         judge = self._judge
         policies: list[tuple[InactiveTopicPolicy, int]] = judge.rules.inactive(name)
         policy, retained_ms = policies[0]
-        if not policy.delete_while_inactive or retained_ms < 0 or name not in judge.live.topics:
+        if not policy.delete_while_inactive or retained_ms < 0 or name not in judge.non_persistent.topics:
             return None
         if self._last_use_ms(topic_id, policy.mode) >= judge.now_ms or self._is_wanted(name, policy.mode):
             return None

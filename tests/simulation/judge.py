@@ -37,7 +37,7 @@ class Judge:
     """Keeps the accounts and judges every record."""
 
     def __init__(self) -> None:
-        self.live = Account()
+        self.non_persistent = Account()
         self.durable = Account()
         self.shadow = DurableState()
         self.past = Past()
@@ -65,7 +65,7 @@ class Judge:
         """The last submit that the core asked for."""
         self.now_ms = self.latest_ms = 0
         """The core's time, and the latest that any core ever had: clocks may be set back over a crash."""
-        self.rules = Rules(lambda: self.live, lambda: self.now_ms)
+        self.rules = Rules(lambda: self.non_persistent, lambda: self.now_ms)
         self.has_takeovers = False
         """Whether there may be Failover subscriptions."""
         self.batch_index_acks = False
@@ -103,7 +103,7 @@ class Judge:
 
     def post(self, *posting: Any) -> None:
         """Change the live account now, the durable one when the next submit is on disk."""
-        self.live.post(posting)
+        self.non_persistent.post(posting)
         self._unsubmitted.append(posting)
 
     def on_submit(self, records: Sequence[r.Record]) -> int:
@@ -152,7 +152,7 @@ class Judge:
         self.submits.clear()
         self.submitted = self.on_disk
         self._unsubmitted.clear()
-        self.live = self.durable.copy()
+        self.non_persistent = self.durable.copy()
         self.seeks.clear()
         self.unsubscribing.clear()
         self.expiring.clear()
@@ -204,8 +204,8 @@ class Judge:
         sent = self.sent.get(entry)
         if sent is None:
             raise Violation(f"{place}: nobody sent what is stored there")
-        topic = self.live.topics[sent.topic]
-        if self.live.ledger_topics.get(place[0]) != sent.topic:
+        topic = self.non_persistent.topics[sent.topic]
+        if self.non_persistent.ledger_topics.get(place[0]) != sent.topic:
             raise Violation(f"{sent!r} of {sent.topic} is stored in another topic's ledger {place[0]}")
         if topic.log and place <= next(reversed(topic.log)):
             raise Violation(f"{place} does not come after {next(reversed(topic.log))} (ML-1)")
@@ -225,8 +225,8 @@ class Judge:
         self.post("ledger_sealed", record.ledger_id, record.sealed_ms)
 
     def _ledgers_trimmed(self, record: r.LedgersTrimmed) -> None:
-        name = self.live.topic_names[record.topic_id]
-        topic = self.live.topics[name]
+        name = self.non_persistent.topic_names[record.topic_id]
+        topic = self.non_persistent.topics[name]
         for ledger_id in record.ledger_ids:
             info = topic.ledgers[ledger_id]
             self._check_unprotected(name, ledger_id, [place for place in topic.log if place[0] == ledger_id])
@@ -235,15 +235,15 @@ class Judge:
             self.post("gone", ledger_id, None)
 
     def _entries_dropped(self, record: r.EntriesDropped) -> None:
-        name = self.live.topic_names[record.topic_id]
+        name = self.non_persistent.topic_names[record.topic_id]
         ledger_id, before = record.ledger_id, record.first_entry_id
-        topic = self.live.topics[name]
+        topic = self.non_persistent.topics[name]
         places = [place for place in topic.log if place[0] == ledger_id and place[1] < before]
         self._check_unprotected(name, ledger_id, places)
         self.post("gone", ledger_id, before)
 
     def _check_unprotected(self, name: str, ledger_id: int, places: list[Place]) -> None:
-        topic = self.live.topics[name]
+        topic = self.non_persistent.topics[name]
         if self.is_deleting(name) or not places:
             return
         self.compaction.check_protected(name, places)
@@ -259,7 +259,7 @@ class Judge:
         return topic in self.deleting or self.uses.inactivity.goes(topic)
 
     def _topic_deleted(self, record: r.TopicDeleted) -> None:
-        name = self.live.topic_names[record.topic_id]
+        name = self.non_persistent.topic_names[record.topic_id]
         if not self.is_deleting(name):
             raise Violation(f"{name} goes, and nobody asked for it")
         if name not in self.deleting:
@@ -267,13 +267,13 @@ class Judge:
         self.post("topic_deleted", record.topic_id)
 
     def _topic_terminated(self, record: TopicTerminated) -> None:
-        name = self.live.topic_names[record.topic_id]
+        name = self.non_persistent.topic_names[record.topic_id]
         if name not in self.terminating:
             raise Violation(f"{name} ends, and nobody asked for it (TN-13)")
         self.post("terminated", name)
 
     def _sequences_forgotten(self, record: SequencesForgotten) -> None:
-        name = self.live.topic_names[record.topic_id]
+        name = self.non_persistent.topic_names[record.topic_id]
         if record.producers:
             self.uses.silence.check_away(name, record.producers)
         elif self.rules.deduplicates(name):
@@ -287,20 +287,20 @@ class Judge:
 
     def forget_policies(self, topic: str) -> None:
         """A topic's own policies go with it."""
-        if any(each == topic for each, _ in self.live.policies):
+        if any(each == topic for each, _ in self.non_persistent.policies):
             self.rules.note_change()
             self.post("policies_forgotten", topic)
 
     def _cursor_created(self, record: cr.CursorCreated) -> None:
-        name = self.live.topic_names[record.topic_id]
+        name = self.non_persistent.topic_names[record.topic_id]
         mark = (record.ledger_id, record.entry_id)
-        self.beginnings.check(name, record.name, mark, self.live.topics[name].log)
+        self.beginnings.check(name, record.name, mark, self.non_persistent.topics[name].log)
         self.created_in[name, record.name] = self.submitted + 1
         self.post("subscribed", record.cursor_id, record.topic_id, record.name, mark)
         self.uses.idleness.created((name, record.name))
 
     def _cursor_deleted(self, record: cr.CursorDeleted) -> None:
-        key = self.live.cursors[record.cursor_id]
+        key = self.non_persistent.cursors[record.cursor_id]
         if key not in self.unsubscribing and not self.is_deleting(key[0]) and not self.uses.idleness.may_go(key):
             raise Violation(f"the subscription {key[1]} of {key[0]} goes, and nobody asked for it")
         for seek in self.seeks.pop(key, ()):
@@ -308,8 +308,8 @@ class Judge:
         self.post("unsubscribed", record.cursor_id)
 
     def _cursor_acked(self, record: cr.CursorAcked) -> None:
-        topic_name, name = self.live.cursors[record.cursor_id]
-        topic = self.live.topics[topic_name]
+        topic_name, name = self.non_persistent.cursors[record.cursor_id]
+        topic = self.non_persistent.topics[topic_name]
         self._skipped(
             topic_name,
             name,
@@ -329,13 +329,15 @@ class Judge:
                     raise Violation(f"{name} of {topic_name}: messages of {place} are acked, and nobody acked them")
 
     def _cursor_mark_deleted(self, record: cr.CursorMarkDeleted) -> None:
-        topic_name, name = self.live.cursors[record.cursor_id]
+        topic_name, name = self.non_persistent.cursors[record.cursor_id]
         mark = (record.ledger_id, record.entry_id)
-        self._skipped(topic_name, name, [place for place in self.live.topics[topic_name].log if place <= mark])
+        self._skipped(
+            topic_name, name, [place for place in self.non_persistent.topics[topic_name].log if place <= mark]
+        )
 
     def _skipped(self, topic_name: str, name: str, places: list[Place]) -> None:
         """Entries are acked by a record: what no client acked must be allowed by a rule."""
-        topic = self.live.topics[topic_name]
+        topic = self.non_persistent.topics[topic_name]
         acked = topic.subscriptions[name].acked
         unasked = [place for place in places if place not in acked]
         for place in unasked:
@@ -353,13 +355,13 @@ class Judge:
         )
 
     def _cursor_reset(self, record: cr.CursorReset) -> None:
-        topic_name, name = self.live.cursors[record.cursor_id]
+        topic_name, name = self.non_persistent.cursors[record.cursor_id]
         mark = (record.ledger_id, record.entry_id)
         waiting = self.seeks.get((topic_name, name))
         if not waiting:
             raise Violation(f"{name} of {topic_name} moves to {mark}, and nobody asked for it")
         seek = waiting.popleft()
-        log = self.live.topics[topic_name].log
+        log = self.non_persistent.topics[topic_name].log
         wrong = seek.wrong(mark, log)
         if wrong and (seek.is_exact or seek.index < 0):
             raise Violation(f"{name} of {topic_name} moved to {mark} for {seek}: wrong for {wrong} (CUR-11, CUR-12)")
@@ -374,7 +376,7 @@ class Judge:
 
     def compare(self, state: DurableState) -> None:
         """The broker's state says what the account says."""
-        compare(state, self.live)
+        compare(state, self.non_persistent)
 
     def verify_content(self, storage: Storage, state: DurableState) -> None:
         """Every readable entry is stored as it was sent."""

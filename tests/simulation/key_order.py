@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .account import Place, Sent
 
 _MASK = 0x7FFF_FFFF
-_SLOTS = 1 << 16
+_STICKY_HASHES = 1 << 16
 
 
 class KeyOrder:
@@ -48,9 +48,11 @@ class KeyOrder:
         home = self.homes.setdefault(key, consumer)
         if home is not consumer:
             raise Violation(f"{where}: {place} of {key!r} goes to {consumer.name}, others to {home.name} (KS-1)")
-        slot = _hash_of(key) % _SLOTS or 1
-        if consumer.hash_ranges and not any(first <= slot <= last for first, last in consumer.hash_ranges):
-            raise Violation(f"{where}: {place} of slot {slot} goes to {consumer.name}: {consumer.hash_ranges} (KS-7)")
+        sticky_hash = _hash_of(key) % _STICKY_HASHES or 1
+        if consumer.hash_ranges and not any(first <= sticky_hash <= last for first, last in consumer.hash_ranges):
+            raise Violation(
+                f"{where}: {place} of sticky hash {sticky_hash} goes to {consumer.name}: {consumer.hash_ranges} (KS-7)"
+            )
         if dispatcher.keeps_order:
             for each, sent in unacked.items():
                 if sent.sticky_key == key and each != place:
@@ -86,14 +88,16 @@ def free_to_go(
     limits = (config.look_ahead_per_consumer * len(consumers), config.look_ahead_per_subscription)
     if any(0 < limit <= dispatcher.replay_count for limit in limits):
         return []
-    slot_of = {place: dispatcher.selector.slot_of(_hash_of(sent.sticky_key)) for place, sent in log.items()}
+    sticky_hash_of = {
+        place: dispatcher.selector.sticky_hash_of(_hash_of(sent.sticky_key)) for place, sent in log.items()
+    }
     holders: dict[int, set[Consumer]] = {}
     for place, holder in held.items():
-        if place in slot_of and holder in consumers:
-            holders.setdefault(slot_of[place], set()).add(holder)
+        if place in sticky_hash_of and holder in consumers:
+            holders.setdefault(sticky_hash_of[place], set()).add(holder)
     free: list[Place] = []
     for place in places:
-        owner = dispatcher.selector.owner(slot_of[place])
-        if owner is not None and owner.can_receive and not holders.get(slot_of[place], set()) - {owner}:
+        owner = dispatcher.selector.owner(sticky_hash_of[place])
+        if owner is not None and owner.can_receive and not holders.get(sticky_hash_of[place], set()) - {owner}:
             free.append(place)
     return free

@@ -95,7 +95,7 @@ LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
     "types": {"join": 8},  # subscriptions are of all four types
     "delays": {"wait": 3},  # some entries are not to be delivered before a time
     "access": {},  # some producers want a topic alone
-    "live": {"publish_live": 10, "open_live_consumer": 5},  # there are non-persistent topics too
+    "live": {"publish_non_persistent": 10, "open_non_persistent_consumer": 5},  # there are non-persistent topics too
     "termination": {"terminate": 0.5},
     "policies": {"set_policy": 2, "cut": 2, "connect": 4},  # of delays, types of subscriptions, de-duplication too
     "schemas": {"ask_schema": 2, "register_schema": 2, "delete_schemas": 0.3},

@@ -83,7 +83,7 @@ class Schemas:
     # Records
 
     def _added(self, record: sr.SchemaAdded) -> None:
-        known = self._judge.live.schemas.get(record.name, [])
+        known = self._judge.non_persistent.schemas.get(record.name, [])
         if record.version != len(known):
             raise Violation(f"{record.name} gets schema {record.version}, {len(known)} is next (SC-1)")
         if record.data in known:
@@ -91,7 +91,7 @@ class Schemas:
         self._judge.post("schema_added", record.name, record.data)
 
     def _deleted(self, record: sr.SchemasDeleted) -> None:
-        if record.name not in self.deleting or record.version != len(self._judge.live.schemas[record.name]):
+        if record.name not in self.deleting or record.version != len(self._judge.non_persistent.schemas[record.name]):
             raise Violation(f"schemas of {record.name} go with version {record.version} (SC-10)")
         self._go(record.name, "schemas_deleted")
 
@@ -148,7 +148,7 @@ class Schemas:
             raise Violation(f"{asked.name}: version {version} is told, {len(known)} are on disk (SC-1)")
 
     def _get(self, session_id: int, command: Any) -> None:
-        known = self._judge.live.schemas.get(name_of(command.topic), [])
+        known = self._judge.non_persistent.schemas.get(name_of(command.topic), [])
         version, is_latest = len(known) - 1, not command.HasField("schema_version")
         data = known[-1] or b"" if known else None
         if not is_latest:

@@ -19,8 +19,8 @@ DEALT_OUT: Final = (SHARED, KEY_SHARED)
 """Types whose consumers each hold what they were sent."""
 
 STICKY_KEYS: Final = ("u", "v", "w", "x", "y", "z")
-ALL_SLOTS: Final = (0, 65_535)
-_RANGES: Final = (ALL_SLOTS, (0, 32_767), (32_768, 65_535), (0, 20_000), (20_001, 60_000))
+ALL_STICKY_HASHES: Final = (0, 65_535)
+_RANGES: Final = (ALL_STICKY_HASHES, (0, 32_767), (32_768, 65_535), (0, 20_000), (20_001, 60_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Kind:
     is_sticky: bool = False
     """Key_Shared: each consumer names its slots (KS-7)."""
 
-    def shape(self, command: CommandSubscribe, slots: tuple[int, int] = ALL_SLOTS) -> None:
+    def shape(self, command: CommandSubscribe, sticky_hashes: tuple[int, int] = ALL_STICKY_HASHES) -> None:
         """Make a SUBSCRIBE one of this kind."""
         if self.type == KEY_SHARED:
             command.keySharedMeta.keySharedMode = STICKY if self.is_sticky else 0  # type: ignore[assignment]
             command.keySharedMeta.allowOutOfOrderDelivery = self.any_order
             if self.is_sticky:
-                command.keySharedMeta.hashRanges.add(start=slots[0], end=slots[1])
+                command.keySharedMeta.hashRanges.add(start=sticky_hashes[0], end=sticky_hashes[1])
 
 
 def draw_kinds(profile: Profile, plain: list[CommandSubscribe.SubType.ValueType]) -> list[Kind]:
@@ -61,6 +61,6 @@ def draw_kind(random: Random) -> Kind:
     return Kind(kind, random.random() < 0.2, random.random() < 0.3)
 
 
-def draw_slots(random: Random) -> tuple[int, int]:
+def draw_sticky_hashes(random: Random) -> tuple[int, int]:
     """Slots that a consumer names, from ... to, both inclusive."""
     return random.choice(_RANGES)

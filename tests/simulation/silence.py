@@ -36,7 +36,7 @@ class Silence:
             return
         self._limit_ms = core.config.deduplication_producer_timeout_ms
         before, self._since_ms = self._since_ms, {}
-        for name, topic in self._judge.live.topics.items():
+        for name, topic in self._judge.non_persistent.topics.items():
             used = core.topics.get(name)
             for producer in topic.heads:
                 key = (name, producer)

@@ -33,7 +33,7 @@ _ACCESS_MODES = (
 )
 
 
-class Steps(Consuming):
+class PipelinedRequest(Consuming):
     """Everything that may happen in a seed's world, one method each; `profile.WEIGHTS` names them."""
 
     def __init__(self, profile: Profile) -> None:
@@ -70,8 +70,8 @@ class Steps(Consuming):
         for client in self.world.clients:
             client.reuses_ids = "rates" in profile.features
         self._known = {}
-        self.live_topics = ["non-persistent://public/default/n0"] if "live" in profile.features else []
-        for number, topic in enumerate(self.live_topics * 2):
+        self.non_persistent_topics = ["non-persistent://public/default/n0"] if "live" in profile.features else []
+        for number, topic in enumerate(self.non_persistent_topics * 2):
             client = self.random.choice(self.world.clients)
             client.producers.append(Producer(client, 100 + number, topic, f"n{number}"))
         actions = {
@@ -131,10 +131,10 @@ class Steps(Consuming):
     def _publish(self) -> None:
         self._publish_of(self._producer())
 
-    def _publish_live(self) -> None:
+    def _publish_non_persistent(self) -> None:
         """A producer of a non-persistent topic; which is opened, if it must be."""
         everybody = [producer for client in self.world.clients for producer in client.producers]
-        producer = self.random.choice([each for each in everybody if each.topic in self.live_topics])
+        producer = self.random.choice([each for each in everybody if each.topic in self.non_persistent_topics])
         if producer.client.connected and producer.state == "closed":
             producer.client.open_producer(producer)
         else:
@@ -162,7 +162,7 @@ class Steps(Consuming):
         topic = self.random.choice(plain) if self.random.random() < 0.4 else None
         if member == documents.ENCRYPTION_REQUIRED:
             topic = None  # topics have no such policy of their own
-        elif member == documents.PUBLISH_RATE and self.live_topics:
+        elif member == documents.PUBLISH_RATE and self.non_persistent_topics:
             topic = plain[0]  # what is published to a non-persistent one is answered at once
         self.world.set_policy(topic, member, value)
 
@@ -196,7 +196,7 @@ class Steps(Consuming):
     def _delete_schemas(self) -> None:
         """A topic's schemas go, and their versions are not used again (SC-10)."""
         topic_name, judge = self.random.choice(self.topics), self.world.judge
-        if judge.live.schemas.get(name_of(topic_name)):
+        if judge.non_persistent.schemas.get(name_of(topic_name)):
 
             def request(core: Core) -> None:
                 judge.schemas.deleting = {name_of(topic_name)}
@@ -315,7 +315,11 @@ class Steps(Consuming):
 
     def _wait(self) -> None:
         """Until something is nearly due that is delayed, or just so."""
-        times = [sent.deliver_at_ms for topic in self.world.judge.live.topics.values() for sent in topic.log.values()]
+        times = [
+            sent.deliver_at_ms
+            for topic in self.world.judge.non_persistent.topics.values()
+            for sent in topic.log.values()
+        ]
         later = [time_ms for time_ms in times if time_ms > self.world.now_ms]
         if later:
             time_ms = self.random.choice((min(later), self.random.choice(later)))

@@ -23,6 +23,6 @@ def told(effect: fx.Effect) -> tuple[Any, ...]:
         )
     if isinstance(effect, fx.SendReceipts):
         return ("receipts", effect.session_id, effect.ledger_id, effect.first_entry_id, list(effect.sequence_ids))
-    if isinstance(effect, fx.SendScatteredReceipts):
+    if isinstance(effect, fx.SendColumnarReceipts):
         return ("receipts", effect.session_id, list(effect.ledger_ids), list(effect.entry_ids))
     return (type(effect).__name__, getattr(effect, "session_id", 0))

@@ -61,7 +61,7 @@ class Takeovers:
             return
         active = self._choose(subscription)
         if role is None or role.active is not active:
-            delay_ms = self._core.config.failover_delay_ms if subscription.topic.live is None else 0
+            delay_ms = self._core.config.failover_delay_ms if subscription.topic.non_persistent is None else 0
             starts_ms = self._core.now_ms + delay_ms
             if role is not None and self._noted_ms < role.starts_ms:  # one delay is enough
                 starts_ms = role.starts_ms
@@ -96,8 +96,10 @@ class Takeovers:
 
     def tell(self, consumer: Consumer, *, is_active: bool) -> None:
         """ACTIVE_CONSUMER_CHANGE."""
-        is_live = consumer.subscription.topic.live is not None  # in the middle of a turn: others may come behind it
-        if is_active and not is_live and not self.is_active(consumer):
+        is_non_persistent = (
+            consumer.subscription.topic.non_persistent is not None
+        )  # in the middle of a turn: others may come behind it
+        if is_active and not is_non_persistent and not self.is_active(consumer):
             raise Violation(f"{consumer.name} is told that it is active and is not (FO-5)")
         self._told[consumer] = is_active
 

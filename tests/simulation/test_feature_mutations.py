@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
-from spark_pulsar.broker.dispatch.limits.dispatch_limiter import RateLimit
+from spark_pulsar.broker.dispatch.limits.dispatch_limiter import DispatchLimiter
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.core import Core
@@ -234,17 +234,17 @@ def what_a_rate_holds_back_never_goes(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_sent_costs_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RateLimit, "take", lambda _self, _messages, _size_bytes: None)
+    patch.setattr(DispatchLimiter, "take", lambda _self, _messages, _size_bytes: None)
 
 
 def bytes_are_not_limited(patch: pytest.MonkeyPatch) -> None:
-    real = RateLimit.take
-    patch.setattr(RateLimit, "take", lambda self, messages, _size_bytes: real(self, messages, 0))
+    real = DispatchLimiter.take
+    patch.setattr(DispatchLimiter, "take", lambda self, messages, _size_bytes: real(self, messages, 0))
 
 
 def who_waits_for_a_rate_waits_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RateLimit, "check", lambda _self, _onward: None)  # else the invariants find it
-    patch.setattr(RateLimit, "_time_is_over", lambda _self: None)
+    patch.setattr(DispatchLimiter, "check", lambda _self, _onward: None)  # else the invariants find it
+    patch.setattr(DispatchLimiter, "_time_is_over", lambda _self: None)
 
 
 # ---- encryption

@@ -10,9 +10,9 @@ import pytest
 
 from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
-from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import FixedRanges
-from spark_pulsar.broker.dispatch.key_shared.replay_queues import Rooms
-from spark_pulsar.broker.dispatch.non_persistent import LiveExclusiveDispatcher, LiveSharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import StickySelector
+from spark_pulsar.broker.dispatch.key_shared.replay_queues import ReplayQueues
+from spark_pulsar.broker.dispatch.non_persistent import NonPersistentExclusiveDispatcher, NonPersistentSharedDispatcher
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.exclusive_access import Access
@@ -74,9 +74,9 @@ def the_old_active_consumer_is_not_told(patch: pytest.MonkeyPatch) -> None:
 # ---- Key_Shared
 
 
-def slots_move_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Rooms, "check", lambda _self, _consumers: None)
-    patch.setattr(Rooms, "_note_draining", lambda _self, _consumer: None)
+def sticky_hashes_move_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ReplayQueues, "check", lambda _self, _consumers: None)
+    patch.setattr(ReplayQueues, "_note_draining", lambda _self, _consumer: None)
 
 
 def keys_wander(patch: pytest.MonkeyPatch) -> None:
@@ -84,24 +84,24 @@ def keys_wander(patch: pytest.MonkeyPatch) -> None:
     real = KeySharedDispatcher._look_at
 
     def look_at(self: KeySharedDispatcher, run: Any, low: int, high: int) -> list[int]:
-        return [1 + (slot + 9_000 * run.first_entry_id) % 65_534 for slot in real(self, run, low, high)]
+        return [1 + (sticky_hash + 9_000 * run.first_entry_id) % 65_534 for sticky_hash in real(self, run, low, high)]
 
-    patch.setattr(Rooms, "check", lambda _self, _consumers: None)
+    patch.setattr(ReplayQueues, "check", lambda _self, _consumers: None)
     patch.setattr(KeySharedDispatcher, "_look_at", look_at)
 
 
 def what_is_drained_stays_parked(patch: pytest.MonkeyPatch) -> None:
-    def free(self: Rooms, slot: int, consumer: Any) -> bool:
-        del self.draining[slot]
+    def free(self: ReplayQueues, sticky_hash: int, consumer: Any) -> bool:
+        del self.draining[sticky_hash]
         self.drained[consumer] += 1
         return False
 
-    patch.setattr(Rooms, "_free", free)
+    patch.setattr(ReplayQueues, "_free", free)
 
 
 def what_a_leaver_held_is_lost(patch: pytest.MonkeyPatch) -> None:
-    real = Rooms.share_out
-    patch.setattr(Rooms, "share_out", lambda self, _left=(): real(self))
+    real = ReplayQueues.share_out
+    patch.setattr(ReplayQueues, "share_out", lambda self, _left=(): real(self))
 
 
 def what_waits_is_overtaken(patch: pytest.MonkeyPatch) -> None:
@@ -109,27 +109,30 @@ def what_waits_is_overtaken(patch: pytest.MonkeyPatch) -> None:
     real = KeySharedDispatcher._send_new_entries
 
     def send_new_entries(self: KeySharedDispatcher) -> bool:
-        rooms, self.rooms.of = self.rooms.of, {each: type(room)() for each, room in self.rooms.of.items()}
+        replay_queues, self.replay_queues.of = (
+            self.replay_queues.of,
+            {each: type(room)() for each, room in self.replay_queues.of.items()},
+        )
         try:
             return real(self)
         finally:
-            for consumer, room in self.rooms.of.items():
+            for consumer, room in self.replay_queues.of.items():
                 for ledger_id, entry_ids in room.by_ledger():
-                    rooms[consumer].add_all(ledger_id, entry_ids)
-            self.rooms.of = rooms
+                    replay_queues[consumer].add_all(ledger_id, entry_ids)
+            self.replay_queues.of = replay_queues
 
     patch.setattr(KeySharedDispatcher, "_send_new_entries", send_new_entries)
 
 
 def sticky_ranges_are_off_by_one_consumer(patch: pytest.MonkeyPatch) -> None:
-    real = FixedRanges._arrange
+    real = StickySelector._arrange
 
-    def arrange(self: FixedRanges) -> None:
+    def arrange(self: StickySelector) -> None:
         real(self)
         somebody = next((each for each in self.owners if each is not None), None)
         self.owners = [somebody if each is None else each for each in self.owners]
 
-    patch.setattr(FixedRanges, "_arrange", arrange)
+    patch.setattr(StickySelector, "_arrange", arrange)
 
 
 # ---- delayed delivery
@@ -296,27 +299,27 @@ def the_last_waiter_is_the_first(patch: pytest.MonkeyPatch) -> None:
 # ---- non-persistent topics
 
 
-def a_live_entry_goes_out_twice(patch: pytest.MonkeyPatch) -> None:
-    real = LiveSharedDispatcher.deliver
+def a_non_persistent_entry_goes_out_twice(patch: pytest.MonkeyPatch) -> None:
+    real = NonPersistentSharedDispatcher.deliver
 
-    def deliver(self: LiveSharedDispatcher, run: Any) -> None:
+    def deliver(self: NonPersistentSharedDispatcher, run: Any) -> None:
         real(self, run)
         real(self, run)
 
-    patch.setattr(LiveSharedDispatcher, "deliver", deliver)
+    patch.setattr(NonPersistentSharedDispatcher, "deliver", deliver)
 
 
-def a_live_entry_is_dropped_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    real = LiveExclusiveDispatcher.deliver
+def a_non_persistent_entry_is_dropped_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    real = NonPersistentExclusiveDispatcher.deliver
 
-    def deliver(self: LiveExclusiveDispatcher, run: Any) -> None:
+    def deliver(self: NonPersistentExclusiveDispatcher, run: Any) -> None:
         if run.first_entry_id % 2 == 0:
             real(self, run)
 
-    patch.setattr(LiveExclusiveDispatcher, "deliver", deliver)
+    patch.setattr(NonPersistentExclusiveDispatcher, "deliver", deliver)
 
 
-def live_entries_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
+def non_persistent_entries_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         opening, "publish", lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends))
     )
@@ -351,7 +354,7 @@ TYPE_MUTATIONS: list[tuple[str, Patch]] = [
     ("types", a_takeover_does_not_wait),
     ("types", a_passive_consumer_has_things_sent_again),
     ("types", the_old_active_consumer_is_not_told),
-    ("types", slots_move_at_once),
+    ("types", sticky_hashes_move_at_once),
     ("types", keys_wander),
     ("types", what_is_drained_stays_parked),
     ("types", what_a_leaver_held_is_lost),
@@ -377,9 +380,9 @@ TYPE_MUTATIONS: list[tuple[str, Patch]] = [
     ("access", an_old_epoch_is_good_enough),
     ("access", who_waits_waits_for_ever),
     ("access", the_last_waiter_is_the_first),
-    ("live", a_live_entry_goes_out_twice),
-    ("live", a_live_entry_is_dropped_for_nothing),
-    ("live", live_entries_wait_for_the_disk),
+    ("live", a_non_persistent_entry_goes_out_twice),
+    ("live", a_non_persistent_entry_is_dropped_for_nothing),
+    ("live", non_persistent_entries_wait_for_the_disk),
     ("termination", a_topic_that_has_ended_takes_more),
     ("termination", the_end_is_in_memory_only),
     ("termination", the_end_is_told_too_early),

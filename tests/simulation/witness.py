@@ -25,7 +25,7 @@ from .comparing import Violation
 from .deliveries import Deliveries
 from .endings import Endings
 from .judge import Judge
-from .live import LiveDeliveries
+from .non_persistent import NonPersistentDeliveries
 from .orders import Promise, Seek
 from .sharing import DEALT_OUT, FAILOVER
 
@@ -48,7 +48,7 @@ class Witness:
         """What SUCCESS will mean, by (session, request id): what was asked, topic, subscription, submits till then."""
         self._sought: dict[tuple[int, int], Seek] = {}
         self.deliveries = Deliveries(judge, core)
-        self.live = LiveDeliveries(self.deliveries.takeovers)
+        self.non_persistent = NonPersistentDeliveries(self.deliveries.takeovers)
         self.endings = Endings(judge, core)
         self._admission = Admission(judge, core)
         self._on_command = {
@@ -81,8 +81,8 @@ class Witness:
         if isinstance(event, ev.SendsReceived):
             if event.flaw is None:
                 self._sends(event.session_id, [event.run.producer_id] * len(event.run), event.run)
-        elif isinstance(event, ev.SweepReceived):
-            self._sends(event.session_id, event.sweep.producer_ids, event.sweep)
+        elif isinstance(event, ev.ColumnarSendsReceived):
+            self._sends(event.session_id, event.columnar_sends.producer_ids, event.columnar_sends)
         elif isinstance(event, ev.AcksReceived):
             consumer = self._consumer(event.session_id, event.ack.consumer_id)
             if consumer is not None:
@@ -111,17 +111,17 @@ class Witness:
                 sent = self.judge.sent[sends.buffer[start:end]]
                 self._awaiting.setdefault((session_id, producer_id), deque()).append(sent)
                 (self._plain.discard if self.judge.rules.deduplicates(sent.topic) else self._plain.add)(sent)
-                if not self._admission.refuses(producer, sent) and producer.topic.live is not None:
+                if not self._admission.refuses(producer, sent) and producer.topic.non_persistent is not None:
                     published.setdefault(producer.topic, []).append(sent)
         for topic, sents in published.items():
-            self.live.publish(topic, sents)
+            self.non_persistent.publish(topic, sents)
 
     def end_turn(self) -> None:
         """All orders of a turn were seen."""
         self._admission.end_turn()
-        if not self.core.live.by_name:
+        if not self.core.non_persistent.by_name:
             return
-        self.live.end_turn()
+        self.non_persistent.end_turn()
         for (session_id, _), waiting in self._awaiting.items():
             if waiting and waiting[0].topic.startswith("non-") and session_id in self.core.sessions:
                 raise Violation(f"{waiting[0]!r} of {waiting[0].topic} has no receipt (NP-2)")
@@ -152,7 +152,7 @@ class Witness:
     ) -> None:
         subscription = consumer.subscription
         name, topic_name = subscription.name, subscription.topic.full_name
-        topic = self.judge.live.topics.get(topic_name)
+        topic = self.judge.non_persistent.topics.get(topic_name)
         if topic is None:
             return
         if name not in topic.subscriptions:
@@ -241,7 +241,7 @@ class Witness:
         place = None
         if command.HasField("message_id"):
             place = (signed(command.message_id.ledgerId), signed(command.message_id.entryId))
-        through = tuple(consumer.subscription.topic.confirmed)
+        through = tuple(consumer.subscription.topic.last_add_confirmed)
         seek = Seek(place, command.message_publish_time, through)  # type: ignore[arg-type]
         self.moves(consumer.subscription, seek)
         if consumer.subscription.is_durable:
@@ -298,20 +298,20 @@ class Witness:
         """The core orders something for a client."""
         if isinstance(effect, fx.SendMessages):
             consumer = self._consumer(effect.session_id, effect.consumer_id)
-            consumer = consumer or self.live.receiver(effect.session_id, effect.consumer_id)
+            consumer = consumer or self.non_persistent.receiver(effect.session_id, effect.consumer_id)
             if consumer is None:
                 raise Violation(f"MESSAGE to consumer {effect.consumer_id} of {effect.session_id}, which is gone")
             self._told["deliveries"] += len(effect.starts)
-            if consumer.subscription.topic.live is None:
+            if consumer.subscription.topic.non_persistent is None:
                 self.deliveries.see(effect, consumer)
                 self._admission.sent(effect, consumer)
             else:
-                self.live.see(effect, consumer)
+                self.non_persistent.see(effect, consumer)
         elif isinstance(effect, fx.SendReceipts):
             for index, sequence_id in enumerate(effect.sequence_ids):
                 entry_id = effect.first_entry_id + (index if effect.first_entry_id >= 0 else 0)
                 self._receipt(effect.session_id, effect.producer_id, sequence_id, (effect.ledger_id, entry_id))
-        elif isinstance(effect, fx.SendScatteredReceipts):
+        elif isinstance(effect, fx.SendColumnarReceipts):
             columns = zip(effect.producer_ids, effect.sequence_ids, effect.ledger_ids, effect.entry_ids, strict=True)
             for producer_id, sequence_id, ledger_id, entry_id in columns:
                 self._receipt(effect.session_id, producer_id, sequence_id, (ledger_id, entry_id))
@@ -391,10 +391,12 @@ class Witness:
         what, topic_name, name, heard_at = asked
         topic = self.judge.durable.topics.get(topic_name)
         there = topic is not None and name in topic.subscriptions
-        live = self.judge.live.topics.get(topic_name)
+        non_persistent = self.judge.non_persistent.topics.get(topic_name)
         created_in = self.judge.created_in.get((topic_name, name), 0)
         if what == "subscribe" and not there and self.judge.on_disk < created_in <= heard_at + 1:
             raise Violation(f"SUCCESS for SUBSCRIBE of {name}, which is not on disk")
-        is_left = there and created_in <= heard_at and (live is None or name not in live.subscriptions)
+        is_left = (
+            there and created_in <= heard_at and (non_persistent is None or name not in non_persistent.subscriptions)
+        )
         if what == "unsubscribe" and is_left:
             raise Violation(f"SUCCESS for UNSUBSCRIBE of {name}, which is still on disk")

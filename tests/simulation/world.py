@@ -222,7 +222,7 @@ class World:
         for effect in effects:
             self._perform(effect, numbers)
         self.witness.end_turn()
-        quotas.check(self.core, self.judge.live)
+        quotas.check(self.core, self.judge.non_persistent)
         self.judge.uses.check(self.core)
 
     def _perform(self, effect: fx.Effect, numbers: list[int]) -> None:

@@ -136,7 +136,7 @@ class Dispatcher(ABC):
 
     def visible_through(self) -> Position:
         """The last entry that may be sent (ML-5)."""
-        return self.subscription.topic.confirmed
+        return self.subscription.topic.last_add_confirmed
 
     def has_to_send(self, entries: int) -> bool:
         """Whether at least so many unacked entries come from the read position on."""

@@ -57,7 +57,7 @@ class ExclusiveDispatcher(Dispatcher):
                     return False
                 low = first - run.first_entry_id
                 high = min(len(run.starts), end - run.first_entry_id)
-                if self.subscription.topic.expiry is not None:
+                if self.subscription.topic.ttl_monitor is not None:
                     low, high = fresh_part(self.core, self.subscription, run, low, high)
                     first = run.first_entry_id + low
                     self.position = Position(ledger_id, first)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _UNBOUNDED: Final = 1 << 62
 
 
-class LiveExclusiveDispatcher(ExclusiveDispatcher):
+class NonPersistentExclusiveDispatcher(ExclusiveDispatcher):
     """Everything to the one consumer."""
 
     def dispatch(self) -> bool:
@@ -43,7 +43,7 @@ class LiveExclusiveDispatcher(ExclusiveDispatcher):
         consumer.raise_epoch(epoch)
 
 
-class LiveFailoverDispatcher(FailoverDispatcher):
+class NonPersistentFailoverDispatcher(FailoverDispatcher):
     """Everything to the active consumer, which starts without a delay."""
 
     @property
@@ -63,7 +63,7 @@ class LiveFailoverDispatcher(FailoverDispatcher):
         consumer.raise_epoch(epoch)
 
 
-class LiveSharedDispatcher(SharedDispatcher):
+class NonPersistentSharedDispatcher(SharedDispatcher):
     """Round robin over those with permits."""
 
     def dispatch(self) -> bool:
@@ -86,7 +86,7 @@ class LiveSharedDispatcher(SharedDispatcher):
         """There is nothing to send again (NP-5)."""
 
 
-class LiveKeySharedDispatcher(KeySharedDispatcher):
+class NonPersistentKeySharedDispatcher(KeySharedDispatcher):
     """Each entry to the owner of its slot; nothing drains, as nobody holds anything."""
 
     def dispatch(self) -> bool:
@@ -95,10 +95,10 @@ class LiveKeySharedDispatcher(KeySharedDispatcher):
     def deliver(self, run: EntryRun) -> None:
         """Send each owner what it has permits for."""
         counts = run.message_counts or [1] * len(run.starts)
-        left = {consumer: consumer.permits for consumer in self.rooms.of if consumer.can_receive}
+        left = {consumer: consumer.permits for consumer in self.replay_queues.of if consumer.can_receive}
         picks: dict[Consumer, list[int]] = {}
-        for index, slot in enumerate(self.selector.slots.of(run.buffer, run.starts, run.ends)):
-            owner = self.selector.owner(slot)
+        for index, sticky_hash in enumerate(self.selector.sticky_hashes.of(run.buffer, run.starts, run.ends)):
+            owner = self.selector.owner(sticky_hash)
             if owner is not None and left.get(owner, 0) > 0:
                 picks.setdefault(owner, []).append(index)
                 left[owner] -= counts[index]
@@ -129,15 +129,17 @@ def _drop(dispatcher: Dispatcher, run: EntryRun, low: int) -> None:
     dispatcher.subscription.messages_dropped += len(run.starts) - low if counts is None else sum(counts[low:])
 
 
-def live_dispatcher(
+def non_persistent_dispatcher(
     core: Core, subscription: Subscription, subscription_type: int, key_shared: KeySharedMeta
 ) -> Dispatcher:
     """The dispatcher of a subscription type; `key_shared` says how a Key_Shared one shares out its keys."""
     if subscription_type == CommandSubscribe.Key_Shared:
         keeps_order = not key_shared.allowOutOfOrderDelivery
-        return LiveKeySharedDispatcher(core, subscription, selector_for(core, key_shared), keeps_order=keeps_order)
+        return NonPersistentKeySharedDispatcher(
+            core, subscription, selector_for(core, key_shared), keeps_order=keeps_order
+        )
     if subscription_type == CommandSubscribe.Shared:
-        return LiveSharedDispatcher(core, subscription)
+        return NonPersistentSharedDispatcher(core, subscription)
     if subscription_type == CommandSubscribe.Failover:
-        return LiveFailoverDispatcher(core, subscription)
-    return LiveExclusiveDispatcher(core, subscription)
+        return NonPersistentFailoverDispatcher(core, subscription)
+    return NonPersistentExclusiveDispatcher(core, subscription)

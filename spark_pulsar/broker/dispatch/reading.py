@@ -65,7 +65,7 @@ class EntryReader:
 
     def _read_ahead(self, run: EntryRun) -> None:
         following = self._topic.ledger.at_or_after(Position(run.ledger_id, run.end_entry_id))
-        if following <= self._topic.confirmed and self._core.cache.lookup(*following) is None:
+        if following <= self._topic.last_add_confirmed and self._core.cache.lookup(*following) is None:
             self._order(following, keep=True)
 
     def _order(self, position: Position, *, keep: bool) -> None:

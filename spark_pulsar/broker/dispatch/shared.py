@@ -141,7 +141,7 @@ class SharedDispatcher(Dispatcher):
                 messages = min(messages, self.core.config.round_robin_batch)
             low = first - run.first_entry_id
             high = min(len(run.starts), end - run.first_entry_id, low + self.turn_entries)
-            if self.subscription.topic.expiry is not None:
+            if self.subscription.topic.ttl_monitor is not None:
                 low, high = fresh_part(self.core, self.subscription, run, low, high)
                 first = run.first_entry_id + low
                 if low == high:

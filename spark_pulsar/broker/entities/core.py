@@ -19,24 +19,24 @@ from spark_pulsar.broker.dispatch.limits.unacked import unacked_limit
 from spark_pulsar.broker.lifetime.compaction import Compactions
 from spark_pulsar.broker.policies.effective import PolicyBook
 from spark_pulsar.broker.publishing.deduplication import SilentProducers
-from spark_pulsar.broker.topics.non_persistent import LiveTopics
+from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
 from spark_pulsar.broker.turn.effects import AppendRecords, CloseSession, Effect, ReadEntries, ReadSizes, SendCommand
 from spark_pulsar.wire import commands
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.dispatch.limits.dispatch_limiter import RateLimit
+    from spark_pulsar.broker.dispatch.limits.dispatch_limiter import DispatchLimiter
     from spark_pulsar.broker.publishing.encryption import RequiredEncryption
     from spark_pulsar.broker.publishing.publish_rates import PublishLimits
     from spark_pulsar.broker.topics.topic_list_watch import TopicWatchers
     from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
-    from spark_pulsar.broker.upkeep.monitors import Upkeep
+    from spark_pulsar.broker.upkeep.monitors import Monitors
     from spark_pulsar.ledger.cache import EntryCache
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.records.base import Record
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.state.ledger import RollLimits
-    from spark_pulsar.model.column_store import NumberTable
+    from spark_pulsar.model.column_store import ColumnStore
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName
     from spark_pulsar.model.policies import EffectivePolicies
@@ -79,8 +79,8 @@ class Core:
     """Which topics take encrypted messages only (PR-12)."""
     roll_limits: RollLimits
     """When a ledger is full."""
-    topic_numbers: NumberTable[Topic]
-    producer_numbers: NumberTable[Producer]
+    topic_counters: ColumnStore[Topic]
+    producer_counters: ColumnStore[Producer]
 
     def __init__(self, state: DurableState, config: BrokerConfig, cache: EntryCache, instance: int) -> None:
         self.state = state
@@ -96,18 +96,18 @@ class Core:
         """A number that no earlier start of this broker had; part of generated producer names."""
         self.now_ms = self.started_ms = 0
         self.sessions: dict[int, Session] = {}
-        self.upkeep: Upkeep
+        self.monitors: Monitors
         self.idle: IdleSubscriptions
         """Timers of topics; `Broker` sets it."""
         self.watchers: TopicWatchers
         """Who hears of topics that come and go; `Broker` sets it."""
-        self.live = LiveTopics(self)
+        self.non_persistent = NonPersistentTopics(self)
         """The topics that are non-persistent, which are among `topics` too."""
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
         self.effects: list[Effect] = []
         self.producer_names_given = self.pending_publish_bytes = 0
-        self.dispatch_limit: RateLimit | None = None
+        self.dispatch_limit: DispatchLimiter | None = None
         """How fast all topics together may be consumed (SUB-7); `Broker` sets it."""
         self.unacked_limit = unacked_limit(config, self.wake)
         """What Shared subscriptions together may hold (SH-8), when that is limited."""
@@ -117,7 +117,7 @@ class Core:
         """What this turn writes of partitioned topics that it makes."""
         self.readers_with_windows = 0
         """Subscriptions that hold entries read from storage; they share one bound of memory."""
-        self.shortage = ""
+        self.disk_full_reason = ""
         """Why the disk takes no more; empty when it does."""
         self.is_stalled = False
         """Whether nothing at all can be written for lack of space."""

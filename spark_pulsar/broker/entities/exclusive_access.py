@@ -122,7 +122,7 @@ def take(core: Core, topic: Topic, producer: Producer, epoch: int | None) -> Non
     current = topic.state.epoch
     wanted = current + 1 if epoch is None else epoch
     access_of(topic).holder = producer
-    if topic.live is not None:
+    if topic.non_persistent is not None:
         topic.state.epoch = wanted  # as long as the topic lives
     elif wanted != current:
         core.append(TopicEpochSet(topic.state.topic_id, wanted))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.turn.counter_columns import BYTES_IN, LAST_GROUP, MESSAGES_IN
 from spark_pulsar.broker.turn.effects import SendReceipts
-from spark_pulsar.model.column_store import HasNumbers, Number, NumberTable
+from spark_pulsar.model.column_store import ColumnStore, Counter, HasCounters
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .topic import Topic
 
 
-class Producer(HasNumbers):
+class Producer(HasCounters):
     """One open producer: a name on a topic, held by a session."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Producer(HasNumbers):
         access_mode: int = ProducerAccessMode.Shared,
     ) -> None:
         super().__init__((topic.ledger.row, 0, 0, 0))
-        self._table: NumberTable[Producer] | None = None
+        self._table: ColumnStore[Producer] | None = None
         self.row = -1
         self.session = session
         self.topic = topic
@@ -70,12 +70,12 @@ class Producer(HasNumbers):
         self.meter = Meter(connected_ms)
         self.chunks_in = 0
 
-    messages_in = Number(MESSAGES_IN)
-    bytes_in = Number(BYTES_IN)
-    last_group = Number(LAST_GROUP)
+    messages_in = Counter(MESSAGES_IN)
+    bytes_in = Counter(BYTES_IN)
+    last_group = Counter(LAST_GROUP)
     """The group that its last entry is durable with; 0 when it sent none."""
 
-    def join(self, table: NumberTable[Producer]) -> None:
+    def join(self, table: ColumnStore[Producer]) -> None:
         """Take the id on the session and the name on the topic; the numbers stand in this table until it leaves."""
         self._table, self.row = table, table.claim()
         table.put(self.row, self)

@@ -31,8 +31,8 @@ def count_in(core: Core, tenant: str, namespace: str) -> int:
 def _full_names_in(core: Core, tenant: str, namespace: str) -> list[str]:
     prefix = f"persistent://{tenant}/{namespace}/"
     found = [full for full in core.state.topics_by_name if full.startswith(prefix)]
-    if core.live.by_name:
-        found += [full for full in core.live.by_name if full.startswith(f"non-{prefix}")]
+    if core.non_persistent.by_name:
+        found += [full for full in core.non_persistent.by_name if full.startswith(f"non-{prefix}")]
     return found
 
 
@@ -65,7 +65,7 @@ def check_namespace(core: Core, name: TopicName) -> None:
 
 def exists(core: Core, name: TopicName) -> bool:
     """Whether the topic (not: partitioned topic) exists."""
-    return name.full in core.state.topics_by_name or name.full in core.live.by_name
+    return name.full in core.state.topics_by_name or name.full in core.non_persistent.by_name
 
 
 def partition_count(core: Core, name: TopicName) -> int | None:
@@ -86,13 +86,13 @@ def find(core: Core, name: TopicName) -> Topic | None:
 
 
 def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
-    topic = Topic(core, name, state, confirmed=state.ledger.last_position)
+    topic = Topic(core, name, state, last_add_confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
         subscription = Subscription(core, topic, cursor)
         subscription.born_group = 0  # it was there when the broker started
         topic.add_subscription(subscription)
     core.topics[topic.full_name] = topic
-    core.upkeep.adopt(topic)
+    core.monitors.adopt(topic)
     delayed_delivery.adopt(core, topic)
     deduplication.apply_policy(core, topic)
     compaction.prepare(core, topic)

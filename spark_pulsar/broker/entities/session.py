@@ -62,7 +62,7 @@ class Session:
         """Whether anything arrived since the last PING we sent."""
         self.producers: dict[int, Producer] = {}
         self.producer_rows: dict[int, int] = {}
-        """By the ids of producers, where their numbers stand in `Core.producer_numbers`."""
+        """By the ids of producers, where their numbers stand in `Core.producer_counters`."""
         self.opening: dict[int, CommandProducer] = {}
         """By the ids of producers that wait to open, for the quota or until the holder of their name is looked for."""
         self.dropped_producers: set[int] = set()

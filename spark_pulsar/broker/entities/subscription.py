@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
 from spark_pulsar.broker.dispatch.exclusive import ExclusiveDispatcher
 from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
-from spark_pulsar.broker.dispatch.key_shared.classic import sharing_keys_classically
-from spark_pulsar.broker.dispatch.key_shared.dispatcher import sharing_keys
-from spark_pulsar.broker.dispatch.non_persistent import live_dispatcher
+from spark_pulsar.broker.dispatch.key_shared.classic import classic_key_shared_dispatcher
+from spark_pulsar.broker.dispatch.key_shared.dispatcher import key_shared_dispatcher
+from spark_pulsar.broker.dispatch.non_persistent import non_persistent_dispatcher
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
@@ -109,7 +109,7 @@ class Subscription:
     @property
     def backlog(self) -> int:
         """Entries on disk that are not acked."""
-        return self.cursor.backlog(self.topic.confirmed)
+        return self.cursor.backlog(self.topic.last_add_confirmed)
 
     def dispatch(self) -> bool:
         """Send what may be sent now. True when more could be sent at once in the next turn."""
@@ -140,10 +140,10 @@ class Subscription:
             self.topic.dispatch_limits.look(self)
 
     def _new_dispatcher(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None) -> Dispatcher:
-        if self.topic.live is not None:
-            return live_dispatcher(self.core, self, wanted_type, key_shared or KeySharedMeta())
+        if self.topic.non_persistent is not None:
+            return non_persistent_dispatcher(self.core, self, wanted_type, key_shared or KeySharedMeta())
         if wanted_type == CommandSubscribe.Key_Shared:
-            share = sharing_keys_classically if self.core.config.key_shared_classic else sharing_keys
+            share = classic_key_shared_dispatcher if self.core.config.key_shared_classic else key_shared_dispatcher
             return share(self.core, self, key_shared or KeySharedMeta())
         if wanted_type == CommandSubscribe.Shared:
             return SharedDispatcher(self.core, self)
@@ -168,7 +168,7 @@ class Subscription:
             return
         self.type = None
         self.core.idle.left(self)
-        if not self.is_durable and not self.kept_for_seek and self.topic.live is None:
+        if not self.is_durable and not self.kept_for_seek and self.topic.non_persistent is None:
             self.drop()
 
     def drop(self) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.turn.counter_columns import (
-    CONFIRMED_ENTRY_ID,
-    CONFIRMED_LEDGER_ID,
+    LAST_ADD_CONFIRMED_ENTRY_ID,
+    LAST_ADD_CONFIRMED_LEDGER_ID,
     LAST_PUBLISHED_MS,
     LOOK_AT_BYTES,
     SUBSCRIPTIONS,
     TOPIC_BYTES_IN,
     TOPIC_MESSAGES_IN,
 )
-from spark_pulsar.model.column_store import HasNumbers, Number
+from spark_pulsar.model.column_store import Counter, HasCounters
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 
@@ -22,11 +22,11 @@ from .meters import Meter
 if TYPE_CHECKING:
     from spark_pulsar.broker.dispatch.limits.dispatch_rates import DispatchLimits
     from spark_pulsar.broker.lifetime.delayed_delivery import DelayWatch
-    from spark_pulsar.broker.lifetime.ttl import Expiry
+    from spark_pulsar.broker.lifetime.ttl import TtlMonitor
     from spark_pulsar.broker.publishing.backlog_quota import QuotaWatch
     from spark_pulsar.broker.publishing.publish_rates import PublishLimit
     from spark_pulsar.broker.topic_log.backlog_size import OldestEntry
-    from spark_pulsar.broker.topics.non_persistent import Live
+    from spark_pulsar.broker.topics.non_persistent import NonPersistentEntries
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.durable_state import TopicState
     from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
@@ -40,7 +40,7 @@ NEVER_BYTES: Final = 1 << 62
 """`Topic.look_at_bytes` when nobody needs to look."""
 
 
-class Topic(HasNumbers):
+class Topic(HasCounters):
     """A topic, or one partition of one, that somebody used since the start."""
 
     __slots__ = (
@@ -52,14 +52,13 @@ class Topic(HasNumbers):
         "end_group",
         "evictions_by_age",
         "evictions_by_size",
-        "expiry",
         "full_name",
         "held_ledger",
         "ledger",
-        "live",
         "messages_out_before",
         "meter",
         "name",
+        "non_persistent",
         "oldest",
         "partition",
         "producers",
@@ -69,11 +68,12 @@ class Topic(HasNumbers):
         "state",
         "subscriptions",
         "trim_timer",
+        "ttl_monitor",
         "was_used",
     )
 
-    def __init__(self, core: Core, name: TopicName, state: TopicState, confirmed: Position) -> None:
-        super().__init__((*confirmed, 0, 0, NEVER_BYTES, 0, 0))
+    def __init__(self, core: Core, name: TopicName, state: TopicState, last_add_confirmed: Position) -> None:
+        super().__init__((*last_add_confirmed, 0, 0, NEVER_BYTES, 0, 0))
         self.name, self.full_name = name, name.full
         self.partition = name.partition
         """Index of the partition, -1 for a topic without."""
@@ -93,7 +93,7 @@ class Topic(HasNumbers):
         """By name, durable or not. Changed by methods alone."""
         self.delays: DelayWatch | None = None
         """What watches its delayed entries, once there was one (DEL-4)."""
-        self.live: Live | None = None
+        self.non_persistent: NonPersistentEntries | None = None
         """What only a non-persistent topic has; None for others (NP-1)."""
         self.end_group = 0
         """The group that the end of the topic is durable with (TN-13)."""
@@ -104,7 +104,7 @@ class Topic(HasNumbers):
         self.meter = Meter(core.now_ms, (0, 0, state.ledger.total_entries))
         self.evictions_by_size = self.evictions_by_age = 0
         """How often backlogs lost entries because they reached a quota (BQ-6, BQ-7)."""
-        self.expiry: Expiry | None = None
+        self.ttl_monitor: TtlMonitor | None = None
         """What lets entries expire, when the topic has a time to live (TTL-1)."""
         self.quota: QuotaWatch | None = None
         """What watches its backlog, when it has a quota (BQ-1, BQ-2)."""
@@ -117,23 +117,23 @@ class Topic(HasNumbers):
         self.was_used = False
         """Whether a producer, consumer or subscription came since `inactive_topics` looked at it."""
         if self.ledger.row >= 0:
-            core.topic_numbers.put(self.ledger.row, self)
+            core.topic_counters.put(self.ledger.row, self)
 
-    confirmed_ledger_id = Number(CONFIRMED_LEDGER_ID)
-    confirmed_entry_id = Number(CONFIRMED_ENTRY_ID)
-    messages_in = Number(TOPIC_MESSAGES_IN)
-    bytes_in = Number(TOPIC_BYTES_IN)
-    look_at_bytes = Number(LOOK_AT_BYTES)
+    last_add_confirmed_ledger_id = Counter(LAST_ADD_CONFIRMED_LEDGER_ID)
+    last_add_confirmed_entry_id = Counter(LAST_ADD_CONFIRMED_ENTRY_ID)
+    messages_in = Counter(TOPIC_MESSAGES_IN)
+    bytes_in = Counter(TOPIC_BYTES_IN)
+    look_at_bytes = Counter(LOOK_AT_BYTES)
     """Upkeep looks at what is appended when `bytes_in` has reached this."""
-    last_published_ms = Number(LAST_PUBLISHED_MS)
+    last_published_ms = Counter(LAST_PUBLISHED_MS)
     """When something was published since the start; 0 = never."""
-    subscription_count = Number(SUBSCRIPTIONS)
+    subscription_count = Counter(SUBSCRIPTIONS)
 
     @property
-    def confirmed(self) -> Position:
+    def last_add_confirmed(self) -> Position:
         """The last entry that is on disk (LAC): what may be delivered ends here (ML-5). Made when it is asked for: it
         changes more often than that."""
-        return Position(self.confirmed_ledger_id, self.confirmed_entry_id)
+        return Position(self.last_add_confirmed_ledger_id, self.last_add_confirmed_entry_id)
 
     @property
     def consumer_count(self) -> int:
@@ -144,9 +144,12 @@ class Topic(HasNumbers):
         """Whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
         return self.ledger.must_roll(core.now_ms, core.roll_limits)
 
-    def confirm(self, core: Core, run: EntryRun) -> None:
+    def confirm_entries(self, core: Core, run: EntryRun) -> None:
         """A run is on disk: readers may have it."""
-        self.confirmed_ledger_id, self.confirmed_entry_id = run.ledger_id, run.first_entry_id + len(run.starts) - 1
+        self.last_add_confirmed_ledger_id, self.last_add_confirmed_entry_id = (
+            run.ledger_id,
+            run.first_entry_id + len(run.starts) - 1,
+        )
         if self.subscriptions:
             self.wake_subscriptions(core)
 

@@ -103,7 +103,7 @@ def last_left(topic: Topic) -> tuple[int, int, int] | None:
     compaction = topic.state.compaction
     if compaction is None or compaction.ledger is None:
         return None
-    is_behind = topic.confirmed > compaction.horizon and topic.ledger.contains(topic.confirmed)
+    is_behind = topic.last_add_confirmed > compaction.horizon and topic.ledger.contains(topic.last_add_confirmed)
     return None if is_behind else compaction.last
 
 
@@ -131,7 +131,7 @@ def forget(core: Core, topic: Topic) -> None:
 
 
 def _begin(core: Core, topic: Topic) -> None:
-    topic_id, ledger, horizon = topic.state.topic_id, topic.ledger, topic.confirmed
+    topic_id, ledger, horizon = topic.state.topic_id, topic.ledger, topic.last_add_confirmed
     if topic.state.compaction is None:
         core.append(CompactionPrepared(topic_id, *EARLIEST))
     compaction = topic.state.compaction

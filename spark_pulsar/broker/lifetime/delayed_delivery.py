@@ -83,8 +83,8 @@ class DelayWatch:
             if len(due) >= _RANGES_A_TURN:
                 break
         self.free(due)
-        if topic.expiry is not None:
-            topic.expiry.released(due)
+        if topic.ttl_monitor is not None:
+            topic.ttl_monitor.released(due)
         self.arm(core.now_ms + pause_ms)
 
     def check(self) -> None:

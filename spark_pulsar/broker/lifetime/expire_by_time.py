@@ -1,4 +1,4 @@
-"""Expiring on demand: consume from the front what is older than a time (TTL-8). By itself: see `expiry`."""
+"""Expiring on demand: consume from the front what is older than a time (TTL-8). By itself: see `ttl_monitor`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Walk:
         self._subscription = subscription
         self._time_ms = time_ms
         self._done = done
-        self._through = subscription.topic.confirmed
+        self._through = subscription.topic.last_add_confirmed
         self._position = subscription.cursor.mark_delete.next_in_ledger
         self._asked = self._position
         self._runs: list[EntryRun] = []

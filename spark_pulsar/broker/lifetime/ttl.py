@@ -26,7 +26,7 @@ from spark_pulsar.broker.turn.entry_timestamps import delivery_time_in, time_in
 from spark_pulsar.ledger.records.cursors import CursorAcked
 from spark_pulsar.model.ids import Position
 
-from .ttl_outliers import OddRange, note, note_surely
+from .ttl_outliers import TtlOutlier, note, note_surely
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ class _Scan:
         """Whether it is the walk, which ends at the first entry that is not expired; an odd range is seen whole."""
 
 
-class Expiry:
+class TtlMonitor:
     """Expires the entries of one topic when they reach an age."""
 
     def __init__(self, core: Core, topic: Topic, age_ms: int) -> None:
@@ -74,7 +74,7 @@ class Expiry:
         self.age_ms = age_ms
         self._from_delivery = core.config.ttl_from_delivery
         self._position = Position(-1, -1)
-        self._odd: list[OddRange] = []
+        self._odd: list[TtlOutlier] = []
         self._must_survey = True
         self._newest_ms = 0
         """Highest publish time in the order of the topic that our clock does not contradict."""
@@ -105,7 +105,7 @@ class Expiry:
             self._must_survey = True
         elif scan is not None and not scan.is_walk:
             again_ms = self._core.now_ms + _READ_AGAIN_MS
-            self._odd.append(OddRange(again_ms, *scan.position, scan.end.entry_id))
+            self._odd.append(TtlOutlier(again_ms, *scan.position, scan.end.entry_id))
         self._scan, self._runs = None, []
 
     def appended(self, run: EntryRun) -> None:
@@ -115,7 +115,7 @@ class Expiry:
             last_ms = time_in(run, len(run.starts) - 1)
         oldest_ms = min(first_ms, last_ms)
         if oldest_ms < self._newest_ms - CLOCK_TOLERANCE_MS:
-            note(self._odd, OddRange(oldest_ms + self.age_ms, run.ledger_id, run.first_entry_id, run.end_entry_id))
+            note(self._odd, TtlOutlier(oldest_ms + self.age_ms, run.ledger_id, run.first_entry_id, run.end_entry_id))
         if last_ms <= self._core.now_ms + CLOCK_TOLERANCE_MS:
             self._newest_ms = max(self._newest_ms, last_ms)
         self._arm(oldest_ms + self.age_ms)
@@ -125,7 +125,7 @@ class Expiry:
         if self._from_delivery:
             deadline_ms = self._core.now_ms + self.age_ms
             for each in ranges:
-                note_surely(self._odd, OddRange(deadline_ms, *each))
+                note_surely(self._odd, TtlOutlier(deadline_ms, *each))
             self._arm(deadline_ms)
 
     def has_expired(self, run: EntryRun, index: int, horizon_ms: int) -> bool:
@@ -185,7 +185,7 @@ class Expiry:
         if due is not None and due.deadline_ms <= self._core.now_ms:
             self._odd.remove(due)
             return _Scan(Position(due.ledger_id, due.first), Position(due.ledger_id, due.end))
-        end = self._topic.confirmed.next_in_ledger
+        end = self._topic.last_add_confirmed.next_in_ledger
         wanted = min((each.cursor.mark_delete for each in self._subscriptions()), default=None)
         if wanted is None:
             return _Scan(end, end, is_walk=True)
@@ -243,15 +243,15 @@ class Expiry:
                 deadline_ms = time_ms + self.age_ms
                 if scan.is_survey or time_ms <= horizon_ms:
                     if time_ms > horizon_ms:
-                        self._survey(scan, time_ms, OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1))
+                        self._survey(scan, time_ms, TtlOutlier(deadline_ms, ledger_id, entry_id, entry_id + 1))
                     entry_id += 1
                     first_expired = entry_id
                     continue
                 is_odd = not scan.is_walk or time_ms > ahead_ms
-                if not is_odd or not note(self._odd, OddRange(deadline_ms, ledger_id, entry_id, entry_id + 1)):
+                if not is_odd or not note(self._odd, TtlOutlier(deadline_ms, ledger_id, entry_id, entry_id + 1)):
                     self._move(scan, Position(ledger_id, entry_id))
                     if not scan.is_walk:
-                        self._odd.append(OddRange(deadline_ms, ledger_id, entry_id, scan.end.entry_id))
+                        self._odd.append(TtlOutlier(deadline_ms, ledger_id, entry_id, scan.end.entry_id))
                     return entry_id + 1 - position.entry_id, True, deadline_ms
                 first_expired = entry_id + 1
             entry_id += 1
@@ -266,10 +266,10 @@ class Expiry:
             return False
         begins_ms = delivery_time_in(run, entry_id - run.first_entry_id)
         if horizon_ms < begins_ms <= self._core.now_ms:  # a later one is noted when it is released
-            note_surely(self._odd, OddRange(begins_ms + self.age_ms, run.ledger_id, entry_id, entry_id + 1))
+            note_surely(self._odd, TtlOutlier(begins_ms + self.age_ms, run.ledger_id, entry_id, entry_id + 1))
         return begins_ms > horizon_ms
 
-    def _survey(self, scan: _Scan, time_ms: int, odd: OddRange) -> None:
+    def _survey(self, scan: _Scan, time_ms: int, odd: TtlOutlier) -> None:
         if time_ms < scan.newest_ms - CLOCK_TOLERANCE_MS:
             note(self._odd, odd)
         elif time_ms <= self._core.now_ms + CLOCK_TOLERANCE_MS:
@@ -336,19 +336,19 @@ def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, 
 
 def first_fresh(core: Core, subscription: Subscription, run: EntryRun, low: int, high: int) -> tuple[int, int]:
     """The same stretch, and nothing is acked."""
-    expiry = subscription.topic.expiry
-    if expiry is None or not subscription.is_durable:
+    ttl_monitor = subscription.topic.ttl_monitor
+    if ttl_monitor is None or not subscription.is_durable:
         return low, high
-    horizon_ms = core.now_ms - expiry.age_ms
+    horizon_ms = core.now_ms - ttl_monitor.age_ms
     if run.oldest_publish_ms < 0:
         run.oldest_publish_ms = min(time_in(run, index) for index in range(len(run.starts)))
     if run.oldest_publish_ms > horizon_ms:
         return low, high
     start = low
-    while start < high and expiry.has_expired(run, start, horizon_ms):
+    while start < high and ttl_monitor.has_expired(run, start, horizon_ms):
         start += 1
     end = start
-    while end < high and not expiry.has_expired(run, end, horizon_ms):
+    while end < high and not ttl_monitor.has_expired(run, end, horizon_ms):
         end += 1
     return start, end
 
@@ -366,11 +366,11 @@ def is_on(core: Core, name: TopicName) -> bool:
 def adopt(core: Core, topic: Topic) -> None:
     """A topic came into use, or its policies are others."""
     age_ms = ttl_of(core, topic.name)
-    if topic.expiry is not None:
-        if topic.expiry.age_ms == age_ms:
+    if topic.ttl_monitor is not None:
+        if topic.ttl_monitor.age_ms == age_ms:
             return
-        topic.expiry.end()
-        topic.expiry = None
+        topic.ttl_monitor.end()
+        topic.ttl_monitor = None
     if age_ms > 0:
-        topic.expiry = Expiry(core, topic, age_ms)
-        topic.expiry.look()
+        topic.ttl_monitor = TtlMonitor(core, topic, age_ms)
+        topic.ttl_monitor.look()

@@ -99,7 +99,7 @@ def adopt(core: Core, topic: Topic) -> None:
 def set_look_at_bytes(topic: Topic) -> None:
     """How many bytes must be published before somebody looks: none when ages matter."""
     watch = topic.quota
-    if topic.expiry is not None or (watch is not None and watch.has_age):
+    if topic.ttl_monitor is not None or (watch is not None and watch.has_age):
         topic.look_at_bytes = 0
     elif watch is None or not watch.has_size:
         topic.look_at_bytes = NEVER_BYTES
@@ -201,7 +201,7 @@ def _look_at_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: C
             return
         _evict_through(core, topic, target)
         done()
-        if topic.confirmed < topic.ledger.last_position:
+        if topic.last_add_confirmed < topic.ledger.last_position:
             look(core, topic)  # what was published meanwhile may be evicted when it is on disk
 
     def measured(is_known: bool) -> None:
@@ -217,7 +217,7 @@ def _look_at_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: C
 def _evict_through(core: Core, topic: Topic, target: Position) -> None:
     """Every subscription gives up what lies before the last 90 % of the limit. One step, so that there is no loop to
     go astray in (section 21, row 17)."""
-    target = min(target, topic.confirmed)
+    target = min(target, topic.last_add_confirmed)
     evicted = 0
     for subscription in list(topic.subscriptions.values()):
         if subscription.is_durable:

@@ -155,7 +155,7 @@ def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | N
     return SequencesReached((producer.topic.state.topic_id,), (producer.name,), (_ids(sends, last)[1],))
 
 
-def reached_in_sweep(
+def reached_in_columns(
     core: Core, producers: Sequence[Producer], sequence_ids: Sequence[int], message_counts: Sequence[int]
 ) -> tuple[bool, SequencesReached | None]:
     """Whether all entries of a sweep may be stored, and the record for the topics among theirs that de-duplicate."""

@@ -99,7 +99,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms, mode)
     producer.schema_version = schema_version
     producer.is_encrypted = command.encrypted
-    producer.join(core.producer_numbers)
+    producer.join(core.producer_counters)
     if mode != ProducerAccessMode.Shared:
         exclusive_access.take(core, topic, producer, exclusive_access.epoch_of(command))
     deduplication.on_joined(core, producer)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.broker.turn.token_bucket import TokenBucket
 from spark_pulsar.model.policies import PublishRate
 
 from . import pending_publishes, storing
@@ -36,7 +36,7 @@ class PublishLimit:
         self.rate = rate
         self._onward = onward
         """The limit that comes after this one."""
-        self._buckets = (Bucket(max(0, rate.messages)), Bucket(max(0, rate.bytes)))
+        self._buckets = (TokenBucket(max(0, rate.messages)), TokenBucket(max(0, rate.bytes)))
         self._filled_ms = core.now_ms
         self._held: deque[tuple[Producer, SendRun]] = deque()
         self._runs_of: dict[Producer, int] = {}
@@ -217,7 +217,7 @@ class PublishLimits:
 def adopt(core: Core, topic: Topic) -> None:
     """A topic came into use, or its policies are others: limit it as they say."""
     # As in Apache Pulsar a non-persistent topic may be given a rate of its own, which does not hold.
-    policies = core.policies_of(topic.name) if topic.live is None else core.policies.of_namespace(topic.name)
+    policies = core.policies_of(topic.name) if topic.non_persistent is None else core.policies.of_namespace(topic.name)
     rate, of_all = policies.publish_rate, core.publish_limits.of_all
     limit = topic.publish_limit
     if limit is not None and limit is not of_all and limit.rate == rate:

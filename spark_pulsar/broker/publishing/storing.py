@@ -52,7 +52,7 @@ class _Stored:
 
     def __call__(self) -> None:
         core, producer, run, sends = self.core, self.producer, self.run, self.sends
-        producer.topic.confirm(core, run)
+        producer.topic.confirm_entries(core, run)
         entries = len(run.starts)
         send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
         pending_publishes.settle_pending(core, producer.session, entries, self.size_bytes)
@@ -107,7 +107,7 @@ def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bo
     if core.encryption.topics and not is_encrypted and producer.topic in core.encryption.topics:
         _take_encrypted(core, producer, sends)
         return
-    if producer.topic.live is not None:
+    if producer.topic.non_persistent is not None:
         publish(core, producer, sends)
         return
     policy = core.policies_of(producer.topic.name).delayed_delivery
@@ -191,7 +191,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
     pending_publishes.note_pending(core, session, entries, size_bytes)
     if topic.bytes_in >= topic.look_at_bytes:
-        core.upkeep.appended(topic, run)
+        core.monitors.appended(topic, run)
 
 
 def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:

@@ -16,8 +16,8 @@ from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.turn.counter_columns import (
     BYTES_IN,
-    CONFIRMED_ENTRY_ID,
-    CONFIRMED_LEDGER_ID,
+    LAST_ADD_CONFIRMED_ENTRY_ID,
+    LAST_ADD_CONFIRMED_LEDGER_ID,
     LAST_GROUP,
     LAST_PUBLISHED_MS,
     LOOK_AT_BYTES,
@@ -27,7 +27,7 @@ from spark_pulsar.broker.turn.counter_columns import (
     TOPIC_MESSAGES_IN,
     TOPIC_ROW,
 )
-from spark_pulsar.broker.turn.effects import SendScatteredReceipts
+from spark_pulsar.broker.turn.effects import SendColumnarReceipts
 from spark_pulsar.broker.turn.events import SendsReceived
 from spark_pulsar.ledger.apply import columns as tails
 from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
@@ -43,86 +43,102 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.producer import Producer
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.broker.turn.events import SweepReceived
+    from spark_pulsar.broker.turn.events import ColumnarSendsReceived
     from spark_pulsar.ledger.apply.columns import Column
-    from spark_pulsar.wire.columnar_sends import SendSweep
+    from spark_pulsar.wire.columnar_sends import ColumnarSends
 
 
-def on_sweep(core: Core, event: SweepReceived) -> None:
+def on_columnar_sends(core: Core, event: ColumnarSendsReceived) -> None:
     """Consecutive plain SENDs of several producers of one session."""
     session = core.sessions.get(event.session_id)
     if session is None:
         return
     handshake.heard_from(session)
-    sweep = event.sweep
-    producer_rows = np.fromiter(map(session.producer_rows.get, sweep.producer_ids, repeat(-1)), np.int64, len(sweep))
-    if producer_rows.min() < 0 or _is_particular(core, session, sweep):
-        _take_each(core, session, sweep)
+    columnar_sends = event.columnar_sends
+    producer_rows = np.fromiter(
+        map(session.producer_rows.get, columnar_sends.producer_ids, repeat(-1)), np.int64, len(columnar_sends)
+    )
+    if producer_rows.min() < 0 or _is_particular(core, session, columnar_sends):
+        _take_each(core, session, columnar_sends)
         return
     if not core.silent_producers.is_watching:
-        _store(core, session, producer_rows, sweep)
+        _store(core, session, producer_rows, columnar_sends)
         return
-    all_new, record = deduplication.reached_in_sweep(
-        core, _producers(session, sweep), sweep.sequence_ids, sweep.message_counts
+    all_new, record = deduplication.reached_in_columns(
+        core, _producers(session, columnar_sends), columnar_sends.sequence_ids, columnar_sends.message_counts
     )
     if not all_new:
-        _take_each(core, session, sweep)
+        _take_each(core, session, columnar_sends)
         return
-    _store(core, session, producer_rows, sweep)
+    _store(core, session, producer_rows, columnar_sends)
     if record is not None:
         core.append(record)
 
 
-def _producers(session: Session, sweep: SendSweep) -> list[Producer]:
-    return list(map(session.producers.__getitem__, sweep.producer_ids))
+def _producers(session: Session, columnar_sends: ColumnarSends) -> list[Producer]:
+    return list(map(session.producers.__getitem__, columnar_sends.producer_ids))
 
 
-def _is_particular(core: Core, session: Session, sweep: SendSweep) -> bool:
+def _is_particular(core: Core, session: Session, columnar_sends: ColumnarSends) -> bool:
     """Whether more is to be done about some of the entries than to store them: their topics are not persistent, limited
     by a rate, or for encrypted messages alone, or they are to be delivered later."""
-    if core.live.by_name or core.publish_limits.topics or core.encryption.topics:
+    if core.non_persistent.by_name or core.publish_limits.topics or core.encryption.topics:
         encrypted = core.encryption.topics
-        for topic in {producer.topic for producer in _producers(session, sweep)}:
-            if topic.live is not None or topic.publish_limit is not None or topic in encrypted:
+        for topic in {producer.topic for producer in _producers(session, columnar_sends)}:
+            if topic.non_persistent is not None or topic.publish_limit is not None or topic in encrypted:
                 return True
-    return 1 in sweep.message_counts and bool(delays_in(sweep.buffer, sweep.starts, sweep.ends))
+    return 1 in columnar_sends.message_counts and bool(
+        delays_in(columnar_sends.buffer, columnar_sends.starts, columnar_sends.ends)
+    )
 
 
-def _take_each(core: Core, session: Session, sweep: SendSweep) -> None:
+def _take_each(core: Core, session: Session, columnar_sends: ColumnarSends) -> None:
     """One by one, as runs of one entry are taken."""
-    columns = (sweep.producer_ids, sweep.sequence_ids, sweep.message_counts, sweep.starts, sweep.ends)
+    columns = (
+        columnar_sends.producer_ids,
+        columnar_sends.sequence_ids,
+        columnar_sends.message_counts,
+        columnar_sends.starts,
+        columnar_sends.ends,
+    )
     for producer_id, sequence_id, messages, start, end in zip(*columns, strict=True):
         if not session.open:  # one of them was for a producer that is not open
             return
-        run = SendRun(producer_id, sweep.buffer, sequence_id, messages, start, end)
+        run = SendRun(producer_id, columnar_sends.buffer, sequence_id, messages, start, end)
         storing.on_sends(core, SendsReceived(session.session_id, run))
 
 
-def _store(core: Core, session: Session, producer_rows: Column, sweep: SendSweep) -> None:
+def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: ColumnarSends) -> None:
     """Append each entry to its topic's ledger: one record for all."""
-    rows = core.producer_numbers.matrix()[:, TOPIC_ROW][producer_rows]
+    rows = core.producer_counters.matrix()[:, TOPIC_ROW][producer_rows]
     assert rows.min() >= 0, "their topics are persistent"
     _open_ledgers(core, rows)
     ledger_ids, entry_ids = tails.next_ids(core.state.tails, rows)
-    counts = None if sum(sweep.message_counts) == len(sweep) else sweep.message_counts
+    counts = None if sum(columnar_sends.message_counts) == len(columnar_sends) else columnar_sends.message_counts
     record = EntriesScattered(
-        sweep.buffer, column_of(ledger_ids), column_of(entry_ids), sweep.starts, sweep.ends, counts, column_of(rows)
+        columnar_sends.buffer,
+        column_of(ledger_ids),
+        column_of(entry_ids),
+        columnar_sends.starts,
+        columnar_sends.ends,
+        counts,
+        column_of(rows),
     )
     core.append(record)
     sizes = record.sizes()
-    to_look = _count(core, producer_rows, rows, record, sizes, np.asarray(sweep.message_counts, np.int64))
+    to_look = _count(core, producer_rows, rows, record, sizes, np.asarray(columnar_sends.message_counts, np.int64))
     size_bytes = int(sizes.sum())
-    core.when_durable(_SweepStored(core, session, sweep, record, size_bytes))
-    pending_publishes.note_pending(core, session, len(sweep), size_bytes)
+    core.when_durable(_StoredColumns(core, session, columnar_sends, record, size_bytes))
+    pending_publishes.note_pending(core, session, len(columnar_sends), size_bytes)
     for index in to_look:
-        core.upkeep.appended(_topic_in(core, int(rows[index])), record.run(index))
+        core.monitors.appended(_topic_in(core, int(rows[index])), record.run(index))
 
 
 def _count(
     core: Core, producer_rows: Column, rows: Column, record: EntriesScattered, sizes: Column, messages: Column
 ) -> list[int]:
     """Note what came in; returns the indices of entries whose topics upkeep looks at."""
-    producers, numbers = core.producer_numbers.matrix(), core.topic_numbers.matrix()
+    producers, numbers = core.producer_counters.matrix(), core.topic_counters.matrix()
     np.add.at(producers[:, MESSAGES_IN], producer_rows, messages)
     np.add.at(producers[:, BYTES_IN], producer_rows, sizes)
     producers[:, LAST_GROUP][producer_rows] = core.group_of_now
@@ -142,33 +158,37 @@ def _open_ledgers(core: Core, rows: Column) -> None:
 
 
 def _topic_in(core: Core, row: int) -> Topic:
-    topic = core.topic_numbers.owners[row]
+    topic = core.topic_counters.owners[row]
     assert topic is not None, "it has a producer"
     return topic
 
 
-class _SweepStored:
+class _StoredColumns:
     """What is due when the entries of a sweep are on disk."""
 
-    __slots__ = ("core", "departures", "record", "session", "size_bytes", "sweep")
+    __slots__ = ("columnar_sends", "core", "departures", "record", "session", "size_bytes")
 
     def __init__(
-        self, core: Core, session: Session, sweep: SendSweep, record: EntriesScattered, size_bytes: int
+        self, core: Core, session: Session, columnar_sends: ColumnarSends, record: EntriesScattered, size_bytes: int
     ) -> None:
         self.core = core
         self.session = session
-        self.sweep = sweep
+        self.columnar_sends = columnar_sends
         self.record = record
         self.size_bytes = size_bytes
-        self.departures = core.topic_numbers.departures
+        self.departures = core.topic_counters.departures
 
     def __call__(self) -> None:
-        core, session, record, sweep = self.core, self.session, self.record, self.sweep
-        _confirm(core, record, are_there=self.departures == core.topic_numbers.departures)
+        core, session, record, columnar_sends = self.core, self.session, self.record, self.columnar_sends
+        _confirm(core, record, are_there=self.departures == core.topic_counters.departures)
         if session.open:
             core.effects.append(
-                SendScatteredReceipts(
-                    session.session_id, sweep.producer_ids, record.ledger_ids, record.entry_ids, sweep.sequence_ids
+                SendColumnarReceipts(
+                    session.session_id,
+                    columnar_sends.producer_ids,
+                    record.ledger_ids,
+                    record.entry_ids,
+                    columnar_sends.sequence_ids,
                 )
             )
         pending_publishes.settle_pending(core, session, len(record), self.size_bytes)
@@ -182,11 +202,11 @@ def _confirm(core: Core, record: EntriesScattered, *, are_there: bool) -> None:
         for index in np.flatnonzero(~is_open).tolist():
             topic = _topic_in(core, int(rows[index])) if are_there else _topic_of(core, record.ledger_ids[index])
             if topic is not None:
-                topic.confirm(core, record.run(index))
+                topic.confirm_entries(core, record.run(index))
         rows, ledger_ids, entry_ids = rows[is_open], ledger_ids[is_open], entry_ids[is_open]
-    numbers = core.topic_numbers.matrix()
-    numbers[:, CONFIRMED_LEDGER_ID][rows] = ledger_ids
-    numbers[:, CONFIRMED_ENTRY_ID][rows] = entry_ids
+    numbers = core.topic_counters.matrix()
+    numbers[:, LAST_ADD_CONFIRMED_LEDGER_ID][rows] = ledger_ids
+    numbers[:, LAST_ADD_CONFIRMED_ENTRY_ID][rows] = entry_ids
     if numbers[:, SUBSCRIPTIONS][rows].any():
         for row in dict.fromkeys(rows.tolist()):
             _topic_in(core, row).wake_subscriptions(core)

@@ -38,7 +38,7 @@ class BacklogScan:
         self._core = core
         self._subscription = subscription
         self._position = start
-        self._through = subscription.topic.confirmed
+        self._through = subscription.topic.last_add_confirmed
         self._done = done
         self.entries = self.messages = 0
         self.first: Position | None = None

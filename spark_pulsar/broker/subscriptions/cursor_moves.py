@@ -65,7 +65,7 @@ def skip(core: Core, subscription: Subscription, entries: int) -> int:
 
 def clear_backlog(core: Core, subscription: Subscription) -> int:
     """Consume everything that is on disk; returns how many unacked entries that was (CUR-14)."""
-    return mark_deleted(core, subscription, subscription.topic.confirmed)
+    return mark_deleted(core, subscription, subscription.topic.last_add_confirmed)
 
 
 def truncate(core: Core, topic: Topic) -> None:
@@ -88,7 +88,7 @@ def nth_unacked(subscription: Subscription, number: int) -> Position | None:
     """The n-th entry on disk that is not acked, from 1 on; None when there are fewer (CUR-14, CUR-15)."""
     if number <= 0:
         return None
-    ranges = subscription.cursor.unacked(EARLIEST, subscription.topic.confirmed, number)
+    ranges = subscription.cursor.unacked(EARLIEST, subscription.topic.last_add_confirmed, number)
     if sum(end - first for _, first, end in ranges) < number:
         return None
     ledger_id, _, end = ranges[-1]
@@ -98,7 +98,7 @@ def nth_unacked(subscription: Subscription, number: int) -> Position | None:
 def expire_through(core: Core, subscription: Subscription, position: Position) -> bool:
     """Consume up to and including the position. False when it does not lie in what is on disk (TTL-8)."""
     topic = subscription.topic
-    if not topic.ledger.contains(position) or position > topic.confirmed:
+    if not topic.ledger.contains(position) or position > topic.last_add_confirmed:
         return False
     mark_deleted(core, subscription, position)
     return True
@@ -156,7 +156,7 @@ def reset_to_position(
         size = entry_lookup.batch_size(entry)
         place(min(batch_index, size) + excluded, size)
 
-    if wanted > subscription.topic.confirmed:
+    if wanted > subscription.topic.last_add_confirmed:
         core.when_durable(lambda: entry_lookup.fetch(core, wanted, fetched))
     else:
         entry_lookup.fetch(core, wanted, fetched)

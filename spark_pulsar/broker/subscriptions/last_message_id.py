@@ -22,13 +22,13 @@ def on_last_message_id(core: Core, session: Session, command: CommandGetLastMess
     if consumer is None:
         raise MetadataError("Consumer not found")
     topic, cursor = consumer.subscription.topic, consumer.subscription.cursor
-    if topic.live is not None:
+    if topic.non_persistent is not None:
         raise UnknownError("Failed to recover Transaction Buffer.")  # Apache Pulsar's words (NP-5)
 
     def answer(last: MessageId) -> None:
         core.send(session, commands.last_message_id(command.request_id, last, cursor.mark_delete))
 
-    last_position = topic.confirmed
+    last_position = topic.last_add_confirmed
     last_left = compaction.last_left(topic) if consumer.read_compacted else None
     if last_left is not None:
         answer(MessageId(last_left[0], last_left[1], topic.partition, last_left[2]))

@@ -32,7 +32,7 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
     if consumer is None:
         raise MetadataError("Consumer not found")
     subscription = consumer.subscription
-    if subscription.topic.live is not None:  # there is nowhere to go (NP-5)
+    if subscription.topic.non_persistent is not None:  # there is nowhere to go (NP-5)
         core.succeed(session, command.request_id)
         return
     if subscription.fenced:
@@ -89,7 +89,7 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
         cursor.reset(mark_delete)
         if bits and position == wanted:
             cursor.acknowledge_batch(*position, bits)
-    core.upkeep.joined(subscription.topic)
+    core.monitors.joined(subscription.topic)
     subscription.dispatcher.rewind()
     core.wake(subscription)
 

@@ -64,7 +64,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:
         subscription = _create(core, topic, command)
-    elif subscription.is_durable != command.durable and topic.live is None:
+    elif subscription.is_durable != command.durable and topic.non_persistent is None:
         kind = "Durable" if subscription.is_durable else "NonDurable"
         raise NotAllowed(f"{kind} subscription with the same name already exists.")
     join_when_free(core, session, command, subscription)
@@ -109,7 +109,7 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
     initial = lifecycle.at_end(topic) if latest else lifecycle.before_first(topic)
     if command.read_compacted and not latest and topic.state.compaction is not None:
         initial = EARLIEST  # what was trimmed may be left in the compacted ledger
-    if topic.live is not None:  # no position, and durable or not makes no difference (TN-9, NP-8)
+    if topic.non_persistent is not None:  # no position, and durable or not makes no difference (TN-9, NP-8)
         return lifecycle.create_subscription(core, topic, command.subscription, initial, properties)
     if command.durable:
         if not core.policies_of(topic.name).allow_auto_subscription_creation:

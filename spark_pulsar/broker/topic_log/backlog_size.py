@@ -115,7 +115,7 @@ def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], N
         done(None)
         return
     name, position = cursor.name, cursor.next_to_read
-    if position > topic.confirmed or not topic.ledger.contains(position):
+    if position > topic.last_add_confirmed or not topic.ledger.contains(position):
         done(None)
         return
     known = topic.oldest
@@ -150,7 +150,7 @@ def with_earliest(core: Core, topic: Topic, done: Callable[[dict[str, int]], Non
 
     for name, subscription in topic.subscriptions.items():
         position = subscription.cursor.next_to_read
-        if subscription.backlog > 0 and position <= topic.confirmed and topic.ledger.contains(position):
+        if subscription.backlog > 0 and position <= topic.last_add_confirmed and topic.ledger.contains(position):
             left += 1
             entry_lookup.fetch(core, position, partial(note, name))
     one_less()

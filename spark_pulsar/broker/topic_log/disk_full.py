@@ -17,13 +17,13 @@ from spark_pulsar.model.errors import PulsarError, ServiceNotReady
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.turn.events import StorageShort
+    from spark_pulsar.broker.turn.events import DiskFull
 
 
 def admit_producer(core: Core) -> None:
     """ServiceNotReady, with which clients try again, while the disk takes no more."""
-    if core.shortage:
-        raise ServiceNotReady(f"The broker takes no messages: {core.shortage}")
+    if core.disk_full_reason:
+        raise ServiceNotReady(f"The broker takes no messages: {core.disk_full_reason}")
 
 
 _Result = TypeVar("_Result")
@@ -94,12 +94,12 @@ def admit_order(core: Core) -> None:
 
 
 def _not_now(core: Core) -> ServiceNotReady:
-    return ServiceNotReady(f"The broker can store nothing now, try again: {core.shortage}")
+    return ServiceNotReady(f"The broker can store nothing now, try again: {core.disk_full_reason}")
 
 
-def on_storage_short(core: Core, event: StorageShort) -> None:
+def on_disk_full(core: Core, event: DiskFull) -> None:
     """The disk is short of space, or no more."""
-    core.shortage = event.reason
+    core.disk_full_reason = event.reason
     core.is_stalled = bool(event.reason) and event.is_stalled
     if not event.reason:
         return

@@ -119,5 +119,5 @@ def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     retention.trim(core, topic)
     info = topic.ledger.current
     assert info is not None, "just opened"
-    core.upkeep.rolls.opened(info, topic.name)
+    core.monitors.rolls.opened(info, topic.name)
     return info

@@ -30,8 +30,8 @@ class _TimeSearch:
         self._ledger = topic.ledger
         self._time_ms = time_ms
         self._found = found
-        self._end = self._ledger.next_position(topic.confirmed)
-        self._through = topic.confirmed
+        self._end = self._ledger.next_position(topic.last_add_confirmed)
+        self._through = topic.last_add_confirmed
         self._begin()
 
     def _begin(self) -> None:

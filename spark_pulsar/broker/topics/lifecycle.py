@@ -65,10 +65,10 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
 
 def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     if not name.is_persistent:
-        live = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
-        core.live.add(live)
-        core.upkeep.adopt_live(live)
-        return live
+        topic = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
+        core.non_persistent.add(topic)
+        core.monitors.adopt_non_persistent(topic)
+        return topic
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
     topic = _take_into_use(core, name, core.state.topics_by_name[name.full])
     core.watchers.changed(core, name, exists=True)
@@ -92,7 +92,7 @@ def unload(core: Core, topic: Topic) -> None:
     """Close all producers and consumers of a topic, which come back. What comes next goes into a ledger of its own, as
     after every loading of a topic (ML-1); one that took nothing yet still serves."""
     disconnect_all(core, topic)
-    core.upkeep.unloaded(topic)
+    core.monitors.unloaded(topic)
     info = topic.ledger.open_ledger
     if info is not None and info.entries and topic.state.damage is None and not topic.state.is_terminated:
         open_ledger(core, topic)
@@ -110,22 +110,22 @@ def disconnect_all(core: Core, topic: Topic) -> None:
 def delete(core: Core, topic: Topic) -> None:
     """Delete a topic with its subscriptions; connected clients are closed first."""
     disconnect_all(core, topic)
-    if topic.live is not None:
-        core.live.forget(topic)
+    if topic.non_persistent is not None:
+        core.non_persistent.forget(topic)
         if topic.partition < 0:
             policy_changes.forget_topic(core, topic.name)
             registry.topic_gone(core, topic.name)
         return
     for ledger_id in topic.ledger.ledger_ids():
         core.cache.drop_ledger(ledger_id)
-    core.topic_numbers.take_out(topic.ledger.row)
+    core.topic_counters.take_out(topic.ledger.row)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
     topic.remove_all_subscriptions()  # who waits to join one finds that it is gone
     compaction.forget(core, topic)
-    core.upkeep.let_go(topic)
+    core.monitors.let_go(topic)
     if topic.partition < 0:
         policy_changes.forget_topic(core, topic.name)
         registry.topic_gone(core, topic.name)
@@ -162,7 +162,7 @@ def create_subscription(
     limit = core.policies_of(topic.name).max_subscriptions
     if limit and len(topic.subscriptions) >= limit:
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
-    if topic.live is not None:
+    if topic.non_persistent is not None:
         return non_persistent.create_subscription(core, topic, name, properties)
     return _create_durable(core, topic, name, mark_delete, properties)
 
@@ -176,7 +176,7 @@ def _create_durable(
     topic.add_subscription(subscription)
     topic.was_used = True
     core.idle.made(subscription)
-    core.upkeep.joined(topic)
+    core.monitors.joined(topic)
     return subscription
 
 
@@ -184,7 +184,7 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
     """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
     if name in topic.subscriptions:
         return
-    if topic.live is None and not core.policies_of(topic.name).allow_auto_subscription_creation:
+    if topic.non_persistent is None and not core.policies_of(topic.name).allow_auto_subscription_creation:
         raise NotAllowed(
             "Could not create the initial subscription due to the auto subscription creation is not allowed."
         )

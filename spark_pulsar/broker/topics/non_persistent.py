@@ -36,7 +36,7 @@ _NO_ID: Final = -1
 """Of the topic: no record can name it."""
 
 
-class Live:
+class NonPersistentEntries:
     """What a non-persistent topic has beside the others."""
 
     __slots__ = ("entries", "was_unused")
@@ -48,7 +48,7 @@ class Live:
         """Whether nobody was connected at the last look."""
 
 
-class LiveTopics:
+class NonPersistentTopics:
     """The non-persistent topics that are in use, and the rounds that forget them."""
 
     def __init__(self, core: Core) -> None:
@@ -58,13 +58,13 @@ class LiveTopics:
 
     def add(self, topic: Topic) -> None:
         """A topic came into being."""
-        topic.live = Live()
+        topic.non_persistent = NonPersistentEntries()
         self.by_name[topic.full_name] = self._core.topics[topic.full_name] = topic
         self._go_on()
 
     def forget(self, topic: Topic) -> None:
         """A topic is deleted, or nobody uses it; who is connected was closed before."""
-        self._core.upkeep.let_go(topic)
+        self._core.monitors.let_go(topic)
         self.by_name.pop(topic.full_name, None)
         self._core.topics.pop(topic.full_name, None)
         topic.remove_all_subscriptions()
@@ -78,11 +78,11 @@ class LiveTopics:
         """Forget what was unused in the round before, too."""
         self._round = None
         for topic in list(self.by_name.values()):
-            assert topic.live is not None, "it is one of these"
+            assert topic.non_persistent is not None, "it is one of these"
             is_unused = not (topic.producers or topic.consumer_count or (topic.access and topic.access.waiters))
-            if is_unused and topic.live.was_unused:
+            if is_unused and topic.non_persistent.was_unused:
                 self.forget(topic)
-            topic.live.was_unused = is_unused
+            topic.non_persistent.was_unused = is_unused
         self._go_on()
 
 
@@ -106,7 +106,7 @@ def create_subscription(core: Core, topic: Topic, name: str, properties: Mapping
 
 
 class Receiving(Protocol):
-    """A dispatcher of `dispatch.live`."""
+    """A dispatcher of `dispatch.non_persistent`."""
 
     def deliver(self, run: EntryRun) -> None:
         """Send what can be taken now, drop and count the rest."""
@@ -115,12 +115,12 @@ class Receiving(Protocol):
 def publish(core: Core, producer: Producer, sends: SendRun) -> None:
     """Receipts, then every subscription's share (NP-1, NP-2, NP-3)."""
     topic = producer.topic
-    live = topic.live
-    assert live is not None, "the topic is non-persistent"
+    non_persistent = topic.non_persistent
+    assert non_persistent is not None, "the topic is non-persistent"
     entries, messages = len(sends.ends), sum(sends.message_counts)
     counts = None if messages == entries else sends.message_counts
-    run = EntryRun(_LEDGER_ID, live.entries, sends.buffer, sends.starts, sends.ends, counts)
-    live.entries += entries
+    run = EntryRun(_LEDGER_ID, non_persistent.entries, sends.buffer, sends.starts, sends.ends, counts)
+    non_persistent.entries += entries
     size_bytes = sends.ends[-1] - sends.starts[0]
     producer.messages_in += messages
     producer.bytes_in += size_bytes

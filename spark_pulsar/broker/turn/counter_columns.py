@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 (
-    CONFIRMED_LEDGER_ID,
-    CONFIRMED_ENTRY_ID,
+    LAST_ADD_CONFIRMED_LEDGER_ID,
+    LAST_ADD_CONFIRMED_ENTRY_ID,
     TOPIC_MESSAGES_IN,
     TOPIC_BYTES_IN,
     LOOK_AT_BYTES,

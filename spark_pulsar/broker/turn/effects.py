@@ -36,7 +36,7 @@ class SendReceipts:
 
 
 @dataclass(slots=True)
-class SendScatteredReceipts:
+class SendColumnarReceipts:
     """Send one SEND_RECEIPT per entry of a sweep; all lists are parallel."""
 
     session_id: int
@@ -151,7 +151,7 @@ class StopCompaction:
 Effect = (
     SendCommand
     | SendReceipts
-    | SendScatteredReceipts
+    | SendColumnarReceipts
     | SendMessages
     | AppendRecords
     | ReadEntries

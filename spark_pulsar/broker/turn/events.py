@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.wire.columnar_sends import SendSweep
+    from spark_pulsar.wire.columnar_sends import ColumnarSends
     from spark_pulsar.wire.messages import PlainAck
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
     from spark_pulsar.wire.send_runs import SendRun
@@ -72,16 +72,16 @@ class SendsReceived:
 
 
 @dataclass(slots=True)
-class SweepReceived:
-    """Consecutive SENDs of several producers, none with a flaw, as `wire.sweeps` found them."""
+class ColumnarSendsReceived:
+    """Consecutive SENDs of several producers, none with a flaw, as `wire.columnar_sends` found them."""
 
     session_id: int
-    sweep: SendSweep
+    columnar_sends: ColumnarSends
 
     @property
     def size_bytes(self) -> int:
         """Of the entries and what lies between them."""
-        return self.sweep.ends[-1] - self.sweep.starts[0]
+        return self.columnar_sends.ends[-1] - self.columnar_sends.starts[0]
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class ReadFailed:
 
 
 @dataclass(slots=True)
-class StorageShort:
+class DiskFull:
     """The disk has no space (or no permission) for more of the journal; an empty reason: it has again. With
     `is_stalled` not even what was submitted can be written before."""
 
@@ -205,7 +205,7 @@ Event = (
     | CommandReceived
     | UnknownCommandReceived
     | SendsReceived
-    | SweepReceived
+    | ColumnarSendsReceived
     | AcksReceived
     | WritingPaused
     | WritingResumed
@@ -215,7 +215,7 @@ Event = (
     | SizesRead
     | ReadFailed
     | EntriesLost
-    | StorageShort
+    | DiskFull
     | EntriesCompacted
     | CompactionEnded
     | CompactionFailed

@@ -7,7 +7,7 @@ from typing import Final
 _SECOND_MS: Final = 1_000
 
 
-class Bucket:
+class TokenBucket:
     """Holds what may be taken in one period and fills again at that rate; full at first.
 
     Tokens are counted in parts of them, so that a millisecond of any rate is a whole number of parts.

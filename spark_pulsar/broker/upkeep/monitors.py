@@ -4,7 +4,7 @@
 | --- | --- |
 | ledgers roll over by time | `rollover`, at the time |
 | consumed ledgers go | `retention`: at a roll, at an ack that frees one, when retention is over |
-| entries expire | `expiry`: at the time, and before they would be delivered |
+| entries expire | `ttl_monitor`: at the time, and before they would be delivered |
 | idle subscriptions go | `idle_subscriptions`: at the time |
 | backlogs meet their quotas | `backlog_quota`: at the publish that reaches the limit, at the age |
 
@@ -35,7 +35,7 @@ _PAUSE_MS: Final = 1
 _FIRST_VISIT_MS: Final = 100
 
 
-class Upkeep:
+class Monitors:
     """The timers of all topics together."""
 
     def __init__(self, core: Core) -> None:
@@ -64,7 +64,7 @@ class Upkeep:
         dispatch_rates.adopt(self._core, topic)
         self._core.encryption.adopt(topic)
 
-    def adopt_live(self, topic: Topic) -> None:
+    def adopt_non_persistent(self, topic: Topic) -> None:
         """The same for a non-persistent topic, of which nothing is kept."""
         publish_rates.adopt(self._core, topic)
         dispatch_rates.adopt(self._core, topic)
@@ -73,15 +73,15 @@ class Upkeep:
     def appended(self, topic: Topic, run: EntryRun) -> None:
         """A run of entries was appended to a topic whose `bytes_in` has reached its `look_at_bytes`. Called after its
         receipts were ordered."""
-        if topic.expiry is not None:
-            topic.expiry.appended(run)
+        if topic.ttl_monitor is not None:
+            topic.ttl_monitor.appended(run)
         if topic.quota is not None:
             backlog_quota.appended(self._core, topic, run)
 
     def joined(self, topic: Topic) -> None:
         """A subscription was made or moved back: entries that it wants may be expired, its backlog too big."""
-        if topic.expiry is not None:
-            topic.expiry.begin_again()
+        if topic.ttl_monitor is not None:
+            topic.ttl_monitor.begin_again()
         if topic.quota is not None:
             backlog_quota.look(self._core, topic)
 
@@ -94,8 +94,8 @@ class Upkeep:
         self._core.encryption.let_go(topic)
         publish_rates.let_go(self._core, topic)
         dispatch_rates.let_go(topic)
-        if topic.expiry is not None:
-            topic.expiry.end()
+        if topic.ttl_monitor is not None:
+            topic.ttl_monitor.end()
         if topic.quota is not None:
             topic.quota.end()
         if topic.trim_timer is not None:
@@ -113,9 +113,9 @@ class Upkeep:
         for state in self._core.state.topics.values():
             if state.name.startswith(prefix):
                 self._to_visit[state.topic_id] = None
-        for live in self._core.live.by_name.values():
-            if live.name.namespace_name == namespace and topic in (None, live.name.base.full):
-                self.adopt_live(live)
+        for non_persistent in self._core.non_persistent.by_name.values():
+            if non_persistent.name.namespace_name == namespace and topic in (None, non_persistent.name.base.full):
+                self.adopt_non_persistent(non_persistent)
         self._go_on_visiting()
 
     def _visit_all(self) -> None:

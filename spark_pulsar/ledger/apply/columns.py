@@ -21,7 +21,7 @@ from spark_pulsar.ledger.state.ledger import (
     LedgerInfo,
     RollLimits,
 )
-from spark_pulsar.model.column_store import NumberTable
+from spark_pulsar.model.column_store import ColumnStore
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
@@ -31,7 +31,7 @@ Column = npt.NDArray[np.int64]
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 
-def must_roll(tails: NumberTable[LedgerInfo], rows: Column, now_ms: int, limits: RollLimits) -> Column:
+def must_roll(tails: ColumnStore[LedgerInfo], rows: Column, now_ms: int, limits: RollLimits) -> Column:
     """Those of the rows in which no ledger takes entries, or a full one (ML-1, ML-2), each once."""
     numbers = tails.matrix()
     wanted = numbers[:, LEDGER_ID][rows] == 0
@@ -45,7 +45,7 @@ def must_roll(tails: NumberTable[LedgerInfo], rows: Column, now_ms: int, limits:
     return np.unique(rows[wanted]) if wanted.any() else _NO_ROWS
 
 
-def next_ids(tails: NumberTable[LedgerInfo], rows: Column) -> tuple[Column, Column]:
+def next_ids(tails: ColumnStore[LedgerInfo], rows: Column) -> tuple[Column, Column]:
     """The ledger ids and entry ids that entries get which are appended to the ledgers of these rows in this order."""
     numbers = tails.matrix()
     return numbers[:, LEDGER_ID][rows], numbers[:, ENTRIES][rows] + _times_before(rows)

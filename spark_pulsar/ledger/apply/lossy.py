@@ -1,7 +1,7 @@
 """Applying records after a hole in the journal: what does not fit shows what was lost.
 
 Groups are lost as a whole, so records after a hole may speak of topics that were never created, continue ledgers with a
-gap, or close what was never opened. A `LenientState` gives each record as much of its effect as it can have, and notes
+gap, or close what was never opened. A `LossyReplay` gives each record as much of its effect as it can have, and notes
 for which topic something is missing. Without a hole nobody uses it: then a record that does not fit is damage.
 """
 
@@ -36,7 +36,7 @@ class Loss(NamedTuple):
     end: int
 
 
-class LenientState:
+class LossyReplay:
     """A state under repair. `losses` and `strays` (records of topics, ledgers and cursors that nothing is known of, in
     words) say what was noticed."""
 
@@ -201,12 +201,12 @@ class LenientState:
                 self.state.apply(part)
 
 
-_PREPARE: Final[dict[type[Record], Callable[[LenientState, Any], None]]] = {
-    r.EntriesAppended: LenientState.appended,
-    EntriesScattered: LenientState.scattered,
-    r.LedgerOpened: LenientState.opened,
-    r.LedgersTrimmed: LenientState.trimmed,
-    r.TopicDeleted: LenientState.deleted,
+_PREPARE: Final[dict[type[Record], Callable[[LossyReplay, Any], None]]] = {
+    r.EntriesAppended: LossyReplay.appended,
+    EntriesScattered: LossyReplay.scattered,
+    r.LedgerOpened: LossyReplay.opened,
+    r.LedgersTrimmed: LossyReplay.trimmed,
+    r.TopicDeleted: LossyReplay.deleted,
 }
 
 _POLICIES: Final = (TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES)

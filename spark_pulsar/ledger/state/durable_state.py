@@ -17,7 +17,7 @@ from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records.base import InvalidRecord
-from spark_pulsar.model.column_store import NumberTable
+from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.schemas import StoredSchema
 
 from .counters import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC
@@ -69,7 +69,7 @@ class DurableState:
         self.cursor_topics: dict[int, int] = {}
         self.ledgers: dict[int, LedgerInfo] = {}
         """Every existing ledger by its id."""
-        self.tails: NumberTable[LedgerInfo] = NumberTable(WIDTH)
+        self.tails: ColumnStore[LedgerInfo] = ColumnStore(WIDTH)
         """The numbers of the ledgers that take entries, a row for each topic (`ManagedLedger.row`)."""
         self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
         """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets

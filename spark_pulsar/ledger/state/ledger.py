@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_pulsar.model.column_store import HasNumbers, Number
+from spark_pulsar.model.column_store import Counter, HasCounters
 
 from .size_marks import MARK_BYTES, SizeMarks
 
@@ -29,7 +29,7 @@ class RollLimits:
     min_age_ms: int = 10 * _MINUTE_MS
 
 
-class LedgerInfo(HasNumbers):
+class LedgerInfo(HasCounters):
     """One ledger of a topic.
 
     | attribute | meaning |
@@ -69,10 +69,10 @@ class LedgerInfo(HasNumbers):
         self.base_bytes = 0
         self.marks: SizeMarks | None = None
 
-    entries = Number(ENTRIES)
-    size_bytes = Number(SIZE_BYTES)
-    messages = Number(MESSAGES)
-    next_mark_bytes = Number(NEXT_MARK_BYTES)
+    entries = Counter(ENTRIES)
+    size_bytes = Counter(SIZE_BYTES)
+    messages = Counter(MESSAGES)
+    next_mark_bytes = Counter(NEXT_MARK_BYTES)
 
     def row(self) -> tuple[int | None, ...]:
         """Everything that is stored of it, as `LedgerInfo` takes it."""

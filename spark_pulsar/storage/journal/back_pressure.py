@@ -19,7 +19,7 @@ MOST_SEGMENTS: Final = 48
 Opening reads them in some ten seconds; the README says that the journal may take that much."""
 
 
-class GivingWay:
+class BackPressure:
     """Asked by the journal's thread, which also tells when copying begins; the settling thread tells when it ends."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, Segment, SegmentFiles
 _SPACE_RETRY_S: Final = 1.0
 
 
-class Tending:
+class SegmentUpkeep:
     """What it does is asked for by the journal's thread and the shell's. `is_closing` ends it early."""
 
     def __init__(self, segments: SegmentFiles, space: Space, is_closing: Callable[[], bool], threads: Threads) -> None:

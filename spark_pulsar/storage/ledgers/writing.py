@@ -39,7 +39,7 @@ def cut_out(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[B
 
 
 @dataclass(frozen=True, slots=True)
-class GatheredEntries:
+class MergedEntries:
     """Consecutive entries of one ledger on their way to its file, from entry `first` on. `counts`: messages in each,
     None when each holds one."""
 
@@ -77,7 +77,7 @@ class LedgerWriter:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_open = _MOST_OPEN if soft < 0 else min(_MOST_OPEN, soft // _SHARE_OF_DESCRIPTORS)
 
-    def append(self, extent: Extent | None, gathered: GatheredEntries) -> Extent:
+    def append(self, extent: Extent | None, gathered: MergedEntries) -> Extent:
         """Write entries behind the extent, over whatever stands there. Not durable before `finish`, and nothing counts
         before the checkpoint names the extent that is returned."""
         ledger_id = gathered.ledger_id

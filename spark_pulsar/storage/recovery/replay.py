@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from spark_pulsar.ledger.apply.lossy import LenientState
+from spark_pulsar.ledger.apply.lossy import LossyReplay
 from spark_pulsar.ledger.records.base import EntriesAppended, InvalidRecord, LedgersTrimmed, Record, UnknownRecord
 from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.records.damage import TopicDamaged
@@ -72,7 +72,7 @@ class _Replayer:
         self._index = index
         self._report = report
         self._apply: Callable[[Record], object] = state.apply
-        self.lenient: LenientState | None = None
+        self.lenient: LossyReplay | None = None
         self.holes: list[Hole] = []
         self._topics_in_doubt = False
 
@@ -106,7 +106,7 @@ class _Replayer:
         """Groups that are damaged or missing: from now on records may not fit."""
         self.holes.append(hole)
         if self.lenient is None:
-            self.lenient = LenientState(self._state)
+            self.lenient = LossyReplay(self._state)
             self._apply = self.lenient.apply
         self.lenient.cause = f"{hole.file}:{hole.at}", hole.text
         salvaged = self._salvage(hole)

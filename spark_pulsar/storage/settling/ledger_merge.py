@@ -18,7 +18,7 @@ from spark_pulsar.model.column_store import bounds_of
 from spark_pulsar.storage.disk.disk import Buffer
 from spark_pulsar.storage.journal.salvage import EntrySpan
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
-from spark_pulsar.storage.ledgers.writing import GatheredEntries, cut_out
+from spark_pulsar.storage.ledgers.writing import MergedEntries, cut_out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,14 +64,12 @@ class _Scattered(NamedTuple):
     counts: npt.NDArray[np.int64]
 
 
-class Gathering:
+class LedgerMerge:
     """Entries on their way to their ledgers' files. `needed` says for each ledger that is settled from which entry on;
     everything else is passed over. `write` is called with consecutive entries. What is missing and not known to be lost
     is StorageDamaged from `drain` or `must_be_whole`."""
 
-    def __init__(
-        self, needed: Mapping[int, int], lost: LostEntries, write: Callable[[GatheredEntries], object]
-    ) -> None:
+    def __init__(self, needed: Mapping[int, int], lost: LostEntries, write: Callable[[MergedEntries], object]) -> None:
         self._needed = needed
         self._lost = lost
         self._write = write
@@ -169,7 +167,7 @@ class Gathering:
     def _drain_one(self, ledger_id: int, columns: _Columns) -> None:
         ids, entries, counts = columns.ids, columns.entries, columns.counts if self._counted else None
         if not self._lost and ids == array("q", range(columns.end, columns.end + len(ids))):
-            self._write(GatheredEntries(ledger_id, columns.end, entries, counts))
+            self._write(MergedEntries(ledger_id, columns.end, entries, counts))
             columns.end += len(ids)
             return
         # Some are lost, missing, or there twice.
@@ -190,7 +188,7 @@ class Gathering:
             if first != columns.end:
                 self._must_be_lost(self._place_of(run.ledger_id, first), (run.ledger_id, columns.end, first))
             counts = None if part.message_counts is None else list(part.message_counts)
-            self._write(GatheredEntries(run.ledger_id, first, cut_out(part.buffer, part.starts, part.ends), counts))
+            self._write(MergedEntries(run.ledger_id, first, cut_out(part.buffer, part.starts, part.ends), counts))
             columns.end = part.end_entry_id
 
     def _place_of(self, ledger_id: int, entry_id: int) -> Place:

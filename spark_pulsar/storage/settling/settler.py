@@ -29,9 +29,9 @@ from spark_pulsar.storage.journal.salvage import SalvagedGroup, salvage_group
 from spark_pulsar.storage.journal.segments import Segment
 from spark_pulsar.storage.ledgers.files import Extent
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
-from spark_pulsar.storage.ledgers.writing import GatheredEntries, LedgerWriter
+from spark_pulsar.storage.ledgers.writing import LedgerWriter, MergedEntries
 
-from .ledger_merge import Gathering, Place
+from .ledger_merge import LedgerMerge, Place
 
 GATHER_BYTES: Final = 8 * 1024 * 1024
 """Entries gathered in memory before they are written to their ledgers' files."""
@@ -156,7 +156,7 @@ class Settler:
         return self._settled
 
     def _copy(self, plan: SettlePlan, needed: Mapping[int, int]) -> None:
-        gathering = Gathering(needed, self._lost, self._write_one)
+        gathering = LedgerMerge(needed, self._lost, self._write_one)
         enough = min(MOST_GATHER_BYTES, max(GATHER_BYTES, _LEDGER_BYTES * len(needed)))
         for segment, at, payload in self._groups(plan):
             self._gather(gathering, segment, at, payload)
@@ -204,7 +204,7 @@ class Settler:
                 else:
                     yield segment, at, payload
 
-    def _gather(self, gathering: Gathering, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:
+    def _gather(self, gathering: LedgerMerge, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:
         place = Place(self._layout.relative(segment.path), at)
         if isinstance(payload, SalvagedGroup):
             found = [span for salvaged in payload.records for span in salvaged.bad]
@@ -229,14 +229,14 @@ class Settler:
         except RecordDamaged as error:
             raise StorageDamaged(place.name, at, str(error)) from error
 
-    def _write(self, gathering: Gathering) -> None:
+    def _write(self, gathering: LedgerMerge) -> None:
         """Write what is gathered to the ledgers' files."""
         for _ in gathering.drain():
             self._give_way()
         self._rest(self._threads.now_s() - self._rested_at)
         self._rested_at = self._threads.now_s()
 
-    def _write_one(self, gathered: GatheredEntries) -> None:
+    def _write_one(self, gathered: MergedEntries) -> None:
         extent = self._settled.get(gathered.ledger_id) or self._extents.get(gathered.ledger_id)
         self._settled[gathered.ledger_id] = self._writer.append(extent, gathered)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_pulsar.broker.turn.events import EntriesLost, StorageShort
+from spark_pulsar.broker.turn.events import DiskFull, EntriesLost
 from tests.unit.admin.test_app import call
 from tests.unit.broker.world import TOPIC, World, entry
 
@@ -87,12 +87,12 @@ def test_a_disk_that_is_short_is_seen_in_health_and_metrics() -> None:
     # covers DUR-10
     world = World()
     assert metrics_of(world)["spark_pulsar_storage_short",] == 0
-    world.happen([StorageShort("No space left on device")])
+    world.happen([DiskFull("No space left on device")])
     assert metrics_of(world)["spark_pulsar_storage_short",] == 1
     status, _, answer = call(world, "GET", "/admin/v2/brokers/health")
     assert (status, "No space left" in answer["reason"]) == (503, True)
     assert call(world, "GET", "/admin/v2/brokers/ready")[0] == 200
-    world.happen([StorageShort("")])
+    world.happen([DiskFull("")])
     assert call(world, "GET", "/admin/v2/brokers/health")[0] == 200
 
 

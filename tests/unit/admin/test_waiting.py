@@ -11,7 +11,7 @@ import pytest
 from spark_pulsar.admin import waiting
 from spark_pulsar.admin.answers import Refused
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.server.core_requests import Asking
+from spark_pulsar.server.core_requests import CoreRequests
 from tests.unit.broker.world import World
 
 
@@ -20,7 +20,7 @@ class Gate:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._asking = Asking(asyncio.get_running_loop())
+        self._asking = CoreRequests(asyncio.get_running_loop())
 
     @property
     def core(self) -> Core:

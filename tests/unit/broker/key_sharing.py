@@ -80,7 +80,7 @@ def dispatcher(world: World) -> Any:
 def owner(world: World, key: str) -> str:
     """The name of the consumer that gets a key now."""
     selector = dispatcher(world).selector
-    found = selector.owner(selector.slot_of(murmur3_32(key.encode())))
+    found = selector.owner(selector.sticky_hash_of(murmur3_32(key.encode())))
     return str(found.name)
 
 

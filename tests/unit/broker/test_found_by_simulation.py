@@ -127,7 +127,7 @@ def test_an_eviction_waits_for_all_of_a_turn_to_be_on_disk() -> None:
     world.advance(10)
     subscription = world.core.topics[TOPIC].subscriptions["s"]
     assert subscription.backlog == 0, "one entry is more than is left"
-    assert world.core.topics[TOPIC].confirmed == world.core.topics[TOPIC].ledger.last_position
+    assert world.core.topics[TOPIC].last_add_confirmed == world.core.topics[TOPIC].ledger.last_position
 
 
 def test_who_waits_for_the_disk_is_told_in_order() -> None:

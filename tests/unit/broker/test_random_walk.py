@@ -120,7 +120,7 @@ class Scene:
         if topic is None or subscription is None:
             return
         entries = self.random.choice([1, 3, 5])
-        ranges = subscription.cursor.unacked(EARLIEST, topic.confirmed, entries)
+        ranges = subscription.cursor.unacked(EARLIEST, topic.last_add_confirmed, entries)
         skipped = {Position(ledger_id, entry_id) for ledger_id, first, end in ranges for entry_id in range(first, end)}
         self.asked[name] |= skipped
 
@@ -182,7 +182,9 @@ class Scene:
                         self.held |= {each for each in stored if ledger.contains(each)}
                 elif isinstance(effect, fx.SendMessages):
                     for position in positions_of([effect]):
-                        assert position <= self.world.core.topics[TOPIC].confirmed, "sent before it was on disk (ML-5)"
+                        assert position <= self.world.core.topics[TOPIC].last_add_confirmed, (
+                            "sent before it was on disk (ML-5)"
+                        )
                 elif isinstance(effect, fx.SendCommand) and effect.command.type == BaseCommand.ACK_RESPONSE:
                     name, positions = self.waiting.pop((client.session_id, effect.command.ackResponse.request_id))
                     self.acked[name].update(positions)
@@ -237,7 +239,7 @@ def check_that_nothing_is_stuck(world: World) -> None:
             held = sum(consumer.unacked for consumer in subscription.consumers)
             if held >= CONFIG["max_unacked_per_subscription"] // 2:
                 continue
-        assert not subscription.cursor.unacked(dispatcher.position, topic.confirmed, 1)
+        assert not subscription.cursor.unacked(dispatcher.position, topic.last_add_confirmed, 1)
 
 
 @pytest.mark.parametrize("seed", range(60))

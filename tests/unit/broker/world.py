@@ -189,7 +189,7 @@ class Client:
         self.effects: list[Any] = []
         self._events: list[Event] = []
         self._connection = Connection(self, session_id, 5_253_120)  # type: ignore[arg-type]
-        self._connection.splitter.least_sweep = 2
+        self._connection.splitter.least_columnar_sends = 2
         self._connection.transport = self  # type: ignore[assignment]
         self._requests = 0
 

@@ -9,7 +9,7 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout, UnexpectedReply
-from spark_pulsar.client.pipelined_requests import Steps, run_all
+from spark_pulsar.client.pipelined_requests import PipelinedRequest, run_all
 from spark_pulsar.model.errors import (
     ConsumerBusy,
     MetadataError,
@@ -54,7 +54,7 @@ def test_however_many_topics_have_one_time_out_together() -> None:
         assert not begun
         return Deadline(1_000, f"asking for {topic}", "nowhere")
 
-    def make(topic: str) -> Steps[int]:
+    def make(topic: str) -> PipelinedRequest[int]:
         begun.append(topic)
         return len(topic)
         yield  # an answer without a question

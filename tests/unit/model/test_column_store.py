@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 
-from spark_pulsar.model.column_store import HasNumbers, Number, NumberTable, bounds_of, column_of
+from spark_pulsar.model.column_store import ColumnStore, Counter, HasCounters, bounds_of, column_of
 
 
-class Pair(HasNumbers):
+class Pair(HasCounters):
     __slots__ = ()
 
-    left = Number(0)
-    right = Number(1)
+    left = Counter(0)
+    right = Counter(1)
 
 
 def test_numbers_move_with_their_owner() -> None:
-    table: NumberTable[Pair] = NumberTable(2)
+    table: ColumnStore[Pair] = ColumnStore(2)
     first, second = Pair((1, 2)), Pair((3, 4))
     for owner in (first, second):
         table.put(table.claim(), owner)
@@ -32,7 +32,7 @@ def test_numbers_move_with_their_owner() -> None:
 
 
 def test_who_takes_a_row_puts_the_other_out() -> None:
-    table: NumberTable[Pair] = NumberTable(2)
+    table: ColumnStore[Pair] = ColumnStore(2)
     first, second = Pair((1, 2)), Pair((3, 4))
     table.put(3, first)
     table.put(3, second)
@@ -43,7 +43,7 @@ def test_who_takes_a_row_puts_the_other_out() -> None:
 
 def test_random_histories() -> None:
     rng = random.Random(7)
-    table: NumberTable[Pair] = NumberTable(2)
+    table: ColumnStore[Pair] = ColumnStore(2)
     rows: dict[int, tuple[Pair, list[int]]] = {}
     for step in range(3_000):
         row = rng.choice(list(rows)) if rows else -1
@@ -70,7 +70,7 @@ def test_random_histories() -> None:
 
 def test_numbers_may_be_as_large_as_64_bits_are() -> None:
     owner = Pair((-(2**63), 2**63 - 1))
-    table: NumberTable[Pair] = NumberTable(2)
+    table: ColumnStore[Pair] = ColumnStore(2)
     table.put(0, owner)
     assert (owner.left, owner.right) == (-(2**63), 2**63 - 1)
     owner.right += 1
@@ -78,7 +78,7 @@ def test_numbers_may_be_as_large_as_64_bits_are() -> None:
 
 
 def test_stretches() -> None:
-    table: NumberTable[Pair] = NumberTable(1)
+    table: ColumnStore[Pair] = ColumnStore(1)
     for value in (4, 4, 7, 9, 9, 9):
         table.put(table.claim(), Pair((value,)))
     column = table.matrix()[:, 0]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from spark_pulsar.broker.turn.effects import AppendRecords
 from spark_pulsar.ledger.records.base import CounterSet
-from spark_pulsar.server.group_submitter import HELD_BYTES, HELD_RECORDS, Submitting
+from spark_pulsar.server.group_submitter import HELD_BYTES, HELD_RECORDS, GroupSubmitter
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 
 
@@ -19,7 +19,7 @@ class Desk:
         self.storage.is_quick = is_quick
         self.durable: list[int] = []
         """Groups that were heard of."""
-        self.submitting = Submitting(
+        self.submitting = GroupSubmitter(
             asyncio.get_running_loop(), self.storage, self.durable.append, lambda group: self.durable.append(-group)
         )
         self.last = 0

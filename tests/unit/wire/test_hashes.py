@@ -71,21 +71,21 @@ def test_murmur(key: str, raw: int, masked: int, partition: int, range_mod: int,
     found = hashes.murmur3_32(key.encode())
     assert found == masked == raw & MASK
     assert partition_of(found, 4) == partition
-    assert hashes.range_slot(found) == (range_mod or 1)
-    assert hashes.ring_slot(found) == ring
+    assert hashes.range_hash(found) == (range_mod or 1)
+    assert hashes.ring_hash(found) == ring
 
 
 @pytest.mark.parametrize(("name", "points"), [("c1", [34662, 61273, 23534]), ("c2", [18701, 2959, 61677])])
 def test_points_on_the_ring_of_consistent_hashing(name: str, points: list[int]) -> None:
     # 6.5, 4.x: name NUL nameIndex NUL i
-    found = [hashes.ring_slot(hashes.murmur3_32(f"{name}\x000\x00{i}".encode())) for i in range(3)]
+    found = [hashes.ring_hash(hashes.murmur3_32(f"{name}\x000\x00{i}".encode())) for i in range(3)]
     assert found == points
 
 
 def test_slots_are_never_zero() -> None:
-    assert hashes.range_slot(65536) == hashes.range_slot(0) == 1
-    assert hashes.range_slot(65535) == hashes.ring_slot(65534) == 65535
-    assert hashes.ring_slot(65535) == 1
+    assert hashes.range_hash(65536) == hashes.range_hash(0) == 1
+    assert hashes.range_hash(65535) == hashes.ring_hash(65534) == 65535
+    assert hashes.ring_hash(65535) == 1
 
 
 @pytest.mark.parametrize(("key", "whole", "masked", "mod_3", "mod_4", "mod_997"), BOOST)

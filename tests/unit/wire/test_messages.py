@@ -244,7 +244,7 @@ def test_ids_of_ever_changing_shape_are_not_read_by_columns(monkeypatch: pytest.
 def test_entry_ids_that_grow_wider_are_read_by_columns(first: int, step: int) -> None:
     entry_ids = range(first, first + 150 * step, step)
     data = ack_frame([(5, entry_id) for entry_id in entry_ids])
-    read = ack_columns.read_scattered(data, data.index(b"\x1a"), len(data))
+    read = ack_columns.read_ack_columns(data, data.index(b"\x1a"), len(data))
     assert read is not None
     assert (list(read[0]), read[1]) == ([(5, each, each + 1) for each in entry_ids], len(data))
 

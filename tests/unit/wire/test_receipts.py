@@ -6,7 +6,7 @@ import pytest
 
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands, frames
-from spark_pulsar.wire.columnar_receipts import scattered_receipts
+from spark_pulsar.wire.columnar_receipts import columnar_receipts
 from spark_pulsar.wire.receipts import receipts
 
 
@@ -57,5 +57,5 @@ def test_scattered() -> None:
         for s in (0, 2**63 - 1)
     ]
     expected_frames = [expected(p, ledger, e, [s]) for p, ledger, e, s in rows]
-    assert scattered_receipts(*([row[i] for row in rows] for i in range(4))) == b"".join(expected_frames)
-    assert scattered_receipts([], [], [], []) == b""
+    assert columnar_receipts(*([row[i] for row in rows] for i in range(4))) == b"".join(expected_frames)
+    assert columnar_receipts([], [], [], []) == b""

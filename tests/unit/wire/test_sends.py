@@ -9,8 +9,8 @@ import pytest
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.wire import commands, entries, frames, requests, sends
 from spark_pulsar.wire.checksum import crc32c
-from spark_pulsar.wire.columnar_reading import read_sweep
-from spark_pulsar.wire.columnar_sends import LEAST, STREAK, SendSweep
+from spark_pulsar.wire.columnar_reading import read_columnar_sends
+from spark_pulsar.wire.columnar_sends import LEAST, STREAK, ColumnarSends
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import RunSplitter, SendRun
@@ -104,7 +104,7 @@ def test_other_commands_end_a_run_and_keep_their_place() -> None:
     assert (first.sequence_ids, second.sequence_ids) == ([200, 201], [202])
 
 
-class TestSweeps:
+class TestColumnarSends:
     """Producers in turn."""
 
     @staticmethod
@@ -115,7 +115,7 @@ class TestSweeps:
     @staticmethod
     def kinds(data: bytes, least: int = 2) -> list[tuple[str, int]]:
         splitter = RunSplitter()
-        splitter.least_sweep = least
+        splitter.least_columnar_sends = least
         return [
             (type(item).__name__, 1 if isinstance(item, Frame) else len(item)) for item in splitter.feed_sends(data)
         ]
@@ -123,21 +123,23 @@ class TestSweeps:
     def test_after_two_producers_comes_one(self) -> None:
         data = self.turns((1, 1), (2, 1), (1, 2), (300, 7), (1, 1), *[(number, 1) for number in range(9)])
         splitter = RunSplitter()
-        first, second, sweep = splitter.feed_sends(data)
+        first, second, columnar_sends = splitter.feed_sends(data)
         assert isinstance(first, SendRun)
         assert isinstance(second, SendRun)
-        assert isinstance(sweep, SendSweep)
-        assert sweep.buffer is data
-        assert list(sweep.producer_ids) == [1, 1, *[300] * 7, 1, *range(9)]
-        assert list(sweep.sequence_ids) == [300, 301, *range(300, 307), 300, *[300] * 9]
-        assert list(sweep.message_counts) == [1] * 19
-        assert [data[start:end] for start, end in zip(sweep.starts, sweep.ends, strict=True)] == [entry()] * 19
-        assert repr(sweep) == "SendSweep(entries=19)"
-        (sweep,) = splitter.feed_sends(data)  # who took turns does so again
-        assert len(sweep) == 21
+        assert isinstance(columnar_sends, ColumnarSends)
+        assert columnar_sends.buffer is data
+        assert list(columnar_sends.producer_ids) == [1, 1, *[300] * 7, 1, *range(9)]
+        assert list(columnar_sends.sequence_ids) == [300, 301, *range(300, 307), 300, *[300] * 9]
+        assert list(columnar_sends.message_counts) == [1] * 19
+        assert [data[start:end] for start, end in zip(columnar_sends.starts, columnar_sends.ends, strict=True)] == [
+            entry()
+        ] * 19
+        assert repr(columnar_sends) == "SendSweep(entries=19)"
+        (columnar_sends,) = splitter.feed_sends(data)  # who took turns does so again
+        assert len(columnar_sends) == 21
 
     def test_few_stay_runs(self) -> None:
-        for count, kinds in ((LEAST - 1, ["SendRun"] * (LEAST + 1)), (LEAST, ["SendRun", "SendRun", "SendSweep"])):
+        for count, kinds in ((LEAST - 1, ["SendRun"] * (LEAST + 1)), (LEAST, ["SendRun", "SendRun", "ColumnarSends"])):
             data = self.turns((8, 1), (9, 1), *[(number, 1) for number in range(count)])
             assert [kind for kind, _ in self.kinds(data, LEAST)] == kinds
 
@@ -150,12 +152,12 @@ class TestSweeps:
         turns = [(1, 1), (2, 1), (1, 1), (2, STREAK - 1)]
         data = self.turns(*turns, (3, 50), *turns)
         runs = [("SendRun", 1)] * 2
-        assert self.kinds(data) == [*runs, ("SendSweep", STREAK), ("SendRun", 50), *runs, ("SendSweep", STREAK)]
+        assert self.kinds(data) == [*runs, ("ColumnarSends", STREAK), ("SendRun", 50), *runs, ("ColumnarSends", STREAK)]
 
     def test_others_end_it_and_keep_their_place(self) -> None:
         turns = self.turns((1, 1), (2, 1), (1, 1), (2, 1))
-        found = [("SendRun", 1), ("SendRun", 1), ("SendSweep", 2)]
-        assert self.kinds(turns + PING + turns) == [*found, ("Frame", 1), ("SendSweep", 4)]
+        found = [("SendRun", 1), ("SendRun", 1), ("ColumnarSends", 2)]
+        assert self.kinds(turns + PING + turns) == [*found, ("Frame", 1), ("ColumnarSends", 4)]
         bad = bytearray(send(2, 5, stored=entry(b"x")))
         bad[-1] ^= 1
         long = send(2, 5, stored=entry(b"x"))
@@ -173,28 +175,28 @@ class TestSweeps:
         rows = [(producer, at, count) for _ in range(3) for at in ids for producer in producers for count in counts]
         stored = [entry(bytes(number * 37 % 200)) for number in range(len(rows))]
         data = b"".join(send(*row, stored=each) for row, each in zip(rows, stored, strict=True))
-        first, second, *sweeps = RunSplitter().feed_sends(data)
+        first, second, *columnar_sends = RunSplitter().feed_sends(data)
         found: list[tuple[int, int, int]] = []
-        for sweep in sweeps:
-            assert isinstance(sweep, SendSweep)
-            found += zip(sweep.producer_ids, sweep.sequence_ids, sweep.message_counts, strict=True)
+        for each in columnar_sends:
+            assert isinstance(each, ColumnarSends)
+            found += zip(each.producer_ids, each.sequence_ids, each.message_counts, strict=True)
         assert found == rows[len(first) + len(second) :]
-        assert [len(sweep) for sweep in sweeps][:2] == [64, 256]  # more of them as they come
+        assert [len(columnar_sends) for columnar_sends in columnar_sends][:2] == [64, 256]  # more of them as they come
 
     @pytest.mark.parametrize("at", [(2**56, 1), (3, 2**56), (2**64 - 1, 2**64 - 1)])
     def test_longer_numbers_end_it(self, at: tuple[int, int]) -> None:
         turns = self.turns((1, 1), (2, 1), (1, 1), (2, 1))
-        found = [("SendRun", 1), ("SendRun", 1), ("SendSweep", 2)]
+        found = [("SendRun", 1), ("SendRun", 1), ("ColumnarSends", 2)]
         assert self.kinds(turns + send(*at) + turns) == [*found, ("SendRun", 1), *found]
 
-    def test_what_is_no_sweep_is_seldom_looked_at_as_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_frames_that_are_no_columnar_sends_are_seldom_tried_as_such(self, monkeypatch: pytest.MonkeyPatch) -> None:
         looked_at: list[int] = []
 
-        def counting(buffer: bytes, position: int, max_total: int, least: int, most: int) -> SendSweep | None:
+        def counting(buffer: bytes, position: int, max_total: int, least: int, most: int) -> ColumnarSends | None:
             looked_at.append(most)
-            return read_sweep(buffer, position, max_total, least, most)
+            return read_columnar_sends(buffer, position, max_total, least, most)
 
-        monkeypatch.setattr("spark_pulsar.wire.columnar_reading.read_sweep", counting)
+        monkeypatch.setattr("spark_pulsar.wire.columnar_reading.read_columnar_sends", counting)
         data = self.turns(*[(1, 1), (2, 1), (3, STREAK)] * 300)
         splitter = RunSplitter()
         assert sum(len(item) for item in splitter.feed_sends(data)) == 300 * (2 + STREAK)
@@ -205,11 +207,11 @@ class TestSweeps:
     def test_in_pieces(self, size: int) -> None:
         data = b"".join(send(number % 3, number, stored=entry(bytes(number % 80))) for number in range(300))
         splitter = RunSplitter()
-        splitter.least_sweep = 2
+        splitter.least_columnar_sends = 2
         found: list[tuple[int, int]] = []
         for at in range(0, len(data), size):
             for item in splitter.feed_sends(data[at : at + size]):
-                assert isinstance(item, SendRun | SendSweep)
+                assert isinstance(item, SendRun | ColumnarSends)
                 producers = [item.producer_id] * len(item) if isinstance(item, SendRun) else item.producer_ids
                 found += zip(producers, item.sequence_ids, strict=True)
         assert found == [(number % 3, number) for number in range(300)]

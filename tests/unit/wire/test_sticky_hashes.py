@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.hashes import murmur3_32, range_slot, ring_slot
+from spark_pulsar.wire.hashes import murmur3_32, range_hash, ring_hash
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from spark_pulsar.wire.sticky_hashes import StickySlots
+from spark_pulsar.wire.sticky_hashes import StickyHashes
 from spark_pulsar.wire.sticky_keys import NONE_KEY, _parsed_key, sticky_key
 
 NOW_MS = 1_795_000_000_000
@@ -30,11 +30,11 @@ def check(entries: list[bytes]) -> None:
         starts.append(len(buffer))
         buffer += each
         ends.append(len(buffer))
-    for slot_of in (range_slot, ring_slot):
-        alone = [slot_of(murmur3_32(sticky_key(each, 0, len(each)))) for each in entries]
-        slots = StickySlots(slot_of)
+    for sticky_hash_of in (range_hash, ring_hash):
+        alone = [sticky_hash_of(murmur3_32(sticky_key(each, 0, len(each)))) for each in entries]
+        sticky_hashes = StickyHashes(sticky_hash_of)
         for end in (buffer, buffer + bytes(100)):
-            assert slots.of(end, starts, ends) == alone
+            assert sticky_hashes.of(end, starts, ends) == alone
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_more_keys_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_large_metadata_are_not_remembered() -> None:
     # covers KS-2: what is remembered lives as long as the process
-    slots = StickySlots(range_slot)
+    sticky_hashes = StickyHashes(range_hash)
     entries = [entry(number, partition_key="k", schema_version=bytes([number]) * 5_000) for number in range(3)]
     ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
-    assert len(set(slots.of(b"".join(entries), [0, *ends[:-1]], ends))) == 1
-    assert not any(len(tail) > 5_000 for tail in slots._known)
+    assert len(set(sticky_hashes.of(b"".join(entries), [0, *ends[:-1]], ends))) == 1
+    assert not any(len(tail) > 5_000 for tail in sticky_hashes._known)
 
 
 # ---- metadata that no client writes, beside what protobuf makes of them
@@ -174,8 +174,8 @@ def test_metadata_that_no_client_writes_have_the_slots_that_protobuf_says(entrie
     keys = [_parsed_key(each, 0, len(each)) for each in entries]
     assert [sticky_key(each, 0, len(each)) for each in entries] == keys
     ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
-    expected = [range_slot(murmur3_32(key)) for key in keys]
-    assert StickySlots(range_slot).of(b"".join(entries), [0, *ends[:-1]], ends) == expected
+    expected = [range_hash(murmur3_32(key)) for key in keys]
+    assert StickyHashes(range_hash).of(b"".join(entries), [0, *ends[:-1]], ends) == expected
 
 
 @pytest.mark.parametrize("key", [b"\x32\x04key", b"\x32\x7fkey", b"\x32\x01"])
@@ -183,8 +183,8 @@ def test_a_key_that_ends_behind_the_metadata_is_none(key: bytes) -> None:
     # covers KS-2: the metadata cannot be read
     entries = [of_fields(b"\x05", [], each, []) for each in (b"\x32\x03key", key, b"\x32\x03key", key, key)]
     ends = [len(b"".join(entries[: index + 1])) for index in range(len(entries))]
-    good, none = range_slot(murmur3_32(b"key")), range_slot(murmur3_32(NONE_KEY))
-    found = StickySlots(range_slot).of(b"".join(entries), [0, *ends[:-1]], ends)
+    good, none = range_hash(murmur3_32(b"key")), range_hash(murmur3_32(NONE_KEY))
+    found = StickyHashes(range_hash).of(b"".join(entries), [0, *ends[:-1]], ends)
     assert found == [good, none, good, none, none]
 
 
@@ -205,6 +205,6 @@ def test_a_key_hidden_where_the_first_entry_has_its_sequence_id(hidden: bytes, k
     entries = [first, first, odd, first]
     assert len({len(each) for each in entries}) == 1
     ends = [len(first) * number for number in range(1, 5)]
-    found = StickySlots(range_slot).of(b"".join(entries), [0, *ends[:-1]], ends)
-    usual, other = range_slot(murmur3_32(b"a2V5")), range_slot(murmur3_32(key))
+    found = StickyHashes(range_hash).of(b"".join(entries), [0, *ends[:-1]], ends)
+    usual, other = range_hash(murmur3_32(b"a2V5")), range_hash(murmur3_32(key))
     assert found == [usual, usual, other, usual]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from spark_pulsar.wire import sticky_keys
 from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.hashes import murmur3_32, range_slot
+from spark_pulsar.wire.hashes import murmur3_32, range_hash
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from spark_pulsar.wire.sticky_hashes import StickySlots
+from spark_pulsar.wire.sticky_hashes import StickyHashes
 from spark_pulsar.wire.sticky_keys import sticky_key
 
 NOW_MS = 1_795_000_000_000
@@ -62,13 +62,13 @@ def test_metadata_that_cannot_be_read_have_the_key_of_none() -> None:
 @pytest.mark.parametrize(
     ("key", "slot"), [("Order-3459134", 6067), ("key1", 293), ("hello", 64071), ("", 1), ("NONE_KEY", 48803)]
 )
-def test_hash_and_slot_of_known_keys(key: str, slot: int) -> None:
+def test_hash_and_slot_of_known_keys(key: str, sticky_hash: int) -> None:
     # covers KS-3
     entries = [entry(partition_key="other"), entry(partition_key=key)]
     buffer = b"".join(entries)
     ends = [len(entries[0]), len(buffer)]
-    slots = StickySlots(range_slot).of(buffer, [0, ends[0]], ends)
-    assert slots == [range_slot(murmur3_32(b"other")), slot]
+    sticky_hashes = StickyHashes(range_hash).of(buffer, [0, ends[0]], ends)
+    assert sticky_hashes == [range_hash(murmur3_32(b"other")), sticky_hash]
 
 
 @given(

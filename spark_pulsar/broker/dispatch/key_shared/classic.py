@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.wire.pulsar_api_pb2 import AUTO_SPLIT
 
-from .dispatcher import KeySharedDispatcher, sharing_keys
+from .dispatcher import KeySharedDispatcher, key_shared_dispatcher
 from .selector_choice import selector_for
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .hash_range_selectors import Selector
 
 
-def sharing_keys_classically(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
+def classic_key_shared_dispatcher(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
     """The dispatcher for the mode that the first consumer wants.
 
     The rule is for AUTO_SPLIT in order; whoever names his slots or allows any order is served as always. Slots are
@@ -38,7 +38,7 @@ def sharing_keys_classically(core: Core, subscription: Subscription, wanted: Key
     """
     if wanted.keySharedMode == AUTO_SPLIT and not wanted.allowOutOfOrderDelivery:
         return ClassicKeySharedDispatcher(core, subscription, selector_for(core, wanted))
-    return sharing_keys(core, subscription, wanted)
+    return key_shared_dispatcher(core, subscription, wanted)
 
 
 class ClassicKeySharedDispatcher(KeySharedDispatcher):
@@ -82,7 +82,7 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
             return allowance
         # What is sent again goes to no newcomer from the first place on that any of them may not have.
         limit = next(iter(self.newcomers.values()))
-        return min(allowance, _count_before(self.rooms.of[consumer], limit))
+        return min(allowance, _count_before(self.replay_queues.of[consumer], limit))
 
     def _can_send_to(self, consumer: Consumer) -> bool:
         return consumer.can_receive and (consumer not in self.newcomers or self._allowance(consumer) > 0)
@@ -122,10 +122,10 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
         assert sorted(self.newcomers.values()) == list(self.newcomers.values()), "in the order they came"
 
 
-def _count_before(room: EntrySet, limit: Position) -> int:
+def _count_before(replay_queue: EntrySet, limit: Position) -> int:
     """Entries of a room that lie before a position."""
     count = 0
-    for ledger_id, entry_ids in room.by_ledger():
+    for ledger_id, entry_ids in replay_queue.by_ledger():
         if ledger_id < limit.ledger_id:
             count += len(entry_ids)
         elif ledger_id == limit.ledger_id:

@@ -11,25 +11,25 @@ from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from spark_pulsar.wire.hashes import SLOTS, murmur3_32, ring_slot
-from spark_pulsar.wire.sticky_hashes import StickySlots
+from spark_pulsar.wire.hashes import STICKY_HASHES, murmur3_32, ring_hash
+from spark_pulsar.wire.sticky_hashes import StickyHashes
 
 from .hash_range_selectors import Selector
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
 
-_SLOT_SHIFT: Final = 44
+_STICKY_HASH_SHIFT: Final = 44
 """A point is its slot, and in the low bits which consumer's it is, counted as they came."""
-_CONSUMER_MASK: Final = (1 << _SLOT_SHIFT) - 1
+_CONSUMER_MASK: Final = (1 << _STICKY_HASH_SHIFT) - 1
 
 
-class HashRing(Selector):
+class ConsistentHashSelector(Selector):
     """A slot belongs to the owner of the first point that is not below it, the first of all behind the last one. Of
     several consumers with a point at one slot the one that came first has it; the others wait in line."""
 
-    slots: ClassVar = StickySlots(ring_slot)
-    slot_of = staticmethod(ring_slot)
+    sticky_hashes: ClassVar = StickyHashes(ring_hash)
+    sticky_hash_of = staticmethod(ring_hash)
 
     def __init__(self, points: int) -> None:
         self._points_each = points
@@ -78,17 +78,17 @@ class HashRing(Selector):
             else:
                 self._seats = None
 
-    def owner(self, slot: int) -> Consumer | None:
+    def owner(self, sticky_hash: int) -> Consumer | None:
         points = self._points
         if not points:
             return None
-        at = bisect_left(points, slot << _SLOT_SHIFT)
+        at = bisect_left(points, sticky_hash << _STICKY_HASH_SHIFT)
         return self._owner_of(points[at] if at < len(points) else points[0])
 
     def table(self) -> tuple[array[int], list[Consumer | None]]:
         if self._seats is None:
             if not self._points:
-                return array("B", bytes(SLOTS + 1)), [None]
+                return array("B", bytes(STICKY_HASHES + 1)), [None]
             seats = self._seats = _Seats()
             for consumer in self._numbers:
                 seats.take(consumer)
@@ -98,13 +98,13 @@ class HashRing(Selector):
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
         ranges: list[tuple[int, int]] = []
         last: tuple[int, int] | None = None
-        for slot in sorted({point >> _SLOT_SHIFT for point in self._points_of(consumer)}):
-            at = bisect_left(self._points, slot << _SLOT_SHIFT)
+        for sticky_hash in sorted({point >> _STICKY_HASH_SHIFT for point in self._points_of(consumer)}):
+            at = bisect_left(self._points, sticky_hash << _STICKY_HASH_SHIFT)
             if self._owner_of(self._points[at]) is consumer:
-                low = (self._points[at - 1] >> _SLOT_SHIFT) + 1 if at else 1
-                _add(ranges, low, slot)
+                low = (self._points[at - 1] >> _STICKY_HASH_SHIFT) + 1 if at else 1
+                _add(ranges, low, sticky_hash)
                 if at == 0:
-                    last = (self._points[-1] >> _SLOT_SHIFT) + 1, SLOTS - 1
+                    last = (self._points[-1] >> _STICKY_HASH_SHIFT) + 1, STICKY_HASHES - 1
         if last is not None:
             _add(ranges, *last)
         return ranges
@@ -116,8 +116,8 @@ class HashRing(Selector):
         """Rising, each once."""
         number, alike = self._numbers[consumer]
         front = f"{consumer.name}\0{alike}\0"
-        slots = {ring_slot(murmur3_32(f"{front}{index}".encode())) for index in range(self._points_each)}
-        return [slot << _SLOT_SHIFT | number for slot in sorted(slots)]
+        sticky_hashes = {ring_hash(murmur3_32(f"{front}{index}".encode())) for index in range(self._points_each)}
+        return [sticky_hash << _STICKY_HASH_SHIFT | number for sticky_hash in sorted(sticky_hashes)]
 
     def _paint(self, changed: list[int] | array[int]) -> None:
         """Write down who owns the slots before these points, which rise, and came, or are gone."""
@@ -125,22 +125,22 @@ class HashRing(Selector):
         assert seats is not None, "asked before"
         following, end = -1, len(points)
         for point in changed:
-            if point >> _SLOT_SHIFT == following:
+            if point >> _STICKY_HASH_SHIFT == following:
                 continue
-            following = point >> _SLOT_SHIFT
-            at = bisect_left(points, following << _SLOT_SHIFT)
+            following = point >> _STICKY_HASH_SHIFT
+            at = bisect_left(points, following << _STICKY_HASH_SHIFT)
             at = at if at < end else 0  # the last point is gone
-            low = (points[at - 1] >> _SLOT_SHIFT) + 1 if at else 0
-            seats.paint(low, (points[at] >> _SLOT_SHIFT) + 1, self._owner_of(points[at]))
+            low = (points[at - 1] >> _STICKY_HASH_SHIFT) + 1 if at else 0
+            seats.paint(low, (points[at] >> _STICKY_HASH_SHIFT) + 1, self._owner_of(points[at]))
             if at == 0:
-                seats.paint((points[-1] >> _SLOT_SHIFT) + 1, SLOTS + 1, self._owner_of(points[0]))
+                seats.paint((points[-1] >> _STICKY_HASH_SHIFT) + 1, STICKY_HASHES + 1, self._owner_of(points[0]))
 
 
 class _Seats:
     """A small number for each consumer, and by slot the number of its owner; nobody's is 0."""
 
     def __init__(self) -> None:
-        self.table = array("B", bytes(SLOTS + 1))
+        self.table = array("B", bytes(STICKY_HASHES + 1))
         self.owners: list[Consumer | None] = [None]
         self._of: dict[Consumer, int] = {}
         self._free: list[int] = []

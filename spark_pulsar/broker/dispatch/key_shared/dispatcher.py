@@ -23,7 +23,7 @@ from spark_pulsar.model.entry_sets import EntrySet
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.singles import Singles
 
-from .replay_queues import Rooms, pending_of
+from .replay_queues import ReplayQueues, pending_of
 from .selector_choice import selector_for
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MAX_ENTRIES_A_TURN = 4_096
 
 
-def sharing_keys(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
+def key_shared_dispatcher(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
     """The dispatcher for the mode that the first consumer wants, and the configuration."""
     keeps_order = not wanted.allowOutOfOrderDelivery
     return KeySharedDispatcher(core, subscription, selector_for(core, wanted), keeps_order=keeps_order)
@@ -54,7 +54,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self.keeps_order = keeps_order
         """Whether slots that move drain first; not with allowOutOfOrderDelivery (KS-11)."""
         self.selector = selector
-        self.rooms = Rooms(selector, keeps_order=keeps_order)
+        self.replay_queues = ReplayQueues(selector, keeps_order=keeps_order)
         self._sorter = EntryReader(core, subscription.topic, self._wake, self._stop)
         """Reads entries to be sent again whose slot is not known yet: those that were delayed."""
         super().__init__(core, subscription)
@@ -62,7 +62,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def rewind(self) -> None:
         super().rewind()
         self._sorter.reset()
-        self.rooms.clear()
+        self.replay_queues.clear()
 
     # Who is there
 
@@ -71,18 +71,18 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def attach(self, consumer: Consumer) -> None:
         consumer.pending = EntrySet()
-        self.rooms.open(consumer)
+        self.replay_queues.open(consumer)
         if len(self.subscription.consumers) == 1:
             self.rewind()
         else:
-            self.rooms.share_out()
+            self.replay_queues.share_out()
             self._wake()
 
     def detach(self, consumer: Consumer) -> None:
         self.selector.leave(consumer)
-        left = self.rooms.close(consumer), pending_of(consumer)
+        left = self.replay_queues.close(consumer), pending_of(consumer)
         if self.subscription.consumers:
-            self.rooms.share_out(left)
+            self.replay_queues.share_out(left)
             consumer.let_go_of_all()
         else:
             consumer.let_go_of_all()
@@ -101,7 +101,9 @@ class KeySharedDispatcher(SharedDispatcher):
         return self._budget <= 0 or self._send_new_entries()
 
     def _has_waiting(self) -> bool:
-        return bool(self.replay) or any(room and self._can_send_to(each) for each, room in self.rooms.of.items())
+        return bool(self.replay) or any(
+            replay_queue and self._can_send_to(each) for each, replay_queue in self.replay_queues.of.items()
+        )
 
     def _has_new_entries(self) -> bool:
         return self._look_ahead() > 0 and super()._has_new_entries()
@@ -110,38 +112,38 @@ class KeySharedDispatcher(SharedDispatcher):
         """Give what is to be sent again to the rooms; what must be read for that stays, and is being read."""
         for ledger_id, first, end in list(self.replay):
             while first < end:
-                slots = self.rooms.slots.of(ledger_id, first, end)
-                if 0 in slots:
-                    unknown = slots.index(0)
+                sticky_hashes = self.replay_queues.sticky_hashes.of(ledger_id, first, end)
+                if 0 in sticky_hashes:
+                    unknown = sticky_hashes.index(0)
                     if unknown:
-                        slots = slots[:unknown]
+                        sticky_hashes = sticky_hashes[:unknown]
                     else:
                         run = self._sorter.find(ledger_id, first)
                         if run is None:
                             return
                         low = first - run.first_entry_id
-                        slots = self._look_at(run, low, min(len(run.starts), end - run.first_entry_id))
-                self.rooms.wait(ledger_id, first, slots)
-                self.replay.remove(ledger_id, first, first + len(slots))
-                first += len(slots)
+                        sticky_hashes = self._look_at(run, low, min(len(run.starts), end - run.first_entry_id))
+                self.replay_queues.wait(ledger_id, first, sticky_hashes)
+                self.replay.remove(ledger_id, first, first + len(sticky_hashes))
+                first += len(sticky_hashes)
 
     def _look_at(self, run: EntryRun, low: int, high: int) -> list[int]:
         """The slots of entries of a run; each key is hashed once."""
-        book, first = self.rooms.slots, run.first_entry_id
-        slots = book.of(run.ledger_id, first + low, first + high)
-        if 0 in slots:
-            low += slots.index(0)
-            fresh = self.selector.slots.of(run.buffer, run.starts[low:high], run.ends[low:high])
+        book, first = self.replay_queues.sticky_hashes, run.first_entry_id
+        sticky_hashes = book.of(run.ledger_id, first + low, first + high)
+        if 0 in sticky_hashes:
+            low += sticky_hashes.index(0)
+            fresh = self.selector.sticky_hashes.of(run.buffer, run.starts[low:high], run.ends[low:high])
             book.note(run.ledger_id, first + low, fresh)
-            slots[-len(fresh) :] = fresh
-        return slots
+            sticky_hashes[-len(fresh) :] = fresh
+        return sticky_hashes
 
     def _send_waiting(self) -> None:
         """Send from the rooms of those who can receive, the oldest entry first, so that each is read once."""
         queue = [
-            (room.first() or (0, 0), index, consumer)
-            for index, (consumer, room) in enumerate(self.rooms.of.items())
-            if room and self._can_send_to(consumer)
+            (replay_queue.first() or (0, 0), index, consumer)
+            for index, (consumer, replay_queue) in enumerate(self.replay_queues.of.items())
+            if replay_queue and self._can_send_to(consumer)
         ]
         heapq.heapify(queue)
         while queue and self._budget > 0:
@@ -149,8 +151,8 @@ class KeySharedDispatcher(SharedDispatcher):
             run = self.replay_reader.find(ledger_id, first)
             if run is None:
                 return
-            self._send_from_room(consumer, run, first)
-            following = self.rooms.of[consumer].first()
+            self._send_from_replay_queue(consumer, run, first)
+            following = self.replay_queues.of[consumer].first()
             if following in (None, (ledger_id, first)) or not self._can_send_to(consumer):
                 heapq.heappop(queue)
             else:
@@ -160,12 +162,14 @@ class KeySharedDispatcher(SharedDispatcher):
         """Whether the first entry of its room may be sent to it now."""
         return consumer.can_receive
 
-    def _send_from_room(self, consumer: Consumer, run: EntryRun, first: int) -> None:
+    def _send_from_replay_queue(self, consumer: Consumer, run: EntryRun, first: int) -> None:
         """Send what lies in one run, as far as it may be sent. Something leaves the room."""
-        room, counts, base = self.rooms.of[consumer], run.message_counts, run.first_entry_id
+        replay_queue, counts, base = self.replay_queues.of[consumer], run.message_counts, run.first_entry_id
         allowance, budget = self._allowance(consumer), self._budget
-        entry_ids = room.between(run.ledger_id, first, run.end_entry_id, min(max(1, allowance), self.turn_entries))
-        if self.subscription.topic.expiry is not None:
+        entry_ids = replay_queue.between(
+            run.ledger_id, first, run.end_entry_id, min(max(1, allowance), self.turn_entries)
+        )
+        if self.subscription.topic.ttl_monitor is not None:
             entry_ids = self._fresh(run, entry_ids)
         picks = [entry_id - base for entry_id in entry_ids]
         if allowance <= 0 or budget <= 0 or not picks:
@@ -177,7 +181,7 @@ class KeySharedDispatcher(SharedDispatcher):
             del picks[bisect_left(list(accumulate(sizes)), budget) + 1 :]
             del sizes[len(picks) :]
         self._budget = budget - sum(sizes)
-        room.remove(run.ledger_id, first, base + picks[-1] + 1)
+        replay_queue.remove(run.ledger_id, first, base + picks[-1] + 1)
         self._deliver(consumer, run, picks)
 
     def _fresh(self, run: EntryRun, entry_ids: list[int]) -> list[int]:
@@ -200,7 +204,7 @@ class KeySharedDispatcher(SharedDispatcher):
             return False
         ahead = self._look_ahead()
         # Whose room is not empty has to read first, or gets what is in it first.
-        able = [each for each, room in self.rooms.of.items() if not room and each.can_receive]
+        able = [each for each, replay_queue in self.replay_queues.of.items() if not replay_queue and each.can_receive]
         if ahead <= 0 or not able:
             return False
         held = delayed_delivery.held_back(self.subscription)
@@ -220,29 +224,29 @@ class KeySharedDispatcher(SharedDispatcher):
         config = self.core.config
         limit = config.look_ahead_per_subscription
         if config.look_ahead_per_consumer:
-            each = config.look_ahead_per_consumer * len(self.rooms.of)
+            each = config.look_ahead_per_consumer * len(self.replay_queues.of)
             limit = min(each, limit) if limit else each
         return limit - self.replay_count if limit else _MAX_ENTRIES_A_TURN
 
     def _spread(self, ledger_id: int, first: int, end: int) -> int:
         """Send entries of one ledger to the owners of their slots, for the first time; returns where it had to stop."""
         while first < end:
-            room = min(self._room(), self.turn_messages)
-            able = {each: self._allowance(each) for each, waiting in self.rooms.of.items() if not waiting}
+            replay_queue = min(self._room(), self.turn_messages)
+            able = {each: self._allowance(each) for each, waiting in self.replay_queues.of.items() if not waiting}
             able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
-            if self._budget <= 0 or room <= 0 or self.turn_entries <= 0 or not able:
+            if self._budget <= 0 or replay_queue <= 0 or self.turn_entries <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
             if run is None:
                 break
             low = first - run.first_entry_id
             high = min(len(run.starts), end - run.first_entry_id, low + self.turn_entries)
-            if self.subscription.topic.expiry is not None:
+            if self.subscription.topic.ttl_monitor is not None:
                 low, high = fresh_part(self.core, self.subscription, run, low, high)
                 first = run.first_entry_id + low
                 if low == high:
                     continue
-            high = fit(run.message_counts, run.ends, low, high, room, run.starts[low] + self._budget)
+            high = fit(run.message_counts, run.ends, low, high, replay_queue, run.starts[low] + self._budget)
             first = run.first_entry_id + self._spread_run(run, low, high, able)
         return first
 
@@ -257,20 +261,23 @@ class KeySharedDispatcher(SharedDispatcher):
             entries, _ = fits.get(owner, (0, False))  # type: ignore[arg-type]
             if entries < len(indexes):
                 if waiting := indexes[entries : bisect_left(indexes, high)]:
-                    self.rooms.wait_for(owner, ledger_id, [first + index for index in waiting])
+                    self.replay_queues.wait_for(owner, ledger_id, [first + index for index in waiting])
                 indexes = indexes[:entries]
             if owner is not None and indexes:
                 self._deliver(owner, run, indexes)
         self._budget -= run.ends[high - 1] - run.starts[low]
         return high
 
-    def _dealt(self, slots: list[int], low: int) -> dict[Consumer | None, list[int]]:
+    def _dealt(self, sticky_hashes: list[int], low: int) -> dict[Consumer | None, list[int]]:
         """Entries of a run from `low` on, which have these slots, by their owners; under None what has to be parked."""
         table, owners = self.selector.table()
-        numbers = [*map(table.__getitem__, slots)]
-        draining = self.rooms.draining
-        if draining and not draining.keys().isdisjoint(slots):
-            numbers = [0 if slot in draining else number for slot, number in zip(slots, numbers, strict=True)]
+        numbers = [*map(table.__getitem__, sticky_hashes)]
+        draining = self.replay_queues.draining
+        if draining and not draining.keys().isdisjoint(sticky_hashes):
+            numbers = [
+                0 if sticky_hash in draining else number
+                for sticky_hash, number in zip(sticky_hashes, numbers, strict=True)
+            ]
         if numbers.count(numbers[0]) == len(numbers):
             return {owners[numbers[0]]: [*range(low, low + len(numbers))]}
         lists: list[list[int]] = [[] for _ in owners]
@@ -329,15 +336,15 @@ class KeySharedDispatcher(SharedDispatcher):
     # Coming back
 
     def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
-        if self.rooms.draining and self.rooms.let_go(consumer, ledger_id, first, end):
+        if self.replay_queues.draining and self.replay_queues.let_go(consumer, ledger_id, first, end):
             self._wake()
         return super()._let_go(consumer, ledger_id, first, end)
 
     def _let_go_each(self, consumer: Consumer, singles: Singles) -> Sequence[EntryRange]:
         """Let go of entries at once. More is to be done for what is returned: not held, or all when a slot drains."""
         ledger_id, entry_ids = singles.ledger_id, singles.entry_ids
-        draining = self.rooms.draining
-        if draining and not draining.keys().isdisjoint(self.rooms.slots.of_each(ledger_id, entry_ids)):
+        draining = self.replay_queues.draining
+        if draining and not draining.keys().isdisjoint(self.replay_queues.sticky_hashes.of_each(ledger_id, entry_ids)):
             return singles
         held = pending_of(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
         if consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids):
@@ -355,37 +362,37 @@ class KeySharedDispatcher(SharedDispatcher):
                     if other is not consumer and self._let_go(other, ledger_id, first, end):
                         self._unblock(other)
                 self.replay.remove(ledger_id, first, end)
-                if self.rooms.withdraw([(ledger_id, first, end)]):
+                if self.replay_queues.withdraw([(ledger_id, first, end)]):
                     self._wake()
         self._unblock(consumer)
         if self._is_blocked:
             self._wake()
         mark_delete = self.subscription.cursor.mark_delete
-        self.rooms.slots.forget_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
+        self.replay_queues.sticky_hashes.forget_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
 
     def released(self, ranges: Iterable[EntryRange]) -> None:
         ranges = list(ranges)
-        self.rooms.withdraw(ranges)  # they may wait already: switched off, delays are over before their time
+        self.replay_queues.withdraw(ranges)  # they may wait already: switched off, delays are over before their time
         super().released(ranges)
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
         ranges = list(ranges)
         super().expired(ranges)
-        if self.rooms.withdraw(ranges):
+        if self.replay_queues.withdraw(ranges):
             self._wake()
 
     def passed(self) -> None:
         super().passed()
-        self.rooms.forget_through(self.subscription.cursor.mark_delete)
+        self.replay_queues.forget_through(self.subscription.cursor.mark_delete)
         self._wake()  # what drained may be gone (KS-15)
 
     @property
     def replay_count(self) -> int:
-        return self.replay.count() + self.rooms.count()
+        return self.replay.count() + self.replay_queues.count()
 
     def check(self) -> None:
         super().check()
-        self.rooms.check(self.subscription.consumers)
+        self.replay_queues.check(self.subscription.consumers)
 
 
 def _fitting(counts: Sequence[int] | None, indexes: Sequence[int], messages: int) -> tuple[int, bool]:

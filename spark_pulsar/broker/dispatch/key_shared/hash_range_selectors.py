@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from spark_pulsar.model.errors import ConsumerAssignFailed
-from spark_pulsar.wire.hashes import SLOTS, range_slot
-from spark_pulsar.wire.sticky_hashes import StickySlots
+from spark_pulsar.wire.hashes import STICKY_HASHES, range_hash
+from spark_pulsar.wire.sticky_hashes import StickyHashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Selector(ABC):
     """Shares out the slots among consumers."""
 
-    slots: ClassVar = StickySlots(range_slot)
+    sticky_hashes: ClassVar = StickyHashes(range_hash)
     """Tells the slots of entries."""
 
-    slot_of: Callable[[int], int] = staticmethod(range_slot)
+    sticky_hash_of: Callable[[int], int] = staticmethod(range_hash)
     """The slot of a masked Murmur hash."""
 
     is_fixed = False
@@ -45,7 +45,7 @@ class Selector(ABC):
         return None
 
     @abstractmethod
-    def owner(self, slot: int) -> Consumer | None:
+    def owner(self, sticky_hash: int) -> Consumer | None:
         """Who gets the entries of a slot."""
 
     @abstractmethod
@@ -57,26 +57,29 @@ class Selector(ABC):
         """The slots of a consumer, from … to, both inclusive, in the words of Apache Pulsar's statistics."""
 
 
-class Ranges(Selector):
+class RangeSelector(Selector):
     """Rising bounds and as many owners. A slot belongs to the owner of the first bound that is not below it; None is
     nobody."""
 
     def __init__(self) -> None:
-        self.bounds: list[int] = [SLOTS]
+        self.bounds: list[int] = [STICKY_HASHES]
         self.owners: list[Consumer | None] = [None]
         self._table: tuple[array[int], list[Consumer | None]] | None = None
 
-    def owner(self, slot: int) -> Consumer | None:
-        return self.owners[bisect_left(self.bounds, slot)]
+    def owner(self, sticky_hash: int) -> Consumer | None:
+        return self.owners[bisect_left(self.bounds, sticky_hash)]
 
     def table(self) -> tuple[array[int], list[Consumer | None]]:
         if self._table is None:
             names = list(dict.fromkeys((None, *self.owners)))
             numbers = {owner: number for number, owner in enumerate(names)}
-            slots = array("B" if len(names) <= 256 else "H")
+            sticky_hashes = array("B" if len(names) <= 256 else "H")
             for bound, owner in zip(self.bounds, self.owners, strict=True):
-                slots.extend(array(slots.typecode, [numbers[owner]]) * (min(bound, SLOTS) + 1 - len(slots)))
-            self._table = slots, names
+                sticky_hashes.extend(
+                    array(sticky_hashes.typecode, [numbers[owner]])
+                    * (min(bound, STICKY_HASHES) + 1 - len(sticky_hashes))
+                )
+            self._table = sticky_hashes, names
         return self._table
 
     def _changed(self) -> None:
@@ -90,7 +93,7 @@ class Ranges(Selector):
         ]
 
 
-class HalvedRanges(Ranges):
+class AutoSplitSelector(RangeSelector):
     """AUTO_SPLIT by ranges: a newcomer takes half of the widest one (KS-4, KS-5)."""
 
     def join(self, consumer: Consumer) -> None:
@@ -118,7 +121,7 @@ class HalvedRanges(Ranges):
         del self.bounds[index if index < len(self.owners) else index - 1]
 
 
-class FixedRanges(Ranges):
+class StickySelector(RangeSelector):
     """STICKY: each consumer names its ranges; what nobody names waits (KS-7, KS-8). They may be tens of thousands."""
 
     is_fixed = True
@@ -143,8 +146,12 @@ class FixedRanges(Ranges):
             if ranges[higher][0] <= ranges[lower][1]:
                 former, latter = ("[{},{}]".format(*ranges[each]) for each in sorted((lower, higher)))
                 raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {former} overlaps with {latter}")
-        if len(self._parts) + len(ranges) > SLOTS:  # some are beyond the slots: nobody needs them, and all are kept
-            raise ConsumerAssignFailed(f"Consumers of the subscription name more hash ranges than the {SLOTS} slots")
+        if (
+            len(self._parts) + len(ranges) > STICKY_HASHES
+        ):  # some are beyond the slots: nobody needs them, and all are kept
+            raise ConsumerAssignFailed(
+                f"Consumers of the subscription name more hash ranges than the {STICKY_HASHES} slots"
+            )
         self._consumers[consumer] = None
         self._arrange()
 
@@ -177,7 +184,7 @@ class FixedRanges(Ranges):
         self.bounds, self.owners = [], []
         following = 0
         for start, end, consumer in self._parts:
-            if end < 0 or start >= SLOTS:
+            if end < 0 or start >= STICKY_HASHES:
                 continue
             if start > following:
                 self.bounds.append(start - 1)
@@ -185,5 +192,5 @@ class FixedRanges(Ranges):
             self.bounds.append(end)
             self.owners.append(consumer)
             following = end + 1
-        self.bounds.append(max(SLOTS, following))
+        self.bounds.append(max(STICKY_HASHES, following))
         self.owners.append(None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.model.entry_sets import EntrySet
 
-from .sticky_hashes import SlotBook
+from .sticky_hashes import StickyHashBook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ class Drain:
         """Entries of the slot that the old owner holds."""
 
 
-class Rooms:
+class ReplayQueues:
     """What waits, of one subscription."""
 
     def __init__(self, selector: Selector, *, keeps_order: bool) -> None:
@@ -53,21 +53,23 @@ class Rooms:
         self.draining: dict[int, Drain] = {}
         self.drained: dict[Consumer, int] = {}
         """Slots that each consumer drained since it joined."""
-        self.slots = SlotBook()
+        self.sticky_hashes = StickyHashBook()
         self._selector = selector
         self._keeps_order = keeps_order
 
     def clear(self) -> None:
         """Nothing waits, nobody holds anything."""
-        self.slots.clear()
+        self.sticky_hashes.clear()
         self.parked.clear()
         self.draining.clear()
-        for room in self.of.values():
-            room.clear()
+        for replay_queue in self.of.values():
+            replay_queue.clear()
 
     def count(self) -> int:
         """Entries that wait."""
-        return sum(room.count() for room in self.of.values()) + sum(room.count() for room in self.parked.values())
+        return sum(replay_queue.count() for replay_queue in self.of.values()) + sum(
+            replay_queue.count() for replay_queue in self.parked.values()
+        )
 
     def open(self, consumer: Consumer) -> None:
         """A room for a newcomer."""
@@ -86,16 +88,16 @@ class Rooms:
             for consumer in self.of:
                 self._note_draining(consumer)
         waiting: dict[int, list[int]] = {}
-        for room in (*self.of.values(), *self.parked.values(), *left):
-            for ledger_id, entry_ids in room.by_ledger():
+        for replay_queue in (*self.of.values(), *self.parked.values(), *left):
+            for ledger_id, entry_ids in replay_queue.by_ledger():
                 waiting.setdefault(ledger_id, []).extend(entry_ids)
-        for room in self.of.values():
-            room.clear()
+        for replay_queue in self.of.values():
+            replay_queue.clear()
         self.parked = {}
         for ledger_id, entry_ids in waiting.items():
             entry_ids.sort()
-            slots = self.slots.of(ledger_id, entry_ids[0], entry_ids[-1] + 1)
-            self.wait_each(ledger_id, [(entry_id, slots[entry_id - entry_ids[0]]) for entry_id in entry_ids])
+            sticky_hashes = self.sticky_hashes.of(ledger_id, entry_ids[0], entry_ids[-1] + 1)
+            self.wait_each(ledger_id, [(entry_id, sticky_hashes[entry_id - entry_ids[0]]) for entry_id in entry_ids])
 
     def _note_draining(self, consumer: Consumer) -> None:
         if not consumer.pending:
@@ -104,22 +106,24 @@ class Rooms:
         own = owners.index(consumer) if consumer in owners else -1
         assert isinstance(consumer.pending, EntrySet), "entries of one key are seldom next to each other"
         for ledger_id, entry_ids in consumer.pending.by_ledger():
-            slots = self.slots.of_each(ledger_id, entry_ids)
-            for slot, entries in Counter([slot for slot in slots if table[slot] != own]).items():
-                drain = self.draining.get(slot)
+            sticky_hashes = self.sticky_hashes.of_each(ledger_id, entry_ids)
+            for sticky_hash, entries in Counter(
+                [sticky_hash for sticky_hash in sticky_hashes if table[sticky_hash] != own]
+            ).items():
+                drain = self.draining.get(sticky_hash)
                 if drain is None:
-                    drain = self.draining[slot] = Drain(consumer)
+                    drain = self.draining[sticky_hash] = Drain(consumer)
                 drain.left += entries
 
-    def wait(self, ledger_id: int, first: int, slots: Sequence[int]) -> None:
+    def wait(self, ledger_id: int, first: int, sticky_hashes: Sequence[int]) -> None:
         """Entries from `first` on, with these slots, wait where they belong."""
-        self.wait_each(ledger_id, zip(range(first, first + len(slots)), slots, strict=True))
+        self.wait_each(ledger_id, zip(range(first, first + len(sticky_hashes)), sticky_hashes, strict=True))
 
     def wait_for(self, owner: Consumer | None, ledger_id: int, entry_ids: list[int]) -> None:
         """Some entries, rising, that wait nowhere yet, wait for their owner, or by their slots when it is None."""
         if owner is None:
-            for entry_id, slot in zip(entry_ids, self.slots.of_each(ledger_id, entry_ids), strict=True):
-                self.parked.setdefault(slot, EntrySet()).add_all(ledger_id, (entry_id,))
+            for entry_id, sticky_hash in zip(entry_ids, self.sticky_hashes.of_each(ledger_id, entry_ids), strict=True):
+                self.parked.setdefault(sticky_hash, EntrySet()).add_all(ledger_id, (entry_id,))
         else:
             self.of[owner].add_all(ledger_id, entry_ids)
 
@@ -127,13 +131,13 @@ class Rooms:
         """Entries, rising and with their slots, that wait nowhere yet, wait where they belong."""
         (table, owners), draining = self._selector.table(), self.draining
         lists: dict[Consumer, list[int]] = {}
-        for entry_id, slot in entries:
-            owner = owners[table[slot]]
-            if owner is None or slot in draining:
-                room = self.parked.get(slot)
-                if room is None:
-                    room = self.parked[slot] = EntrySet()
-                room.add_all(ledger_id, (entry_id,))
+        for entry_id, sticky_hash in entries:
+            owner = owners[table[sticky_hash]]
+            if owner is None or sticky_hash in draining:
+                replay_queue = self.parked.get(sticky_hash)
+                if replay_queue is None:
+                    replay_queue = self.parked[sticky_hash] = EntrySet()
+                replay_queue.add_all(ledger_id, (entry_id,))
             elif owner in lists:
                 lists[owner].append(entry_id)
             else:
@@ -145,21 +149,21 @@ class Rooms:
         """A consumer is about to hold entries no more. Whether something may go out that waited for that (KS-10)."""
         is_free = False
         for low, high in consumer.pending.pieces_in(ledger_id, first, end):
-            for slot in self.slots.of(ledger_id, low, high):
-                drain = self.draining.get(slot)
+            for sticky_hash in self.sticky_hashes.of(ledger_id, low, high):
+                drain = self.draining.get(sticky_hash)
                 if drain is not None and drain.holder is consumer:
                     drain.left -= 1
                     if not drain.left:
-                        is_free |= self._free(slot, consumer)
+                        is_free |= self._free(sticky_hash, consumer)
         return is_free
 
-    def _free(self, slot: int, consumer: Consumer) -> bool:
-        del self.draining[slot]
+    def _free(self, sticky_hash: int, consumer: Consumer) -> bool:
+        del self.draining[sticky_hash]
         self.drained[consumer] += 1
-        owner = self._selector.owner(slot)
-        if owner is None or slot not in self.parked:
+        owner = self._selector.owner(sticky_hash)
+        if owner is None or sticky_hash not in self.parked:
             return False
-        for ledger_id, entry_ids in self.parked.pop(slot).by_ledger():
+        for ledger_id, entry_ids in self.parked.pop(sticky_hash).by_ledger():
             self.of[owner].add_all(ledger_id, entry_ids)
         return True
 
@@ -169,41 +173,45 @@ class Rooms:
         if not before:
             return False
         for ledger_id, first, end in ranges:
-            for room in self.of.values():
-                if room:
-                    room.remove(ledger_id, first, end)
+            for replay_queue in self.of.values():
+                if replay_queue:
+                    replay_queue.remove(ledger_id, first, end)
             if self.parked:
-                for entry_id, slot in enumerate(self.slots.of(ledger_id, first, end), first):
-                    parked = self.parked.get(slot)
+                for entry_id, sticky_hash in enumerate(self.sticky_hashes.of(ledger_id, first, end), first):
+                    parked = self.parked.get(sticky_hash)
                     if parked is not None:
                         parked.remove(ledger_id, entry_id, entry_id + 1)
                         if not parked:
-                            del self.parked[slot]
+                            del self.parked[sticky_hash]
         return self.count() < before
 
     def forget_through(self, position: Position) -> None:
         """Everything up to a position is acked."""
-        for room in (*self.of.values(), *self.parked.values()):
-            room.remove_through(*position)
+        for replay_queue in (*self.of.values(), *self.parked.values()):
+            replay_queue.remove_through(*position)
         self.share_out()
 
     def check(self, consumers: list[Consumer]) -> None:
         """Assert what must hold between turns."""
         assert self.of.keys() == self.drained.keys() == set(consumers), "everybody has a room"
-        rooms = [*self.of.values(), *self.parked.values()]
+        replay_queues = [*self.of.values(), *self.parked.values()]
         holders: dict[int, Consumer] = {}
         lefts: dict[int, int] = {}
         for consumer in consumers:
             for ledger_id, first, end in consumer.pending:
-                assert not any(room.intersects(ledger_id, first, end) for room in rooms), "pending, and waits"
-                for slot in self.slots.of(ledger_id, first, end):
-                    holder = holders.setdefault(slot, consumer)
-                    assert holder is consumer or not self._keeps_order, f"slot {slot} is at two consumers (KS-1)"
-                    if self._keeps_order and self._selector.owner(slot) is not consumer:
-                        lefts[slot] = lefts.get(slot, 0) + 1
-        assert lefts == {slot: drain.left for slot, drain in self.draining.items()}, "what drains (KS-10)"
-        for consumer, room in self.of.items():
-            for ledger_id, first, end in room:
-                for slot in self.slots.of(ledger_id, first, end):
-                    assert self._selector.owner(slot) is consumer, "what waits in a room is its owner's"
-                    assert slot not in self.draining, "what drains is parked"
+                assert not any(replay_queue.intersects(ledger_id, first, end) for replay_queue in replay_queues), (
+                    "pending, and waits"
+                )
+                for sticky_hash in self.sticky_hashes.of(ledger_id, first, end):
+                    holder = holders.setdefault(sticky_hash, consumer)
+                    assert holder is consumer or not self._keeps_order, (
+                        f"sticky hash {sticky_hash} is at two consumers (KS-1)"
+                    )
+                    if self._keeps_order and self._selector.owner(sticky_hash) is not consumer:
+                        lefts[sticky_hash] = lefts.get(sticky_hash, 0) + 1
+        assert lefts == {sticky_hash: drain.left for sticky_hash, drain in self.draining.items()}, "what drains (KS-10)"
+        for consumer, replay_queue in self.of.items():
+            for ledger_id, first, end in replay_queue:
+                for sticky_hash in self.sticky_hashes.of(ledger_id, first, end):
+                    assert self._selector.owner(sticky_hash) is consumer, "what waits in a room is its owner's"
+                    assert sticky_hash not in self.draining, "what drains is parked"

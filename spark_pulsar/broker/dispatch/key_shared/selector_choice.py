@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.wire.pulsar_api_pb2 import STICKY, KeySharedMeta
 
-from .consistent_hash_selector import HashRing
-from .hash_range_selectors import FixedRanges, HalvedRanges
+from .consistent_hash_selector import ConsistentHashSelector
+from .hash_range_selectors import AutoSplitSelector, StickySelector
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def selector_for(core: Core, wanted: KeySharedMeta) -> Selector:
     """The way for the mode that the first consumer wants, and the configuration."""
     if wanted.keySharedMode == STICKY:
-        return FixedRanges()
+        return StickySelector()
     if core.config.key_shared_ring:
-        return HashRing(core.config.key_shared_ring_points)
-    return HalvedRanges()
+        return ConsistentHashSelector(core.config.key_shared_ring_points)
+    return AutoSplitSelector()

@@ -9,20 +9,20 @@ _KEEP_BEHIND: Final = 65_536
 """Entries behind mark-delete that are kept, so that the front is seldom cut off."""
 
 
-class SlotBook:
+class StickyHashBook:
     """Slot by entry: two bytes for each entry between the first and the last one seen of a ledger; 0 = not seen."""
 
-    __slots__ = ("_firsts", "_slots")
+    __slots__ = ("_firsts", "_sticky_hashes")
 
     def __init__(self) -> None:
-        self._slots: dict[int, array[int]] = {}
+        self._sticky_hashes: dict[int, array[int]] = {}
         self._firsts: dict[int, int] = {}
 
-    def note(self, ledger_id: int, first: int, slots: list[int]) -> None:
+    def note(self, ledger_id: int, first: int, sticky_hashes: list[int]) -> None:
         """Entries from `first` on have these slots."""
-        known = self._slots.get(ledger_id)
+        known = self._sticky_hashes.get(ledger_id)
         if known is None:
-            self._slots[ledger_id] = array("H", slots)
+            self._sticky_hashes[ledger_id] = array("H", sticky_hashes)
             self._firsts[ledger_id] = first
             return
         at = first - self._firsts[ledger_id]
@@ -32,23 +32,23 @@ class SlotBook:
             at = 0
         elif at > len(known):
             known.frombytes(bytes(2 * (at - len(known))))
-        known[at : at + len(slots)] = array("H", slots)
+        known[at : at + len(sticky_hashes)] = array("H", sticky_hashes)
 
     def of(self, ledger_id: int, first: int, end: int) -> list[int]:
         """The slots of entries `first … end - 1`."""
-        known = self._slots.get(ledger_id)
+        known = self._sticky_hashes.get(ledger_id)
         if known is None:
             return [0] * (end - first)
         at = first - self._firsts[ledger_id]
         wanted = at + end - first
-        slots = known[max(at, 0) : max(wanted, 0)].tolist()
+        sticky_hashes = known[max(at, 0) : max(wanted, 0)].tolist()
         if at < 0:
-            slots = [0] * min(-at, end - first) + slots
-        return slots + [0] * (end - first - len(slots))
+            sticky_hashes = [0] * min(-at, end - first) + sticky_hashes
+        return sticky_hashes + [0] * (end - first - len(sticky_hashes))
 
     def of_each(self, ledger_id: int, entry_ids: list[int]) -> list[int]:
         """The slots of entries, which rise."""
-        known = self._slots.get(ledger_id)
+        known = self._sticky_hashes.get(ledger_id)
         if known is None:
             return [0] * len(entry_ids)
         first, end = self._firsts[ledger_id], self._firsts[ledger_id] + len(known)
@@ -58,14 +58,14 @@ class SlotBook:
 
     def forget_before(self, ledger_id: int, entry_id: int) -> None:
         """Entries before a position will not be asked for again."""
-        for older in [each for each in self._slots if each < ledger_id]:
-            del self._slots[older], self._firsts[older]
+        for older in [each for each in self._sticky_hashes if each < ledger_id]:
+            del self._sticky_hashes[older], self._firsts[older]
         behind = entry_id - self._firsts.get(ledger_id, entry_id)
         if behind > _KEEP_BEHIND:
-            del self._slots[ledger_id][:behind]
+            del self._sticky_hashes[ledger_id][:behind]
             self._firsts[ledger_id] = entry_id
 
     def clear(self) -> None:
         """Forget everything."""
-        self._slots.clear()
+        self._sticky_hashes.clear()
         self._firsts.clear()

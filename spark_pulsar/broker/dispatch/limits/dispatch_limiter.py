@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities.meters import published
-from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.broker.turn.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core, Timer
@@ -26,7 +26,7 @@ _LEAST_SHARE: Final = 100, 64 * 1024
 """Messages and bytes that a turn may be, if the buckets hold so much, however many wait: turns cost something, too."""
 
 
-class RateLimit:
+class DispatchLimiter:
     """One rate, what is left of it, and who waits for it."""
 
     def __init__(self, core: Core, rate: DispatchRate, level: str, topic: Topic | None = None) -> None:
@@ -37,8 +37,8 @@ class RateLimit:
         self.level = level
         """Subscription, Topic or Broker: as the members of statistics are called."""
         messages, size_bytes = self._rates()
-        self.messages = Bucket(messages, rate.seconds)
-        self.bytes = Bucket(size_bytes, rate.seconds)
+        self.messages = TokenBucket(messages, rate.seconds)
+        self.bytes = TokenBucket(size_bytes, rate.seconds)
         self._filled_ms = core.now_ms
         self.line: OrderedDict[Subscription, None] = OrderedDict()
         """Who wants to send, the first of them first; it is awake, or waits for another rate, or for the timer."""
@@ -92,7 +92,7 @@ class RateLimit:
         self.messages.take(messages)
         self.bytes.take(size_bytes)
 
-    def check(self, onward: list[RateLimit]) -> None:
+    def check(self, onward: list[DispatchLimiter]) -> None:
         """Assert that the line does not stand still; `onward` are the rates that come after this one."""
         first = next(iter(self.line), None)
         assert (

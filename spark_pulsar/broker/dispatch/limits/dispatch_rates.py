@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 
-from .dispatch_limiter import UNLIMITED, RateLimit
+from .dispatch_limiter import UNLIMITED, DispatchLimiter
 from .subscribe_rates import SubscribeLimit
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ class DispatchLimits:
         self.rates = rates
         self._core = core
         self._topic = topic
-        self._of_topic: RateLimit | None = None
-        self._own: dict[Subscription, RateLimit] = {}
-        self._in_line: dict[Subscription, list[RateLimit]] = {}
+        self._of_topic: DispatchLimiter | None = None
+        self._own: dict[Subscription, DispatchLimiter] = {}
+        self._in_line: dict[Subscription, list[DispatchLimiter]] = {}
         """Who waits, and the rates in whose lines it stands; it waits for the last of them."""
         self._spared: set[Subscription] = set()
         """Who had no backlog at the last look, when these are not limited."""
@@ -60,10 +60,10 @@ class DispatchLimits:
             self._of_topic = before._of_topic if before.rates.topic == rates.topic else None
             self.subscribers = before.subscribers if before.rates.consumers == rates.consumers else None
         if self._of_topic is None and rates.topic.is_limited:
-            self._of_topic = RateLimit(core, rates.topic, "Topic", topic)
+            self._of_topic = DispatchLimiter(core, rates.topic, "Topic", topic)
         if self.subscribers is None:
             self.forget_subscribers()
-        of_all = None if topic.live is not None else core.dispatch_limit
+        of_all = None if topic.non_persistent is not None else core.dispatch_limit
         self._shared = [limit for limit in (self._of_topic, of_all) if limit is not None]
         """Of all subscriptions of the topic."""
 
@@ -108,7 +108,7 @@ class DispatchLimits:
 
     def look(self, subscription: Subscription) -> None:
         """Limit a subscription from now on, or spare it, by what is still to be sent to its consumers."""
-        if self._core.config.dispatch_rates_spare_nobody or self._topic.live is not None:
+        if self._core.config.dispatch_rates_spare_nobody or self._topic.non_persistent is not None:
             return
         backlog = self._core.config.backlogged_cursor_entries
         if not subscription.consumers or subscription.dispatcher.has_to_send(backlog):
@@ -156,19 +156,19 @@ class DispatchLimits:
     def _rate_of(self, subscription: Subscription) -> DispatchRate:
         return self.rates.by_name.get(subscription.name, self.rates.subscription)
 
-    def _of(self, subscription: Subscription) -> list[RateLimit]:
+    def _of(self, subscription: Subscription) -> list[DispatchLimiter]:
         """What limits a subscription, the narrowest first."""
         rate = self._rate_of(subscription)
         if not rate.is_limited:
             return self._shared
         own = self._own.get(subscription)
         if own is None:
-            own = RateLimit(self._core, rate, "Subscription", self._topic)
+            own = DispatchLimiter(self._core, rate, "Subscription", self._topic)
             if self._topic.subscriptions.get(subscription.name) is subscription:
                 self._own[subscription] = own
         return [own, *self._shared]
 
-    def _is_its_turn(self, subscription: Subscription, limits: list[RateLimit]) -> bool:
+    def _is_its_turn(self, subscription: Subscription, limits: list[DispatchLimiter]) -> bool:
         """Whether no rate makes it wait. If one does it stands in line, unless it has nothing to send."""
         blocking = next((index for index, limit in enumerate(limits) if limit.blocks(subscription)), None)
         if blocking is None:
@@ -184,18 +184,18 @@ class DispatchLimits:
         return False
 
 
-def of_all(core: Core) -> RateLimit | None:
+def of_all(core: Core) -> DispatchLimiter | None:
     """The limit of all topics together, if the configuration has one."""
     config = core.config
     rate = DispatchRate(config.dispatch_rate_messages, config.dispatch_rate_bytes)
-    return RateLimit(core, rate, "Broker") if rate.is_limited else None
+    return DispatchLimiter(core, rate, "Broker") if rate.is_limited else None
 
 
 def adopt(core: Core, topic: Topic) -> None:
     """A topic came into use, or its policies are others: limit it as they say."""
     policies = core.policies_of(topic.name)
     rates = Rates(consumers=policies.subscribe_rate or SubscribeRate())
-    if topic.live is None:
+    if topic.non_persistent is None:
         rates = rates._replace(
             topic=policies.dispatch_rate or DispatchRate(),
             subscription=policies.subscription_dispatch_rate or DispatchRate(),

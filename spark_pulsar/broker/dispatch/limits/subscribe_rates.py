@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.broker.turn.token_bucket import TokenBucket
 from spark_pulsar.model.errors import NotAllowed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SubscribeLimit:
     def __init__(self, core: Core, rate: SubscribeRate) -> None:
         self._core = core
         self.rate = rate
-        self._buckets: dict[Identity, tuple[Bucket, int]] = {}
+        self._buckets: dict[Identity, tuple[TokenBucket, int]] = {}
         """What each has left, and when it was last filled."""
 
     @property
@@ -44,9 +44,9 @@ class SubscribeLimit:
         bucket.take(1)
         return True
 
-    def _filled(self, identity: Identity) -> Bucket:
+    def _filled(self, identity: Identity) -> TokenBucket:
         now_ms = self._core.now_ms
-        bucket, filled_ms = self._buckets.get(identity) or (Bucket(self.rate.times, self.rate.seconds), now_ms)
+        bucket, filled_ms = self._buckets.get(identity) or (TokenBucket(self.rate.times, self.rate.seconds), now_ms)
         bucket.refill(now_ms - filled_ms)
         self._buckets[identity] = bucket, now_ms
         return bucket

@@ -304,7 +304,7 @@ def test_a_waiter_whose_turn_comes_while_the_disk_is_full_is_sent_away(world: Wo
     queued(waiting, "b")
 
     def close(core: Any) -> None:
-        core.shortage = "full"
+        core.disk_full_reason = "full"
         producers.disconnect(core, core.topics[TOPIC].producers["a"])
 
     world.ask(close)

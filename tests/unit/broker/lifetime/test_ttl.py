@@ -232,9 +232,9 @@ def test_many_odd_clocks_stay_bounded() -> None:
     for number in range(3 * MAX_RANGES):
         publish(client, world.now_ms + (HOUR_MS if number % 2 else 0))
     topic = world.core.topics[TOPIC]
-    assert topic.expiry is not None
+    assert topic.ttl_monitor is not None
     world.advance(62_000)
-    assert len(topic.expiry._odd) <= MAX_RANGES + 1
+    assert len(topic.ttl_monitor._odd) <= MAX_RANGES + 1
     client.send(requests.flow(1, 10_000))
     assert all(each.entry_id % 2 for each in positions_of(client.deliveries()))
 

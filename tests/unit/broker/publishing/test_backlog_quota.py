@@ -145,7 +145,7 @@ def test_producers_in_turn(world: World, eater: Client, feeder: Client) -> None:
     frames = [payload_frame(requests.send(1 + number % 2, number), entry("x" * 460)) for number in range(6)]
     feeder.send_bytes(b"".join(frames))
     kinds = [type(each).__name__ for each in feeder.take_all()]
-    assert kinds == ["SendReceipts", "SendReceipts", "SendScatteredReceipts", "SendCommand", "SendCommand"]
+    assert kinds == ["SendReceipts", "SendReceipts", "SendColumnarReceipts", "SendCommand", "SendCommand"]
     assert refusal(world) is not None
 
 

@@ -193,7 +193,7 @@ def test_ids_that_java_reads_as_negative(world: World, client: Client) -> None:
     assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), REPEATED, (1, 2)]
 
 
-def sweep(client: Client, ids: Mapping[int, list[int]]) -> None:
+def columnar_sends(client: Client, ids: Mapping[int, list[int]]) -> None:
     """SENDs of several producers in turn, in one read of the broker."""
     frames = []
     for index in range(max(map(len, ids.values()))):
@@ -208,12 +208,12 @@ def test_producers_in_turn(world: World, client: Client) -> None:
     # covers DED-2
     client.open_producer(producer_id=2, name="q")
     client.open_producer(topic=TOPIC + "2", producer_id=3)
-    sweep(client, {1: [0, 1, 2], 2: [0, 1], 3: [5, 6]})
+    columnar_sends(client, {1: [0, 1, 2], 2: [0, 1], 3: [5, 6]})
     *_, receipts = client.take_all()
-    assert isinstance(receipts, fx.SendScatteredReceipts)
+    assert isinstance(receipts, fx.SendColumnarReceipts)
     assert world.state.topics_by_name[TOPIC].sequences == {"p": 2, "q": 1}
     assert world.state.topics_by_name[TOPIC + "2"].sequences == {"p": 6}
-    sweep(client, {1: [2, 3], 2: [2, 3], 3: [7, 7]})
+    columnar_sends(client, {1: [2, 3], 2: [2, 3], 3: [7, 7]})
     answers = [(each.producer_id, *each.sequence_ids, each.first_entry_id >= 0) for each in client.take_all()]
     assert answers == [(1, 2, False), (2, 2, True), (3, 7, True), (1, 3, True), (2, 3, True), (3, 7, False)]
     assert len(stored(world)) == 5 + 3

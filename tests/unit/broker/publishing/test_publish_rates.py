@@ -5,7 +5,7 @@ import pytest
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.broker.turn.token_bucket import TokenBucket
 from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import PublishRate
@@ -26,7 +26,7 @@ def received(client: Client) -> tuple[list[int], list[str]]:
     ids: list[int] = []
     others: list[str] = []
     for effect in client.take_all():
-        if isinstance(effect, (fx.SendReceipts, fx.SendScatteredReceipts)):
+        if isinstance(effect, (fx.SendReceipts, fx.SendColumnarReceipts)):
             ids += effect.sequence_ids
         elif isinstance(effect, fx.SendCommand):
             others.append(BaseCommand.Type.Name(effect.command.type))
@@ -40,7 +40,7 @@ def publish(client: Client, first: int, count: int, producer_id: int = 1) -> Non
 
 
 def test_a_bucket_fills_at_its_rate() -> None:
-    bucket = Bucket(3)
+    bucket = TokenBucket(3)
     assert bucket.wait_ms == 0
     bucket.take(3)
     assert bucket.wait_ms == 334
@@ -52,7 +52,7 @@ def test_a_bucket_fills_at_its_rate() -> None:
     assert bucket.wait_ms == 0
     bucket.refill(100_000)
     assert bucket.left == 3_000
-    assert Bucket(0).wait_ms == 0
+    assert TokenBucket(0).wait_ms == 0
 
 
 def test_what_comes_too_fast_waits_and_its_connection_is_not_read() -> None:

@@ -48,7 +48,7 @@ def turns(count: int, times: int) -> list[int]:
 def answers(client: Client) -> Iterator[tuple[int, int, int, int]]:
     """Producer id, sequence id, ledger id and entry id of each receipt, in order."""
     for effect in client.take_all():
-        if isinstance(effect, fx.SendScatteredReceipts):
+        if isinstance(effect, fx.SendColumnarReceipts):
             columns = (effect.producer_ids, effect.sequence_ids, effect.ledger_ids, effect.entry_ids)
             yield from zip(*columns, strict=True)
         elif isinstance(effect, fx.SendReceipts):
@@ -60,7 +60,7 @@ def facts(world: World) -> list[Any]:
     """What the topics' numbers say."""
     found: list[Any] = []
     for topic in world.core.topics.values():
-        assert topic.confirmed == topic.ledger.last_position
+        assert topic.last_add_confirmed == topic.ledger.last_position
         producers = [each.messages_in for each in topic.producers.values()]
         found.append((topic.messages_in, topic.last_published_ms, producers))
         found.append((topic.ledger.total_entries, topic.ledger.size_bytes))
@@ -74,7 +74,7 @@ def test_at_once_is_as_one_by_one(seed: int) -> None:
     ledger: dict[str, Any] = {"ledger_max_entries": rng.choice((3, 50)), "ledger_min_age_ms": rng.choice((0, HOUR_MS))}
     worlds = [World(**QUIET, **KEPT, **ledger) for _ in range(2)]
     clients = [feeding(world, 5) for world in worlds]
-    clients[1]._connection.splitter.least_sweep = 1 << 30
+    clients[1]._connection.splitter.least_columnar_sends = 1 << 30
     told: list[list[Any]] = [[], []]
     first = 0
     for _ in range(12):
@@ -119,7 +119,7 @@ def test_numbers_of_every_topic() -> None:
     assert [topic.messages_in for topic in found] == [1 + 8, 1 + 4, 1 + 12]
     assert [topic.last_published_ms for topic in found] == [world.now_ms] * 3
     assert [topic.ledger.ledgers[topic.ledger.ledger_ids()[0]].messages for topic in found] == [9, 5, 13]
-    assert [topic.confirmed.entry_id for topic in found] == [2, 1, 3]
+    assert [topic.last_add_confirmed.entry_id for topic in found] == [2, 1, 3]
     assert [topic.bytes_in for topic in found] == [topic.ledger.size_bytes for topic in found]
     (producer,) = found[2].producers.values()
     assert (producer.messages_in, producer.bytes_in) == (13, found[2].bytes_in)
@@ -134,13 +134,13 @@ def test_a_ledger_that_is_left_before_its_entries_are_on_disk() -> None:
     world.ask(lambda core: rollover.open_ledger(core, core.topics[name(0)]))
     send(client, turns(2, 4), first=8)
     left, kept = (world.core.topics[name(number)] for number in range(2))
-    assert (left.confirmed, kept.confirmed) == (Position(-1, -1), Position(-1, -1))
+    assert (left.last_add_confirmed, kept.last_add_confirmed) == (Position(-1, -1), Position(-1, -1))
     world.sync(1)
-    assert left.confirmed == Position(left.ledger.ledger_ids()[0], 3)
+    assert left.last_add_confirmed == Position(left.ledger.ledger_ids()[0], 3)
     world.disk_is_slow = False
     world.settle()
-    assert left.confirmed == Position(left.ledger.ledger_ids()[1], 3)
-    assert kept.confirmed == Position(kept.ledger.ledger_ids()[0], 7)
+    assert left.last_add_confirmed == Position(left.ledger.ledger_ids()[1], 3)
+    assert kept.last_add_confirmed == Position(kept.ledger.ledger_ids()[0], 7)
     assert len(list(answers(client))) == 16
 
 
@@ -155,8 +155,8 @@ def test_a_topic_that_is_deleted_and_made_again_before_its_entries_are_on_disk()
     world.disk_is_slow = False
     world.settle()
     made = world.core.topics[name(0) + "-partition-7"]
-    assert made.confirmed == Position(-1, -1)
-    assert [world.core.topics[name(number)].confirmed.entry_id for number in (0, 2)] == [1, 1]
+    assert made.last_add_confirmed == Position(-1, -1)
+    assert [world.core.topics[name(number)].last_add_confirmed.entry_id for number in (0, 2)] == [1, 1]
 
 
 def test_a_producer_that_is_not_open_ends_the_connection_after_those_before_it() -> None:
@@ -192,7 +192,7 @@ def test_closing_a_producer_is_answered_after_its_receipts() -> None:
     world.disk_is_slow = False
     world.settle()
     *receipts, success = client.take_all()
-    assert [type(each) for each in receipts] == [fx.SendReceipts, fx.SendReceipts, fx.SendScatteredReceipts]
+    assert [type(each) for each in receipts] == [fx.SendReceipts, fx.SendReceipts, fx.SendColumnarReceipts]
     assert success.command.success.request_id == 50
 
 
@@ -221,8 +221,8 @@ def test_a_ledger_that_is_trimmed_before_its_entries_are_on_disk(deletes: bool) 
     world.settle()
     found = world.core.topics[name(1)]
     assert found.ledger.last_position == Position(2, 7)
-    assert deletes or found.confirmed == Position(2, 7)
-    assert world.core.topics[name(0)].confirmed == Position(1, 7)
+    assert deletes or found.last_add_confirmed == Position(2, 7)
+    assert world.core.topics[name(0)].last_add_confirmed == Position(1, 7)
 
 
 def test_readers_at_the_tail_get_what_is_stored() -> None:

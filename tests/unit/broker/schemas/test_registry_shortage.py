@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_pulsar.broker.turn.events import StorageShort
+from spark_pulsar.broker.turn.events import DiskFull
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode, Schema
@@ -16,13 +16,13 @@ def test_known_schemas_are_told_and_new_ones_are_not_while_nothing_can_be_writte
     client = world.connect()
     assert produce(client, record(A)) == 0
     world.disk_is_slow = True
-    world.happen([StorageShort("No space left on device", is_stalled=True)])
+    world.happen([DiskFull("No space left on device", is_stalled=True)])
     client.take_all()
     assert version(get(client).schema_version) == 0
     assert version(get_or_create(client, record(A)).schema_version) == 0
     for _ in range(2):  # the second time it is there, but not on disk
         assert get_or_create(client, record(A, B_WITH_DEFAULT)).error_code == ServerError.ServiceNotReady
-    world.happen([StorageShort("")])
+    world.happen([DiskFull("")])
     world.disk_is_slow = False
     world.settle()
     assert version(get_or_create(client, record(A, B_WITH_DEFAULT)).schema_version) == 1

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topic_log import disk_full
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.broker.turn.events import EntriesLost, Requested, StorageShort
+from spark_pulsar.broker.turn.events import DiskFull, EntriesLost, Requested
 from spark_pulsar.model.errors import ServiceNotReady
 from spark_pulsar.model.ids import LATEST_ID, MessageId, Position
 from spark_pulsar.model.names import TopicName
@@ -28,7 +28,7 @@ def with_one_entry() -> tuple[World, Client]:
 def test_producers_are_sent_away_and_come_back_when_there_is_space() -> None:
     # covers DUR-10
     world, client = with_one_entry()
-    world.happen([StorageShort("No space left on device")])
+    world.happen([DiskFull("No space left on device")])
     assert client.expect(BaseCommand.CLOSE_PRODUCER).producer_id == 1
     client.publish(1, entry("b"), first=1)  # was under way: dropped, its client sends it again
     assert client.take_all() == []
@@ -39,7 +39,7 @@ def test_producers_are_sent_away_and_come_back_when_there_is_space() -> None:
     # An acknowledgement frees space: it is taken.
     client.send(requests.ack(1, [Position(1, 0)], request_id=client.request_id()))
     client.expect(BaseCommand.ACK_RESPONSE)
-    world.happen([StorageShort("")])
+    world.happen([DiskFull("")])
     client.open_producer(producer_id=3)
     client.publish(3, entry("b"), first=1)
     assert len(client.take_all()) == 2  # the receipt, and the message to the consumer
@@ -51,11 +51,11 @@ def test_what_is_stored_but_not_answered_is_not_waited_for_when_nothing_can_be_w
     client.open_producer()
     world.disk_is_slow = True
     client.publish(1, entry("a"), first=0)
-    world.happen([StorageShort("No space left on device", is_stalled=True)])
+    world.happen([DiskFull("No space left on device", is_stalled=True)])
     client.expect(BaseCommand.CLOSE_PRODUCER)
 
 
-STALLED = StorageShort("No space left on device", is_stalled=True)
+STALLED = DiskFull("No space left on device", is_stalled=True)
 
 
 def test_orders_that_cannot_be_stored_are_answered_with_an_error_and_may_be_tried_again() -> None:
@@ -72,7 +72,7 @@ def test_orders_that_cannot_be_stored_are_answered_with_an_error_and_may_be_trie
     client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
     assert client.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
     assert world.core.topics[TOPIC].subscriptions["s"].consumers == []
-    world.happen([StorageShort("")])
+    world.happen([DiskFull("")])
     world.disk_is_slow = False
     world.sync()
     client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
@@ -103,7 +103,7 @@ def test_a_seek_that_cannot_be_stored_is_answered_with_an_error_and_a_reader_mov
     client.send(requests.seek_to_id(client.request_id(), 3, MessageId(1, 1)))
     client.expect(BaseCommand.CLOSE_CONSUMER)
     client.expect(BaseCommand.SUCCESS)
-    world.happen([StorageShort("")])
+    world.happen([DiskFull("")])
     world.disk_is_slow = False
     world.sync()
     client.send(requests.seek_to_id(client.request_id(), 2, MessageId(1, 1)))
@@ -138,7 +138,7 @@ def test_what_is_stored_is_served_while_nothing_can_be_written() -> None:
     assert isinstance(carry_out(lambda core: lifecycle.create(core, made)), ServiceNotReady)
     client.send(requests.ack(1, [Position(1, 0)], request_id=client.request_id()))
     assert client.take_all() == []  # waits for space: it has changed what is delivered
-    world.happen([StorageShort("")])
+    world.happen([DiskFull("")])
     world.disk_is_slow = False
     world.sync()
     after = client.take_all()

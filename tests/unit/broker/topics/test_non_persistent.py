@@ -223,7 +223,7 @@ def test_it_is_forgotten_when_nobody_uses_it_any_more() -> None:
     feeder.close()
     world.advance(120_000)
     assert TOPIC not in world.core.topics
-    assert not world.core.live.by_name
+    assert not world.core.non_persistent.by_name
     assert registry.names_in(world.core, "public", "default") == []
 
 
@@ -278,7 +278,7 @@ def test_producers_in_turn_on_one_connection_with_a_persistent_topic_among_them(
     client.send_bytes(b"".join(frames))
     assert eater.messages() == ["0", "1", "2"]
     assert sorted(sequence_id for sequence_id, _ in client.receipts()) == [0, 0, 1, 1, 2, 2]
-    assert world.core.topics[names[1]].confirmed == Position(1, 2)
+    assert world.core.topics[names[1]].last_add_confirmed == Position(1, 2)
 
 
 def test_exclusive_access_has_epochs_while_the_topic_lives() -> None:

@@ -17,7 +17,7 @@ from spark_pulsar.storage.ledgers.files import (
     load_table,
     parse_block,
 )
-from spark_pulsar.storage.ledgers.writing import GatheredEntries, LedgerWriter, cut_out
+from spark_pulsar.storage.ledgers.writing import LedgerWriter, MergedEntries, cut_out
 
 LEDGER = 5
 
@@ -33,7 +33,7 @@ def write(layout: Layout, extent: Extent | None, *runs: EntryRun, seal: bool = F
     writer = LedgerWriter(Disk(), layout)
     entries = [entry for run in runs for entry in cut_out(run.buffer, run.starts, run.ends)]
     counts = [count for run in runs for count in run.message_counts or [1] * len(run)]
-    gathered = GatheredEntries(LEDGER, runs[0].first_entry_id, entries, counts)
+    gathered = MergedEntries(LEDGER, runs[0].first_entry_id, entries, counts)
     return writer.finish(LEDGER, writer.append(extent, gathered), seal)
 
 

@@ -9,8 +9,8 @@ from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
-from spark_pulsar.storage.ledgers.writing import GatheredEntries
-from spark_pulsar.storage.settling.ledger_merge import ENTRY_OVERHEAD_BYTES, Gathering, Place
+from spark_pulsar.storage.ledgers.writing import MergedEntries
+from spark_pulsar.storage.settling.ledger_merge import ENTRY_OVERHEAD_BYTES, LedgerMerge, Place
 
 Entry = tuple[int, int]
 
@@ -35,9 +35,9 @@ class World:
         for ledger_id, first, end in lost or []:
             known.note(TopicDamaged(1, ledger_id, first, end, "journal/1:1", "lost"))
         self.written: dict[int, list[list[Entry]]] = {}
-        self.gathering = Gathering(needed, known, self._write)
+        self.gathering = LedgerMerge(needed, known, self._write)
 
-    def _write(self, gathered: GatheredEntries) -> None:
+    def _write(self, gathered: MergedEntries) -> None:
         ids = range(gathered.first, gathered.end)
         assert [bytes(entry) for entry in gathered.entries] == [bytes_of((gathered.ledger_id, each)) for each in ids]
         counts = gathered.counts or [1] * len(ids)

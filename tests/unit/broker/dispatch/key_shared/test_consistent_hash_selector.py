@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.dispatch.key_shared import consistent_hash_selector
-from spark_pulsar.broker.dispatch.key_shared.consistent_hash_selector import HashRing
-from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import FixedRanges
+from spark_pulsar.broker.dispatch.key_shared.consistent_hash_selector import ConsistentHashSelector
+from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import StickySelector
 from spark_pulsar.model.errors import ConsumerAssignFailed
-from spark_pulsar.wire.hashes import murmur3_32, ring_slot
+from spark_pulsar.wire.hashes import murmur3_32, ring_hash
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ class SimpleRing:
         taken = {number for each, number in self.numbers.items() if each.name == consumer.name}
         number = self.numbers[consumer] = next(number for number in range(len(taken) + 1) if number not in taken)
         for index in range(self.points):
-            point = ring_slot(murmur3_32(f"{consumer.name}\0{number}\0{index}".encode()))
+            point = ring_hash(murmur3_32(f"{consumer.name}\0{number}\0{index}".encode()))
             self.lines.setdefault(point, []).append(consumer)
 
     def leave(self, consumer: Any) -> None:
@@ -52,7 +52,7 @@ class SimpleRing:
         if not points:
             return [None] * 65_537
         first = [*points, points[0]]
-        return [self.lines[first[bisect_left(points, slot)]][0] for slot in range(65_537)]
+        return [self.lines[first[bisect_left(points, sticky_hash)]][0] for sticky_hash in range(65_537)]
 
 
 Moves = st.lists(st.sampled_from(["a", "b", "c", "long name"]) | st.integers(0, 20), max_size=20)
@@ -62,7 +62,7 @@ Moves = st.lists(st.sampled_from(["a", "b", "c", "long name"]) | st.integers(0, 
 @settings(max_examples=40)
 def test_it_shares_out_slots_as_the_simple_one_does(moves: list[str | int], points: int, asked_after: int) -> None:
     # covers KS-6: whether the table is kept up or made anew
-    ring, simple, there = HashRing(points), SimpleRing(points), []
+    ring, simple, there = ConsistentHashSelector(points), SimpleRing(points), []
     for number, move in enumerate(moves):
         if isinstance(move, str):
             there.append(consumer := Named(move))
@@ -80,17 +80,17 @@ def test_it_shares_out_slots_as_the_simple_one_does(moves: list[str | int], poin
     expected = simple.owners()
     numbers, owners = ring.table()
     assert [owners[number] for number in numbers] == expected
-    assert all(ring.owner(slot) is expected[slot] for slot in range(0, 65_537, 61))
+    assert all(ring.owner(sticky_hash) is expected[sticky_hash] for sticky_hash in range(0, 65_537, 61))
     shares = Counter(expected[1:65_536])
     for each in there:
         ranges = ring.ranges_of(each)  # type: ignore[arg-type]
         assert sum(high - low + 1 for low, high in ranges) == shares[each]
-        assert all(expected[slot] is each for bounds in ranges for slot in bounds)
+        assert all(expected[sticky_hash] is each for bounds in ranges for sticky_hash in bounds)
         assert all(high + 1 < low for (_, high), (low, _) in pairwise(ranges))
 
 
 def test_a_table_of_more_consumers_than_fit_into_a_byte_is_kept_up() -> None:
-    ring = HashRing(10)
+    ring = ConsistentHashSelector(10)
     there = [Named(f"c{number}") for number in range(300)]
     for each in there:
         ring.join(each)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_a_table_of_more_consumers_than_fit_into_a_byte_is_kept_up() -> None:
         ring.join(each)  # type: ignore[arg-type]
     numbers, owners = ring.table()
     assert len(owners) == 301, "seats that are free are taken again"
-    assert all(owners[numbers[slot]] is ring.owner(slot) for slot in range(65_537))
+    assert all(owners[numbers[sticky_hash]] is ring.owner(sticky_hash) for sticky_hash in range(65_537))
     for each in (*there[200:], *again):
         ring.leave(each)  # type: ignore[arg-type]
     assert ring.owner(1) is None
@@ -114,7 +114,7 @@ def test_hundreds_of_consumers_cost_little() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        ring, there = HashRing(100), [Named(f"consumer-{number}") for number in range(300)]
+        ring, there = ConsistentHashSelector(100), [Named(f"consumer-{number}") for number in range(300)]
         for each in there:
             ring.join(each)  # type: ignore[arg-type]
         cost = tracemalloc.get_traced_memory()[0] - before
@@ -139,14 +139,16 @@ def test_a_crowd_of_one_name_is_numbered_without_a_search() -> None:
 
 def test_tens_of_thousands_of_fixed_ranges() -> None:
     # covers KS-7: hostile input
-    selector = FixedRanges()
-    many = tuple((slot, slot) for slot in range(0, 65_536, 2))
+    selector = StickySelector()
+    many = tuple((sticky_hash, sticky_hash) for sticky_hash in range(0, 65_536, 2))
     taken = Named("taken", many)
     selector.join(taken)  # type: ignore[arg-type]
-    assert selector.rival(tuple((slot, slot) for slot in range(1, 65_536, 2))) is None
+    assert selector.rival(tuple((sticky_hash, sticky_hash) for sticky_hash in range(1, 65_536, 2))) is None
     assert selector.rival(((3, 1), (65_535, 65_535), (7, 8))) is taken  # type: ignore[comparison-overlap]
     with pytest.raises(ConsumerAssignFailed, match=r"conflict: \[65535,65535\] overlaps with \[65535,70000\]"):
-        selector.join(Named("x", (*((slot, slot) for slot in range(1, 65_536, 2)), (65_535, 70_000))))  # type: ignore[arg-type]
+        selector.join(
+            Named("x", (*((sticky_hash, sticky_hash) for sticky_hash in range(1, 65_536, 2)), (65_535, 70_000)))
+        )  # type: ignore[arg-type]
     assert selector.ranges_of(taken) == list(many)  # type: ignore[arg-type]
 
 
@@ -156,7 +158,7 @@ Pairs = st.lists(st.tuples(st.integers(-5, 40), st.integers(0, 6)), max_size=4)
 @given(st.lists(Pairs, max_size=4), Pairs)
 def test_the_rival_is_the_first_who_has_some_of_the_slots(joined: list[list[tuple[int, int]]], wanted: Any) -> None:
     # covers KS-7
-    selector: Any = FixedRanges()
+    selector: Any = StickySelector()
     there = []
     for number, ranges in enumerate(joined):
         consumer = Named(f"c{number}", tuple((start, start + width) for start, width in ranges))

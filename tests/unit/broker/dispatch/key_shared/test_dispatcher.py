@@ -8,7 +8,7 @@ from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from spark_pulsar.wire.sticky_hashes import StickySlots
+from spark_pulsar.wire.sticky_hashes import StickyHashes
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
 from tests.unit.broker.world import START_MS, TOPIC, Client, World
 
@@ -101,7 +101,7 @@ def test_a_slot_that_moves_waits_until_the_old_owner_acked() -> None:
     assert second.take_all() == []
     first.ack([Position(1, 0)])
     assert got(second) == ["A2", "A3"]
-    assert dispatcher(world).rooms.drained == {world.core.sessions[2].consumers[1]: 1} | {
+    assert dispatcher(world).replay_queues.drained == {world.core.sessions[2].consumers[1]: 1} | {
         world.core.sessions[3].consumers[1]: 0
     }
 
@@ -351,12 +351,12 @@ def test_each_key_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers KS-14, row 3
     hashed = []
 
-    def count(self: StickySlots, buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:
+    def count(self: StickyHashes, buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:
         hashed.append(len(starts))
         return original(self, buffer, starts, ends)
 
-    original = StickySlots.of
-    monkeypatch.setattr(StickySlots, "of", count)
+    original = StickyHashes.of
+    monkeypatch.setattr(StickyHashes, "of", count)
     world, client, first, second = two()
     join(client, "c3", 3, permits=1)
     publish(client, *(keyed(f"key-{number % 9}", str(number)) for number in range(200)))

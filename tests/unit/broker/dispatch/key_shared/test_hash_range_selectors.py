@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.dispatch.key_shared.consistent_hash_selector import HashRing
-from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import FixedRanges, HalvedRanges, Ranges, Selector
+from spark_pulsar.broker.dispatch.key_shared.consistent_hash_selector import ConsistentHashSelector
+from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import (
+    AutoSplitSelector,
+    RangeSelector,
+    Selector,
+    StickySelector,
+)
 from spark_pulsar.model.errors import ConsumerAssignFailed
 from spark_pulsar.wire.hashes import murmur3_32
 
@@ -26,14 +31,14 @@ def join(selector: Selector, consumer: Any) -> Any:
     return consumer
 
 
-def table(selector: Ranges) -> dict[int, str]:
+def table(selector: RangeSelector) -> dict[int, str]:
     return {
         bound: getattr(owner, "name", "nobody") for bound, owner in zip(selector.bounds, selector.owners, strict=True)
     }
 
 
 def owner_of(selector: Selector, key: str) -> Any:
-    return selector.owner(selector.slot_of(murmur3_32(key.encode())))
+    return selector.owner(selector.sticky_hash_of(murmur3_32(key.encode())))
 
 
 def names_of(selector: Selector, keys: list[str]) -> str:
@@ -42,7 +47,7 @@ def names_of(selector: Selector, keys: list[str]) -> str:
 
 def test_halving_the_widest_range_step_by_step() -> None:
     # covers KS-4, KS-5, X6, X7: the worked example of the seed, as Apache Pulsar 4.0.8 does it
-    selector = HalvedRanges()
+    selector = AutoSplitSelector()
     first = join(selector, Named("C1"))
     assert table(selector) == {65536: "C1"}
     join(selector, Named("C2"))
@@ -62,7 +67,7 @@ def test_halving_the_widest_range_step_by_step() -> None:
 
 def test_who_gets_which_key_of_four() -> None:
     # covers KS-1, KS-3: seen on Apache Pulsar 4.0.8
-    selector = HalvedRanges()
+    selector = AutoSplitSelector()
     for name in ("c1", "c2", "c3", "c4"):
         join(selector, Named(name))
     keys = ["key-1", "key-2", "order-42", "hello", "test", "NONE_KEY", "producer-1-0"]
@@ -70,7 +75,7 @@ def test_who_gets_which_key_of_four() -> None:
 
 
 def test_the_last_one_leaves_nothing_to_anybody() -> None:
-    selector = HalvedRanges()
+    selector = AutoSplitSelector()
     only = join(selector, Named("a"))
     selector.leave(only)
     assert selector.owner(1) is None
@@ -79,7 +84,7 @@ def test_the_last_one_leaves_nothing_to_anybody() -> None:
 
 def test_a_slot_cannot_be_halved() -> None:
     # covers KS-4
-    selector = HalvedRanges()
+    selector = AutoSplitSelector()
     selector.bounds, selector.owners = [1, 2], [Named("a"), Named("b")]  # type: ignore[list-item]
     with pytest.raises(ConsumerAssignFailed, match="No more range can assigned to new consumer, assigned consumers 2"):
         join(selector, Named("c"))
@@ -88,11 +93,11 @@ def test_a_slot_cannot_be_halved() -> None:
 
 def test_the_ring_as_seen_on_apache_pulsar() -> None:
     # covers KS-6, X9
-    selector = HashRing(100)
+    selector = ConsistentHashSelector(100)
     first = join(selector, Named("c1"))
     second = join(selector, Named("c2"))
-    assert [selector.owner(slot) for slot in (34662, 61273, 23534)] == [first] * 3
-    assert [selector.owner(slot) for slot in (18701, 2959, 61677)] == [second] * 3
+    assert [selector.owner(sticky_hash) for sticky_hash in (34662, 61273, 23534)] == [first] * 3
+    assert [selector.owner(sticky_hash) for sticky_hash in (18701, 2959, 61677)] == [second] * 3
     keys = ["key-1", "key-2", "order-42", "hello", "test", "NONE_KEY", "producer-1-0"]
     assert names_of(selector, keys) == "c2 c1 c1 c1 c1 c2 c1"
     third = join(selector, Named("c3"))
@@ -107,7 +112,7 @@ def test_the_ring_as_seen_on_apache_pulsar() -> None:
 
 def test_the_ring_is_fair_and_moves_little() -> None:
     # covers KS-6, KS-5
-    selector = HashRing(100)
+    selector = ConsistentHashSelector(100)
     consumers = [join(selector, Named(f"consumer-{number}")) for number in range(10)]
     keys = [f"key-{number}" for number in range(10_000)]
     before = {key: owner_of(selector, key) for key in keys}
@@ -124,7 +129,7 @@ def test_the_ring_is_fair_and_moves_little() -> None:
 
 def test_consumers_of_one_name_share_the_ring() -> None:
     # covers KS-6
-    selector = HashRing(100)
+    selector = ConsistentHashSelector(100)
     alike = [join(selector, Named("same")) for _ in range(3)]
     keys = [f"key-{number}" for number in range(600)]
     before = [owner_of(selector, key) for key in keys]
@@ -136,11 +141,11 @@ def test_consumers_of_one_name_share_the_ring() -> None:
 
 def test_fixed_ranges_and_what_nobody_covers() -> None:
     # covers KS-7, KS-8
-    selector = FixedRanges()
+    selector = StickySelector()
     first = join(selector, Named("C1", ((0, 16383), (32768, 49151))))
     second = join(selector, Named("C2", ((16384, 32767), (49152, 65535))))
     assert selector.owner(6067) is first
-    assert [selector.owner(slot) for slot in (16383, 16384, 49151, 49152, 65535)] == [
+    assert [selector.owner(sticky_hash) for sticky_hash in (16383, 16384, 49151, 49152, 65535)] == [
         first, second, first, second, second,
     ]  # fmt: skip
     selector.leave(second)
@@ -148,18 +153,18 @@ def test_fixed_ranges_and_what_nobody_covers() -> None:
     assert selector.owner(65_535) is None
     assert selector.ranges_of(first) == [(0, 16383), (32768, 49151)]  # type: ignore[arg-type]
     join(selector, Named("C3", ((20_000, 20_000), (60_000, 99_000))))
-    assert [selector.owner(slot) is None for slot in (19_999, 20_000, 20_001, 59_999, 60_000)] == [
+    assert [selector.owner(sticky_hash) is None for sticky_hash in (19_999, 20_000, 20_001, 59_999, 60_000)] == [
         True, False, True, True, False,
     ]  # fmt: skip
 
 
 def test_who_has_some_of_the_slots_already() -> None:
     # covers KS-7
-    selector = FixedRanges()
+    selector = StickySelector()
     taken = join(selector, Named("taken", ((50, 250), (300, 400))))
     rivals = {ranges: selector.rival((ranges,)) for ranges in ((0, 49), (0, 50), (100, 200), (250, 300), (251, 299))}
     assert [rival is taken for rival in rivals.values()] == [False, True, True, True, False]
-    assert HashRing(100).rival(((0, 50),)) is None
+    assert ConsistentHashSelector(100).rival(((0, 50),)) is None
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,7 @@ def test_who_has_some_of_the_slots_already() -> None:
 )
 def test_fixed_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], text: str) -> None:
     # covers KS-7
-    selector = FixedRanges()
+    selector = StickySelector()
     join(selector, Named("taken", ((0, 250),)))
     before = table(selector)
     with pytest.raises(ConsumerAssignFailed, match=text):
@@ -182,18 +187,20 @@ def test_fixed_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], text: 
 
 def test_fixed_ranges_of_all_consumers_are_no_more_than_there_are_slots() -> None:
     # covers KS-7: hostile input
-    selector = FixedRanges()
-    first = join(selector, Named("C1", tuple((slot, slot) for slot in range(40_000))))
-    beyond = Named("C2", tuple((slot, slot) for slot in range(70_000, 95_537)))
+    selector = StickySelector()
+    first = join(selector, Named("C1", tuple((sticky_hash, sticky_hash) for sticky_hash in range(40_000))))
+    beyond = Named("C2", tuple((sticky_hash, sticky_hash) for sticky_hash in range(70_000, 95_537)))
     with pytest.raises(ConsumerAssignFailed, match="more hash ranges than the 65536 slots"):
         selector.join(beyond)  # type: ignore[arg-type]
     assert selector.owner(39_999) is first
     join(selector, Named("C3", beyond.hash_ranges[:-1]))
     selector.leave(first)
-    join(selector, Named("C4", tuple((slot, slot) for slot in range(40_000))))
+    join(selector, Named("C4", tuple((sticky_hash, sticky_hash) for sticky_hash in range(40_000))))
 
 
-@pytest.mark.parametrize("make", [HalvedRanges, lambda: HashRing(20), FixedRanges], ids=["halves", "ring", "fixed"])
+@pytest.mark.parametrize(
+    "make", [AutoSplitSelector, lambda: ConsistentHashSelector(20), StickySelector], ids=["halves", "ring", "fixed"]
+)
 @pytest.mark.parametrize("most", [6, 300])
 def test_the_table_of_slots_says_the_same(make: Any, most: int) -> None:
     # covers KS-3: also with more owners than fit into a byte, and ranges beyond all slots
@@ -208,5 +215,5 @@ def test_the_table_of_slots_says_the_same(make: Any, most: int) -> None:
             numbers, owners = selector.table()
             assert len(numbers) == 65_537
             assert owners[0] is None
-            for slot in (*range(0, 65_537, 97), *(low + by for by in (0, 1, 150, 151)), 65_536):
-                assert owners[numbers[min(slot, 65_536)]] is selector.owner(min(slot, 65_536))
+            for sticky_hash in (*range(0, 65_537, 97), *(low + by for by in (0, 1, 150, 151)), 65_536):
+                assert owners[numbers[min(sticky_hash, 65_536)]] is selector.owner(min(sticky_hash, 65_536))

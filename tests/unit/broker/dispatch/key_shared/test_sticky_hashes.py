@@ -1,11 +1,11 @@
 """The slots that a Key_Shared subscription remembers."""
 
-from spark_pulsar.broker.dispatch.key_shared.sticky_hashes import SlotBook
+from spark_pulsar.broker.dispatch.key_shared.sticky_hashes import StickyHashBook
 
 
 def test_what_was_noted_is_known_whatever_the_order() -> None:
     # covers KS-14
-    book = SlotBook()
+    book = StickyHashBook()
     book.note(1, 10, [5, 6])
     book.note(1, 14, [8])
     book.note(1, 8, [3])
@@ -23,7 +23,7 @@ def test_what_was_noted_is_known_whatever_the_order() -> None:
 
 
 def test_the_past_is_forgotten() -> None:
-    book = SlotBook()
+    book = StickyHashBook()
     book.note(1, 0, [1])
     book.note(2, 0, [2] * 100_000)
     book.forget_before(2, 10)

@@ -9,7 +9,7 @@ from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.broker.turn.token_bucket import Bucket
+from spark_pulsar.broker.turn.token_bucket import TokenBucket
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
@@ -264,7 +264,7 @@ def test_a_non_persistent_topic_is_not_limited() -> None:
 
 
 def test_a_bucket_may_have_a_longer_period() -> None:
-    bucket = Bucket(3, 10)
+    bucket = TokenBucket(3, 10)
     bucket.take(3)
     assert (bucket.tokens, bucket.wait_ms) == (0, 3_334)
     bucket.refill(3_334)

@@ -39,7 +39,7 @@ class _Published:
     shares: dict[Subscription, _Share]
 
 
-class LiveDeliveries:
+class NonPersistentDeliveries:
     """Those of one core."""
 
     def __init__(self, takeovers: Takeovers) -> None:
