@@ -21,7 +21,7 @@ check: setup  ## style, types, import contracts
 	$(BIN)/mypy
 	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/load
-	$(BIN)/lint-imports
+	$(BIN)/python .ci/import-contracts
 
 test: check  ## the whole suite on our broker
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)

@@ -23,6 +23,7 @@ import pulsar
 from load.machine import description
 
 from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
@@ -57,10 +58,10 @@ def filled(holes: int) -> DurableState:
     """A state with twice as many entries as there are to be holes."""
     state = DurableState()
     for record in opened(state):
-        state.apply(record)
+        apply(state, record)
     some = entries(RUN)
     for first in range(0, 2 * holes, RUN):
-        state.apply(r.EntriesAppended(run_of(1, first, some)))
+        apply(state, r.EntriesAppended(run_of(1, first, some)))
     return state
 
 
@@ -85,11 +86,11 @@ def in_memory(holes: int) -> DurableState:
     while at <= holes:
         sample = min(20_000, at - done)
         for entry_id in order[done : at - sample]:
-            state.apply(CursorAcked(1, [(1, entry_id, entry_id + 1)]))
+            apply(state, CursorAcked(1, [(1, entry_id, entry_id + 1)]))
         records = [CursorAcked(1, [(1, entry_id, entry_id + 1)]) for entry_id in order[at - sample : at]]
         started = time.perf_counter()
         for record in records:
-            state.apply(record)
+            apply(state, record)
         cost_us = (time.perf_counter() - started) / sample * 1e6
         cursor = state.cursors[1]
         started = time.perf_counter()
@@ -116,10 +117,10 @@ def checkpoints(state: DurableState, holes: int) -> None:
 
     show("the first one")
     for entry_id in Random(2).sample(range(2 * holes), 1000):
-        state.apply(CursorAcked(1, [(1, entry_id, entry_id + 1)]))
+        apply(state, CursorAcked(1, [(1, entry_id, entry_id + 1)]))
     show("after 1,000 acks strewn over all")
     for entry_id in range(holes, holes + 1000):
-        state.apply(CursorAcked(1, [(1, entry_id, entry_id + 1)]))
+        apply(state, CursorAcked(1, [(1, entry_id, entry_id + 1)]))
     show("after 1,000 acks in a row")
 
 
@@ -152,7 +153,7 @@ def fill(holes: int, data: Path) -> None:
 
     def submit(records: list[r.Record]) -> None:
         for record in records:
-            state.apply(record)
+            apply(state, record)
         storage.submit(records, lambda _group: None)
         if storage.needs_checkpoint():
             storage.checkpoint(state)

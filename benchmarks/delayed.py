@@ -26,6 +26,7 @@ import pulsar
 from load.machine import description
 
 from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorCreated
@@ -47,7 +48,7 @@ def fill(messages: int, every: int, data: Path) -> None:
 
     def submit(records: list[r.Record]) -> None:
         for record in records:
-            state.apply(record)
+            apply(state, record)
         storage.submit(records, lambda _group: None)
         if storage.needs_checkpoint():
             storage.checkpoint(state)

@@ -14,8 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.broker.dispatch.factory import new_dispatcher
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
+from spark_pulsar.broker.dispatch.limits.unacked import unacked_limit
 from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
@@ -117,6 +120,18 @@ class Broker:
         self.core.watchers = topic_list_watch.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.encryption = encryption.RequiredEncryption(self.core)
+        self.core.new_dispatcher = new_dispatcher
+        self.core.non_persistent = NonPersistentTopics(self.core)
+        self.core.unacked_limit = unacked_limit(config, self.core.wake)
+        self.core.silent_producers = deduplication.SilentProducers()
+        self.core.compactions = compaction.Compactions()
+        self.core.taken_into_use = (
+            lambda core, topic: core.monitors.adopt(topic),
+            delayed_delivery.adopt,
+            deduplication.apply_policy,
+            compaction.prepare,
+        )
+        self.core.deleted = (compaction.forget, lambda core, topic: core.monitors.let_go(topic))
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))

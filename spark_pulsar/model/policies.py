@@ -131,7 +131,7 @@ def check_quota_fits(retention: RetentionPolicy, quota: BacklogQuota | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class PersistencePolicy:
-    """How many bookies a topic wants, and how often a cursor is stored at most; `broker.persistence` says what that
+    """How many bookies a topic wants, and how often a cursor is stored at most; `topics.lifecycle` says what that
     means on one disk."""
 
     ensemble: int = 1

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import LedgersTrimmed, Record
 from spark_pulsar.ledger.records.compaction import CompactionAbandoned, CompactionFinished, CompactionForgotten
 from spark_pulsar.ledger.records.cursors import CursorAcked
@@ -197,7 +198,7 @@ class FileStorage:
         self._lost.learn(state)
         if damages:
             for damage in damages:
-                state.apply(damage)
+                apply(state, damage)
             self.submit(damages)
         return state
 
@@ -269,7 +270,7 @@ class FileStorage:
         dropped = entries_left_out(state, plan)
         if dropped:
             for record in dropped:
-                state.apply(record)
+                apply(state, record)
             self._journal.submit(dropped, None)
         self._note_rows(take_dirty_rows(state))
         plan.rows.extend(self._rows.values())

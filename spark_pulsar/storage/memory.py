@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import sub
 from typing import Any, Self
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, EntriesDropped, LedgersTrimmed, Record
 from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
@@ -78,7 +79,7 @@ class MemoryStorage:
         self._report.checkpoint_group = disk.checkpoint_group
         for payload in disk.groups:
             for record_type, version, at, end in records_of(payload):
-                state.apply(decode_record(record_type, version, payload, at, end))
+                apply(state, decode_record(record_type, version, payload, at, end))
                 self._report.records += 1
             self._report.groups += 1
         state.finish_recovery()
@@ -193,7 +194,7 @@ class MemoryStorage:
             if needed_from > info.first_entry_id:
                 dropped.append(EntriesDropped(info.topic_id, ledger_id, needed_from))
         for record in dropped:
-            state.apply(record)
+            apply(state, record)
         if dropped:
             self._pending.append(Submission(dropped, None))
         self._pending.append(take_dirty_rows(state))

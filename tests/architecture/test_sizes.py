@@ -6,7 +6,7 @@ import ast
 
 from tests.architecture.sources import definitions, parsed, python_files, relative
 
-MODULE_LINES = 400
+MODULE_LINES = 700
 FUNCTION_LINES = 70
 NO_NAMES = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from spark_pulsar.ledger.apply import schemas as schemas_rules
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
@@ -109,7 +110,7 @@ class History:
         records: list[r.Record] = []
         while len(records) < size:
             for record in self._step():
-                self.state.apply(record)
+                apply(self.state, record)
                 records.append(record)
         return records
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageFailed
@@ -80,7 +81,7 @@ class World:
     def apply_and_submit(self, *records: Record) -> None:
         """What a broker does with records."""
         for record in records:
-            self.state.apply(record)
+            apply(self.state, record)
         self.submit(records)
 
     def checkpoint(self) -> None:

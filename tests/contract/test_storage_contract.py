@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorDeleted, CursorMarkDeleted
@@ -78,7 +79,7 @@ def test_groups_and_callbacks_come_in_order(world: World) -> None:
     done = threading.Event()
     for entry_id in range(200):
         record = EntriesAppended(run_of(1, entry_id, [b"x"]))
-        world.state.apply(record)
+        apply(world.state, record)
 
         def on_durable(group: int, entry_id: int = entry_id) -> None:
             seen.append((entry_id, group))
@@ -303,7 +304,7 @@ def test_a_failed_write_is_told_once_and_ends_everything(world: World) -> None:
     for _ in range(3):
         records = world.state.records_to_open_ledger(topic_id, 8)
         for record in records:
-            world.state.apply(record)
+            apply(world.state, record)
         with suppress(StorageFailed):
             world.storage.submit(records, called.append)
     eventually(lambda: world.failures)

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
@@ -72,7 +73,7 @@ class Load:
 
     def _submit(self, *records: Record) -> None:
         for record in records:
-            self._state.apply(record)
+            apply(self._state, record)
         self._storage.submit(records)
 
     def _make_topics(self) -> None:
@@ -108,7 +109,7 @@ class Load:
             self._roll_and_trim()
             records = records_of(self._state, number)
             for record in records:
-                self._state.apply(record)
+                apply(self._state, record)
             self._storage.submit(records, lambda _, number=number: self._durable(number))  # type: ignore[misc]
             # Not when the storage wants one: under load it would have few of them.
             if number % CHECKPOINT_EVERY == 0:

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
@@ -25,7 +26,7 @@ def main(data_dir: str, start: int) -> None:
 
     def submit(*records: Record) -> None:
         for record in records:
-            state.apply(record)
+            apply(state, record)
         storage.submit(records)
 
     if TOPIC not in state.topics_by_name:
@@ -54,7 +55,7 @@ def main(data_dir: str, start: int) -> None:
             CursorAcked(cursor.cursor_id, [(info.ledger_id, info.entries, info.entries + 1)] if number % 3 else []),
         ]
         for record in records:
-            state.apply(record)
+            apply(state, record)
         storage.submit(records, lambda _, number=number: durable(number))  # type: ignore[misc]
         if storage.needs_checkpoint():
             storage.checkpoint(state)

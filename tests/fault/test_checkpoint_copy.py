@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
@@ -209,7 +210,7 @@ def test_a_crash_between_the_two_commits_leaves_the_copy_behind_and_whole(made: 
     disk = SecondCommitFails()
     storage, state = FileStorage.open(made.root, segment_bytes=SMALL_SEGMENT_BYTES, disk=disk)
     record = CounterSet("one more", 1)
-    state.apply(record)
+    apply(state, record)
     storage.submit([record])
     before = picture(state)
     state_dir = made.root.parent / "between"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
@@ -51,10 +52,10 @@ def test_an_unsynced_segment_whose_sync_failed_is_written_to_another_file(tmp_pa
         tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append, sync_data=False
     )
     records: list[Record] = [TopicCreated(1, TOPIC, 1, {}), EntriesAppended(run_of(1, 0, [b"entry"]))]
-    state.apply(records[0])
+    apply(state, records[0])
     records[1:1] = state.records_to_open_ledger(1, 2)
     for record in records[1:]:
-        state.apply(record)
+        apply(state, record)
     storage.submit(records)
     [path] = eventually(lambda: list(tmp_path.glob("journal/0*.journal")))
     disk.failing = True
@@ -96,7 +97,7 @@ def test_an_unsynced_segment_is_overwritten_where_it_stands_when_the_disk_is_ful
     disk = FullToo()
     storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, sync_data=False)
     record = TopicCreated(1, TOPIC, 1, {})
-    state.apply(record)
+    apply(state, record)
     written: list[int] = []
     storage.submit([record], written.append)
     eventually(lambda: written)
@@ -130,7 +131,7 @@ def test_closing_builds_nothing_on_a_checkpoint_that_may_have_failed(tmp_path: P
     disk = UncertainCommit()
     storage, state = FileStorage.open(tmp_path, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES)
     record = TopicCreated(1, TOPIC, 1, {})
-    state.apply(record)
+    apply(state, record)
     storage.submit([record])
     disk.failing = True
     storage.checkpoint(state)

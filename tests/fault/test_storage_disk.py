@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
@@ -71,7 +72,7 @@ def test_on_a_full_disk_what_was_submitted_waits_for_space(tmp_path: Path) -> No
 
     def submit(number: int, *records: Record) -> None:
         for record in records:
-            state.apply(record)
+            apply(state, record)
         storage.submit(records, lambda _: confirmed.append(number))
 
     def append(first: int, count: int) -> None:
@@ -116,12 +117,12 @@ def test_closing_on_a_full_disk_does_not_wait_for_space(tmp_path: Path) -> None:
         world.data_dir, disk=disk, segment_bytes=SMALL_SEGMENT_BYTES, on_failed=failures.append
     )
     for record in state.records_to_open_ledger(1, 3):
-        state.apply(record)
+        apply(state, record)
         storage.submit([record])
     disk.full = True
     for number in range(100):
         record = EntriesAppended(run_of(2, number, [entry(2, number)]))
-        state.apply(record)
+        apply(state, record)
         storage.submit([record])
     storage.close(state)
     assert len(failures) <= 1
@@ -136,7 +137,7 @@ def test_a_segment_that_could_not_be_begun_leaves_nothing_behind(tmp_path: Path,
     confirmed: list[int] = []
     disk.forbidden, disk.left = step, 3
     record = TopicCreated(1, TOPIC, 1, {})
-    state.apply(record)
+    apply(state, record)
     storage.submit([record], confirmed.append)
     eventually(lambda: confirmed)
     assert disk.left == 0
@@ -194,7 +195,7 @@ def test_a_group_whose_sync_failed_is_written_again_elsewhere(tmp_path: Path) ->
     def submit(*records: Record) -> None:
         done: list[int] = []
         for record in records:
-            state.apply(record)
+            apply(state, record)
         storage.submit(records, done.append)
         eventually(lambda: done or failures)
 
@@ -214,7 +215,7 @@ def test_a_group_whose_sync_failed_is_written_again_elsewhere(tmp_path: Path) ->
     assert storage.read(1, 3, 1, 1)[0].entry(3) == entry(1, 3)
     record = state.records_to_open_ledger(1, 3)
     for each in record:
-        state.apply(each)
+        apply(state, each)
     done: list[int] = []
     storage.submit(record, done.append)
     eventually(lambda: done)

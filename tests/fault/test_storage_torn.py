@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.state.durable_state import DurableState
@@ -99,7 +100,7 @@ def test_the_last_group_torn_at_every_byte(recorded: Recorded, tmp_path: Path) -
             assert storage.report.torn_bytes or cut < start + 24
             ledger_id = state.next_ledger_id
             for record in (*state.records_to_open_ledger(1, 3), EntriesAppended(run_of(ledger_id, 0, [b"new"]))):
-                state.apply(record)
+                apply(state, record)
                 storage.submit([record])
         for storage, state in opened(layout.root):
             if lost:
@@ -254,7 +255,7 @@ def test_killed_while_a_segment_was_begun(several: Recorded, tmp_path: Path) -> 
             assert entry_count(state) == len(several.entries)
             assert storage.report.torn_bytes == 0
             record = CounterSet("n", 1)
-            state.apply(record)
+            apply(state, record)
             storage.submit([record])
     for _, state in opened(layout.root):
         assert state.counters["n"] == 1

@@ -21,7 +21,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import payload_frame
-from spark_pulsar.wire.hashes import SLOTS
+from spark_pulsar.wire.hashes import STICKY_HASHES
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
 from tests.unit.broker.key_sharing import subscribe
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, positions_of
@@ -49,7 +49,7 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "expiry": {"default_message_ttl_s": 3, "round_robin_batch": 2},
 }
 KEYS: Final = 12
-SLICES: Final = [(first, first + SLOTS // 4 - 1) for first in range(0, SLOTS, SLOTS // 4)]
+SLICES: Final = [(first, first + STICKY_HASHES // 4 - 1) for first in range(0, STICKY_HASHES, STICKY_HASHES // 4)]
 """What STICKY consumers want."""
 _NAME: Final = TopicName.parse(TOPIC)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.ledger.apply import columns
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
@@ -23,9 +24,9 @@ def state_with_topics() -> DurableState:
     """Topics 1 to TOPICS with an open ledger each."""
     state = DurableState()
     for topic_id in range(1, TOPICS + 1):
-        state.apply(TopicCreated(topic_id, f"persistent://public/default/{topic_id}", 1, {}))
+        apply(state, TopicCreated(topic_id, f"persistent://public/default/{topic_id}", 1, {}))
         for record in state.records_to_open_ledger(topic_id, 2):
-            state.apply(record)
+            apply(state, record)
     return state
 
 
@@ -67,26 +68,26 @@ def test_what_does_not_continue_its_ledger_is_refused(entry_ids: list[int], with
     before = [info.row() for info in state.ledgers.values()]
     rows = [state.topics[1].ledger.row, state.topics[2].ledger.row, state.topics[1].ledger.row] if with_rows else None
     with pytest.raises(InvalidRecord, match="is next"):
-        state.apply(EntriesScattered(b"abc", [1, 2, 1], entry_ids, [0, 1, 2], [1, 2, 3], None, rows))
+        apply(state, EntriesScattered(b"abc", [1, 2, 1], entry_ids, [0, 1, 2], [1, 2, 3], None, rows))
     assert [info.row() for info in state.ledgers.values()] == before
 
 
 def test_ledgers_that_are_not_open_are_refused() -> None:
     state = state_with_topics()
-    state.apply(EntriesScattered(b"a", [1], [0], [0], [1]))
+    apply(state, EntriesScattered(b"a", [1], [0], [0], [1]))
     for record in state.records_to_open_ledger(1, 5):
-        state.apply(record)
+        apply(state, record)
     for ledger_id in (1, 99):
         with pytest.raises(InvalidRecord, match=f"ledger {ledger_id}, which is not open"):
-            state.apply(EntriesScattered(b"a", [ledger_id], [1], [0], [1]))
+            apply(state, EntriesScattered(b"a", [ledger_id], [1], [0], [1]))
     with pytest.raises(InvalidRecord, match="ledger 1, which is not open"):
-        state.apply(EntriesScattered(b"a", [1], [1], [0], [1], None, [state.topics[1].ledger.row]))
+        apply(state, EntriesScattered(b"a", [1], [1], [0], [1], None, [state.topics[1].ledger.row]))
 
 
 @pytest.mark.parametrize("rows", [[0, 0], [1, 0], [5, 600]])
 def test_rows_of_another_state_are_not_believed(rows: list[int]) -> None:
     state = state_with_topics()
-    state.apply(EntriesScattered(b"ab", [1, 2], [0, 0], [0, 1], [1, 2], None, rows))
+    apply(state, EntriesScattered(b"ab", [1, 2], [0, 0], [0, 1], [1, 2], None, rows))
     assert [info.entries for info in state.ledgers.values()][:3] == [1, 1, 0]
 
 

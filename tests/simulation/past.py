@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.state.durable_state import DurableState
 from tests.contract.histories import shared_picture as picture
@@ -24,7 +25,7 @@ class Submit:
     def settle(self, state: DurableState, account: Account) -> None:
         """It is on disk."""
         for record in self.records:
-            state.apply(record)
+            apply(state, record)
         for posting in self.postings:
             account.post(posting)
 

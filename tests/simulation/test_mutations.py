@@ -16,6 +16,7 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.session import Session
 from spark_pulsar.broker.publishing import opening
 from spark_pulsar.broker.topic_log import retention
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.cursors import CursorAcked
 from spark_pulsar.ledger.rows import snapshot
 from spark_pulsar.ledger.state.cursor import Cursor
@@ -112,7 +113,7 @@ def redelivery_counts_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def lazy_acks_are_never_written(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Core, "append_lazily", lambda self, record: self.state.apply(record))
+    patch.setattr(Core, "append_lazily", lambda self, record: apply(self.state, record))
 
 
 def producers_share_a_name(patch: pytest.MonkeyPatch) -> None:

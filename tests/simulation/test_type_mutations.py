@@ -19,10 +19,11 @@ from spark_pulsar.broker.entities.exclusive_access import Access
 from spark_pulsar.broker.lifetime import delayed_delivery
 from spark_pulsar.broker.lifetime.delayed_delivery import DelayWatch
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.publishing import deduplication, opening
+from spark_pulsar.broker.publishing import deduplication, storing
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log import termination
 from spark_pulsar.broker.topics.non_persistent import publish
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.schemas import SchemaAdded
 from spark_pulsar.ledger.records.topics import TopicEpochSet, TopicTerminated
 from spark_pulsar.ledger.state.delay_index import Delays
@@ -262,7 +263,7 @@ def in_memory_only(patch: pytest.MonkeyPatch, kind: type) -> None:
 
     def append(self: Core, record: Any) -> None:
         if isinstance(record, kind):
-            self.state.apply(record)
+            apply(self.state, record)
         else:
             real(self, record)
 
@@ -321,7 +322,7 @@ def a_non_persistent_entry_is_dropped_for_nothing(patch: pytest.MonkeyPatch) -> 
 
 def non_persistent_entries_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        opening, "publish", lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends))
+        storing, "publish", lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends))
     )
 
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_pulsar.broker.entities.consumer import Consumer
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.turn.turn import Timer
 
     from .base import EntryRange
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.lifetime import compaction, delayed_delivery
-from spark_pulsar.broker.publishing import deduplication
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName
 
@@ -92,8 +90,6 @@ def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
         subscription.born_group = 0  # it was there when the broker started
         topic.add_subscription(subscription)
     core.topics[topic.full_name] = topic
-    core.monitors.adopt(topic)
-    delayed_delivery.adopt(core, topic)
-    deduplication.apply_policy(core, topic)
-    compaction.prepare(core, topic)
+    for observer in core.taken_into_use:
+        observer(core, topic)
     return topic

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.topics.topic_list_watch import Watcher
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
 
     from .consumer import Consumer
     from .exclusive_access import Waiter
+    from .features import TopicListWatcher
     from .producer import Producer
 
 _Command = TypeVar("_Command")
@@ -69,7 +69,7 @@ class Session:
         """Ids that we closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
         self.waiting_producers: dict[int, Waiter] = {}
         """By the ids of producers that wait for exclusive access (PR-6)."""
-        self.watchers: dict[int, Watcher] = {}
+        self.watchers: dict[int, TopicListWatcher] = {}
         """By the ids of lists of topics that it watches (MT-2)."""
         self.consumers: dict[int, Consumer] = {}
         self.joining: dict[int, CommandSubscribe] = {}

@@ -5,13 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
-from spark_pulsar.broker.dispatch.exclusive import ExclusiveDispatcher
-from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
-from spark_pulsar.broker.dispatch.key_shared.classic import classic_key_shared_dispatcher
-from spark_pulsar.broker.dispatch.key_shared.dispatcher import key_shared_dispatcher
-from spark_pulsar.broker.dispatch.non_persistent import non_persistent_dispatcher
-from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
@@ -19,11 +12,11 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
 from .meters import Meter
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.dispatch.base import Dispatcher
     from spark_pulsar.ledger.state.cursor import Cursor
 
     from .consumer import Consumer
     from .core import Core
+    from .features import Dispatcher
     from .topic import Topic
 
 _RESERVED_PREFIX: Final = "pulsar.repl"
@@ -70,7 +63,7 @@ class Subscription:
         self.consumers: list[Consumer] = []
         self.type: int | None = None
         """Subscription type, fixed by the first consumer and open again when the last one leaves (SUB-1)."""
-        self.dispatcher: Dispatcher = ExclusiveDispatcher(core, self)
+        self.dispatcher: Dispatcher = core.new_dispatcher(core, self, CommandSubscribe.Exclusive)
         self.born_group = core.group_of_now
         """The group that its creation is durable with; nobody is told of it before."""
         self.fenced = False
@@ -123,7 +116,10 @@ class Subscription:
     def add(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None = None) -> None:
         """Let a consumer in; `key_shared` says how a Key_Shared subscription shares out its keys. ConsumerAssignFailed
         when it cannot have the slots that it wants."""
-        dispatcher = self.dispatcher if self.consumers else self._new_dispatcher(consumer, wanted_type, key_shared)
+        dispatcher = self.dispatcher
+        if not self.consumers:
+            compacted = consumer.read_compacted
+            dispatcher = self.core.new_dispatcher(self.core, self, wanted_type, key_shared, read_compacted=compacted)
         dispatcher.admit(consumer)
         if not self.consumers:
             self.type = wanted_type
@@ -138,18 +134,6 @@ class Subscription:
         self.dispatcher.attach(consumer)
         if self.topic.dispatch_limits is not None:
             self.topic.dispatch_limits.look(self)
-
-    def _new_dispatcher(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None) -> Dispatcher:
-        if self.topic.non_persistent is not None:
-            return non_persistent_dispatcher(self.core, self, wanted_type, key_shared or KeySharedMeta())
-        if wanted_type == CommandSubscribe.Key_Shared:
-            share = classic_key_shared_dispatcher if self.core.config.key_shared_classic else key_shared_dispatcher
-            return share(self.core, self, key_shared or KeySharedMeta())
-        if wanted_type == CommandSubscribe.Shared:
-            return SharedDispatcher(self.core, self)
-        if wanted_type == CommandSubscribe.Failover:
-            return FailoverDispatcher(self.core, self)
-        return (CompactedDispatcher if consumer.read_compacted else ExclusiveDispatcher)(self.core, self)
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer left; what it held goes to the others. A reader's subscription goes with its last one (RD-1)."""

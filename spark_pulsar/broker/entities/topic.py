@@ -20,19 +20,22 @@ from spark_pulsar.model.names import TopicName
 from .meters import Meter
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.dispatch.limits.dispatch_rates import DispatchLimits
-    from spark_pulsar.broker.lifetime.delayed_delivery import DelayWatch
-    from spark_pulsar.broker.lifetime.ttl import TtlMonitor
-    from spark_pulsar.broker.publishing.backlog_quota import QuotaWatch
-    from spark_pulsar.broker.publishing.publish_rates import PublishLimit
-    from spark_pulsar.broker.topic_log.backlog_size import OldestEntry
-    from spark_pulsar.broker.topics.non_persistent import NonPersistentEntries
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.durable_state import TopicState
     from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 
-    from .core import Core, Timer
+    from .core import Core
     from .exclusive_access import Access
+    from .features import (
+        DelayWatch,
+        DispatchLimits,
+        NonPersistentEntries,
+        OldestEntry,
+        PublishLimit,
+        QuotaWatch,
+        TtlMonitor,
+    )
     from .producer import Producer
     from .subscription import Subscription
 

@@ -178,7 +178,7 @@ def _readable(ledger_id: int, first: int, end: int, lost: list[Span]) -> list[Sp
 
 def on_entries(core: Core, event: EntriesCompacted) -> None:
     """A block of what is left: more entries of the ledger that is written."""
-    run = core.compactions.running.get(event.token)
+    run: CompactionRun | None = core.compactions.running.get(event.token)
     if run is None:
         return
     info = core.state.ledgers[run.ledger_id]
@@ -187,16 +187,18 @@ def on_entries(core: Core, event: EntriesCompacted) -> None:
     entries = EntryRun(run.ledger_id, info.entries, event.buffer, event.starts, event.ends, event.message_counts)
     core.append(EntriesAppended(entries))
 
+    token = run.token
+
     def go_on() -> None:
-        if core.compactions.running.get(run.token) is run:
-            core.effects.append(ContinueCompaction(run.token))
+        if core.compactions.running.get(token) is run:
+            core.effects.append(ContinueCompaction(token))
 
     core.when_durable(go_on)
 
 
 def on_ended(core: Core, event: CompactionEnded) -> None:
     """All that is left has been written: readers of the compacted view get it from now on."""
-    run = core.compactions.running.pop(event.token, None)
+    run: CompactionRun | None = core.compactions.running.pop(event.token, None)
     if run is None:
         return
     topic = run.topic

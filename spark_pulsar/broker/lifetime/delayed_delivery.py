@@ -20,9 +20,10 @@ from spark_pulsar.wire.delays import delays_in
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.ranges import RangeSet

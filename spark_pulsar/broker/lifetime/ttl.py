@@ -31,9 +31,10 @@ from .ttl_outliers import TtlOutlier, note, note_surely
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.records.cursors import EntryRange
     from spark_pulsar.model.names import TopicName

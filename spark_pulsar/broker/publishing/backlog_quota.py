@@ -24,9 +24,11 @@ from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, Ba
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities import features
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.features import OldestEntry
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.broker.topic_log.backlog_size import OldestEntry
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.ids import Position
     from spark_pulsar.model.names import TopicName
@@ -273,7 +275,7 @@ def _look_at_age(core: Core, topic: Topic) -> None:
     backlog_size.with_oldest(core, topic, found)
 
 
-def _evict_age(core: Core, topic: Topic, watch: QuotaWatch) -> None:
+def _evict_age(core: Core, topic: Topic, watch: features.QuotaWatch) -> None:
     """Every subscription gives up what is older than 90 % of the limit, in whole seconds (BQ-7)."""
     if watch.evicting:
         return

@@ -21,10 +21,11 @@ from spark_pulsar.model.policies import PublishRate
 from . import pending_publishes, storing
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.producer import Producer
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.wire.send_runs import SendRun
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
 
 MOST_ENTRIES: Final = 10_000

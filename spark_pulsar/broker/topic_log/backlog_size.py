@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from functools import partial
 from operator import sub
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.entities.features import OldestEntry
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.entries import publish_time_of
 
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.state.cursor import Cursor
     from spark_pulsar.ledger.state.size_marks import SizeSpan
-    from spark_pulsar.model.ids import Position
-
-
-class OldestEntry(NamedTuple):
-    """The oldest entry that the slowest durable subscription has not consumed, and when it was published (by its
-    producer's clock; None when its metadata cannot be read)."""
-
-    subscription: str
-    position: Position
-    publish_ms: int | None
 
 
 def storage_bytes(topic: Topic) -> int:

@@ -17,7 +17,8 @@ from spark_pulsar.model.names import TopicName
 from . import retention
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.state.ledger import LedgerInfo
 
 _ROLLS_A_TURN: Final = 100

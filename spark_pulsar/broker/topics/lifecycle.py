@@ -10,7 +10,6 @@ from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.entities.registry import _take_into_use, check_namespace, find, partition_count
 from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect
 from spark_pulsar.broker.entities.topic import Topic
-from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log.rollover import open_ledger
 from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
@@ -124,8 +123,8 @@ def delete(core: Core, topic: Topic) -> None:
     core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
     topic.remove_all_subscriptions()  # who waits to join one finds that it is gone
-    compaction.forget(core, topic)
-    core.monitors.let_go(topic)
+    for observer in core.deleted:
+        observer(core, topic)
     if topic.partition < 0:
         policy_changes.forget_topic(core, topic.name)
         registry.topic_gone(core, topic.name)
@@ -193,7 +192,11 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
 
 
 def check_copies(core: Core, name: TopicName) -> None:
-    """PersistenceError when the topic's policy wants more than one copy."""
+    """Refuses with PersistenceError a topic whose policy wants more than one copy.
+
+    Apache Pulsar accepts any policy and then cannot create a topic that wants more bookies than there are; this broker
+    refuses at once. A topic that exists keeps its one copy.
+    """
     wanted = core.policies_of(name).persistence.ensemble
     if wanted > 1:
         raise PersistenceError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from spark_pulsar.broker.entities.features import NonPersistentEntries
 from spark_pulsar.broker.entities.producer import send_receipts
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.ledger.entries import EntryRun
@@ -25,27 +26,16 @@ from spark_pulsar.wire.send_runs import CHUNK
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.producer import Producer
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.model.names import TopicName
     from spark_pulsar.wire.send_runs import SendRun
 
 _LEDGER_ID: Final = 0
 _NO_ID: Final = -1
 """Of the topic: no record can name it."""
-
-
-class NonPersistentEntries:
-    """What a non-persistent topic has beside the others."""
-
-    __slots__ = ("entries", "was_unused")
-
-    def __init__(self) -> None:
-        self.entries = 0
-        """Published since it came into being; the id of the next one. Apache Pulsar gives all of them 0:0."""
-        self.was_unused = False
-        """Whether nobody was connected at the last look."""
 
 
 class NonPersistentTopics:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.wire.columnar_sends import ColumnarSends
     from spark_pulsar.wire.messages import PlainAck
@@ -166,7 +165,8 @@ class EntriesLost:
 class Requested:
     """The admin API asks for a change of state; `request` runs inside the core, at its place in the order."""
 
-    request: Callable[[Core], None]
+    request: Callable[[Any], None]
+    """Takes the core."""
 
 
 @dataclass(slots=True)

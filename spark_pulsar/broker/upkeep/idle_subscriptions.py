@@ -15,8 +15,9 @@ from spark_pulsar.ledger.records.activity import IN_USE, CursorIdle
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.state.cursor import Cursor
     from spark_pulsar.ledger.state.topics import TopicState
 

@@ -25,8 +25,9 @@ from spark_pulsar.broker.topic_log.rollover import RollQueue
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.topics import TopicState
 

@@ -26,6 +26,8 @@ from spark_pulsar.ledger.records.topics import TopicTerminated
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 
+from .table import apply
+
 
 class Loss(NamedTuple):
     """What is missing of a topic: entries `first … end - 1` of a ledger, or (-1, 0, 0) something else."""
@@ -58,7 +60,7 @@ class LossyReplay:
             prepare = _PREPARE.get(type(record))
             if prepare is not None:
                 prepare(self, record)
-            self.state.apply(record)
+            apply(self.state, record)
         except (InvalidRecord, RecordDamaged) as error:
             self._stray(record, str(error))
             return False
@@ -179,7 +181,7 @@ class LossyReplay:
         current = None if topic is None else topic.ledger.current
         if current is not None:
             self.lose(record.topic_id)
-            self.state.apply(r.LedgerSealed(record.topic_id, current.ledger_id, record.opened_ms))
+            apply(self.state, r.LedgerSealed(record.topic_id, current.ledger_id, record.opened_ms))
 
     def trimmed(self, record: r.LedgersTrimmed) -> None:
         """Ledgers that are not known need not be trimmed."""
@@ -192,13 +194,13 @@ class LossyReplay:
         if front != record.ledger_ids:
             self.lose(record.topic_id)
             if set(front) <= set(record.ledger_ids):
-                self.state.apply(r.LedgersTrimmed(record.topic_id, front))
+                apply(self.state, r.LedgersTrimmed(record.topic_id, front))
 
     def deleted(self, record: r.TopicDeleted) -> None:
         """Its cursors and ledgers went before it."""
         if record.topic_id in self.state.topics:
             for part in self.state.records_to_delete_topic(record.topic_id)[:-1]:
-                self.state.apply(part)
+                apply(self.state, part)
 
 
 _PREPARE: Final[dict[type[Record], Callable[[LossyReplay, Any], None]]] = {

@@ -1,4 +1,9 @@
-"""What each record does to the state: one function a record type, and the table that `DurableState.apply` looks in."""
+"""Applies a record to the durable state: one function a record type, and the table of them.
+
+The core applies a record when it makes it, recovery applies the same record again when it replays the journal. Applying
+reads no clock, chooses no id and never fails halfway: a record that does not fit the state is an `InvalidRecord` before
+anything changed.
+"""
 
 from __future__ import annotations
 
@@ -305,3 +310,8 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     **topics.TRANSITIONS,
 }
 """The effect of every record type."""
+
+
+def apply(state: DurableState, record: r.Record) -> None:
+    """Gives a record its effect on the durable state. InvalidRecord when it does not fit."""
+    TRANSITIONS[type(record)](state, record)

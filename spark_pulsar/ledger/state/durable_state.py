@@ -1,9 +1,7 @@
-"""Everything durable that the broker knows, and the one door through which it changes.
+"""The durable state in memory: topics, ledgers, cursors, policies, counters. `ledger.apply` alone changes it.
 
-`DurableState.apply(record)` is called for a record when the core creates it, and again for the same record when the
-journal is replayed. It reads no clock, chooses no id and never fails halfway: a record that does not fit the state is
-an `InvalidRecord` before anything changed. A `DurableState` loaded from rows taken at some moment, to which the records
-after that moment are applied, equals the live one.
+A `DurableState` loaded from rows taken at some moment, to which the records after that moment are applied, equals the
+live one.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from spark_pulsar.ledger.apply.table import TRANSITIONS
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
@@ -33,7 +30,7 @@ _DEFAULT_NAMESPACE: Final = "public/default"
 
 class DurableState:
     """Topics, ledgers, cursors, partitioned topics, namespaces and counters, with what changed since the last
-    checkpoint. Read its attributes freely; change them through `apply` alone."""
+    checkpoint. Read its attributes freely; `ledger.apply` alone changes them."""
 
     def __init__(self) -> None:
         self.topics: dict[int, TopicState] = {}
@@ -74,10 +71,6 @@ class DurableState:
         self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
         """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets
         it. It is no part of the state."""
-
-    def apply(self, record: r.Record) -> None:
-        """Give a record its effect. InvalidRecord when it does not fit."""
-        TRANSITIONS[type(record)](self, record)
 
     # Ids that the next records use; they rise and are never used twice, because the records that use them move them.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError, StorageLocked
@@ -175,7 +176,7 @@ def _meaning(hole: Hole, mark: JournalMark) -> str:
 def _tell_damages(state: DurableState, found: Examination) -> None:
     """What is lost, topic by topic."""
     for loss in found.losses:
-        state.apply(loss)
+        apply(state, loss)
     for topic in state.topics.values():
         for damage in topic.damages:
             file, _, offset = damage.place.rpartition(":")

@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import CounterSet, Record
 from spark_pulsar.ledger.records.compaction import CompactionForgotten
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
@@ -157,7 +158,7 @@ def _accept(storage: FileStorage, state: DurableState, losses: list[TopicDamaged
     records: list[Record] = []
 
     def write(record: Record) -> None:
-        state.apply(record)
+        apply(state, record)
         records.append(record)
 
     for loss in losses:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from spark_pulsar.ledger.apply.lossy import LossyReplay
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import EntriesAppended, InvalidRecord, LedgersTrimmed, Record, UnknownRecord
 from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.records.damage import TopicDamaged
@@ -71,7 +73,7 @@ class _Replayer:
         self._state = state
         self._index = index
         self._report = report
-        self._apply: Callable[[Record], object] = state.apply
+        self._apply: Callable[[Record], object] = partial(apply, state)
         self.lenient: LossyReplay | None = None
         self.holes: list[Hole] = []
         self._topics_in_doubt = False

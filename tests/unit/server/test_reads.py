@@ -10,6 +10,7 @@ import pytest
 
 from spark_pulsar.broker.turn.effects import ReadEntries
 from spark_pulsar.broker.turn.events import EntriesRead, Event
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.server.reads import _AT_ONCE_BYTES, Reads
@@ -44,10 +45,10 @@ class World:
         self.storage, state = Watched.open(MemoryDisk(), on_failed=None)
         self.storage.asked = []
         records = [TopicCreated(state.next_topic_id, "persistent://public/default/t", 5, {})]
-        state.apply(records[0])
+        apply(state, records[0])
         opened = state.records_to_open_ledger(records[0].topic_id, 7)
         for record in opened:
-            state.apply(record)
+            apply(state, record)
         run = run_of(1, 0, [b"a" * LARGE, b"b" * LARGE, b"c"])
         self.storage.submit([*records, *opened, EntriesAppended(run)], None)
         self.reads = Reads(loop, self.storage, self.hear, self.fail, self.fail)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageFailed
@@ -66,7 +67,7 @@ class Opened:
     def submit(self, *, at_once: bool, name: str = "n") -> bool:
         self.count += 1
         record = CounterSet(name, self.count)
-        self.state.apply(record)
+        apply(self.state, record)
         return self.storage.submit([record], self.groups.append, at_once=at_once)
 
     def calm(self, writes: int = QUICK_WRITES) -> None:

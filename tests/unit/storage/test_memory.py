@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
@@ -29,7 +30,7 @@ def test_a_checkpoint_stands_at_the_submits_before_it() -> None:
     storage, state = MemoryStorage.open(disk, auto=False)
     for number in range(4):
         record = CounterSet("n", number)
-        state.apply(record)
+        apply(state, record)
         storage.submit([record])
         if number == 1:
             storage.checkpoint(state)

@@ -60,7 +60,7 @@ def test_metadata_that_cannot_be_read_have_the_key_of_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "slot"), [("Order-3459134", 6067), ("key1", 293), ("hello", 64071), ("", 1), ("NONE_KEY", 48803)]
+    ("key", "sticky_hash"), [("Order-3459134", 6067), ("key1", 293), ("hello", 64071), ("", 1), ("NONE_KEY", 48803)]
 )
 def test_hash_and_slot_of_known_keys(key: str, sticky_hash: int) -> None:
     # covers KS-3

@@ -14,9 +14,13 @@ from spark_pulsar.broker.entities.meters import published
 from spark_pulsar.broker.turn.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.entities.core import Core, Timer
+    from collections.abc import Sequence
+
+    from spark_pulsar.broker.entities import features
+    from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.model.dispatch_rates import DispatchRate
 
 UNLIMITED: Final = 1 << 62
@@ -92,7 +96,7 @@ class DispatchLimiter:
         self.messages.take(messages)
         self.bytes.take(size_bytes)
 
-    def check(self, onward: list[DispatchLimiter]) -> None:
+    def check(self, onward: Sequence[features.DispatchLimiter]) -> None:
         """Assert that the line does not stand still; `onward` are the rates that come after this one."""
         first = next(iter(self.line), None)
         assert (

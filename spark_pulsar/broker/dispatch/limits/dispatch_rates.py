@@ -22,7 +22,7 @@ from .dispatch_limiter import UNLIMITED, DispatchLimiter
 from .subscribe_rates import SubscribeLimit
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.dispatch.base import Dispatcher
+    from spark_pulsar.broker.entities import features
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
@@ -49,7 +49,7 @@ class DispatchLimits:
         self._topic = topic
         self._of_topic: DispatchLimiter | None = None
         self._own: dict[Subscription, DispatchLimiter] = {}
-        self._in_line: dict[Subscription, list[DispatchLimiter]] = {}
+        self._in_line: dict[Subscription, list[features.DispatchLimiter]] = {}
         """Who waits, and the rates in whose lines it stands; it waits for the last of them."""
         self._spared: set[Subscription] = set()
         """Who had no backlog at the last look, when these are not limited."""
@@ -64,7 +64,9 @@ class DispatchLimits:
         if self.subscribers is None:
             self.forget_subscribers()
         of_all = None if topic.non_persistent is not None else core.dispatch_limit
-        self._shared = [limit for limit in (self._of_topic, of_all) if limit is not None]
+        self._shared: list[features.DispatchLimiter] = [
+            limit for limit in (self._of_topic, of_all) if limit is not None
+        ]
         """Of all subscriptions of the topic."""
 
     @property
@@ -93,7 +95,7 @@ class DispatchLimits:
             return more  # it has nothing after all, or must read it first: it does not stand in line for that
         return self._is_its_turn(subscription, limits) and more
 
-    def _take_turn(self, dispatcher: Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
+    def _take_turn(self, dispatcher: features.Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
         """Send the least share at most; whether there may be more, and the messages (or entries) and bytes sent."""
         units = min((each[0] for each in shares), default=UNLIMITED)
         size_bytes = min((each[1] for each in shares), default=UNLIMITED)
@@ -156,7 +158,7 @@ class DispatchLimits:
     def _rate_of(self, subscription: Subscription) -> DispatchRate:
         return self.rates.by_name.get(subscription.name, self.rates.subscription)
 
-    def _of(self, subscription: Subscription) -> list[DispatchLimiter]:
+    def _of(self, subscription: Subscription) -> list[features.DispatchLimiter]:
         """What limits a subscription, the narrowest first."""
         rate = self._rate_of(subscription)
         if not rate.is_limited:
@@ -168,7 +170,7 @@ class DispatchLimits:
                 self._own[subscription] = own
         return [own, *self._shared]
 
-    def _is_its_turn(self, subscription: Subscription, limits: list[DispatchLimiter]) -> bool:
+    def _is_its_turn(self, subscription: Subscription, limits: list[features.DispatchLimiter]) -> bool:
         """Whether no rate makes it wait. If one does it stands in line, unless it has nothing to send."""
         blocking = next((index for index, limit in enumerate(limits) if limit.blocks(subscription)), None)
         if blocking is None:
@@ -202,6 +204,7 @@ def adopt(core: Core, topic: Topic) -> None:
             by_name=policies.dispatch_rates_by_name,
         )
     before = topic.dispatch_limits
+    assert before is None or isinstance(before, DispatchLimits), "made here"
     if before is not None and before.rates == rates:
         return
     limits = DispatchLimits(core, topic, rates, before)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_pulsar.broker.entities import session as sessions
+from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.turn.events import StillReading, WritingResumed
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS
 from spark_pulsar.wire import commands, requests
@@ -145,7 +145,7 @@ def test_each_question_whether_a_peer_is_there_has_its_own_time() -> None:
 
 def test_no_more_wait_for_the_answer_of_a_peer_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-2: a peer that is silent for a while costs no memory for everybody who asks
-    monkeypatch.setattr(sessions, "MAX_ASKING", 2)
+    monkeypatch.setattr(handshake, "MAX_ASKING", 2)
     world = World(keep_alive_interval_ms=1 << 50)
     holder, rival = world.connect(), world.connect()
     holder.open_producer()

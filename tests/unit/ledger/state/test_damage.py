@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorReset
@@ -18,16 +19,16 @@ LOST = TopicDamaged(1, 1, 3, 6, "journal/1:99", "a group fails its checksum")
 def state() -> DurableState:
     """A topic with ten entries in ledger 1, consumed by "sub" up to the third."""
     made = DurableState()
-    made.apply(r.TopicCreated(1, "persistent://public/default/t", 1, {}))
-    made.apply(r.LedgerOpened(1, 1, 1))
-    made.apply(r.EntriesAppended(run_of(1, 0, [b"x"] * 10)))
-    made.apply(CursorCreated(1, 1, "sub", 1, 1, 1, {}))
+    apply(made, r.TopicCreated(1, "persistent://public/default/t", 1, {}))
+    apply(made, r.LedgerOpened(1, 1, 1))
+    apply(made, r.EntriesAppended(run_of(1, 0, [b"x"] * 10)))
+    apply(made, CursorCreated(1, 1, "sub", 1, 1, 1, {}))
     return made
 
 
 def test_damage_is_noted_once_and_says_where_it_is(state: DurableState) -> None:
-    state.apply(LOST)
-    state.apply(TopicDamaged(1, 1, 3, 6, "elsewhere", "the same, found again"))
+    apply(state, LOST)
+    apply(state, TopicDamaged(1, 1, 3, 6, "elsewhere", "the same, found again"))
     topic = state.topics[1]
     assert topic.damages == [Damage(1, 3, 6, "journal/1:99", "a group fails its checksum")]
     assert topic.damage is not None
@@ -39,25 +40,25 @@ def test_damage_is_noted_once_and_says_where_it_is(state: DurableState) -> None:
 
 
 def test_every_cursor_passes_over_what_was_accepted(state: DurableState) -> None:
-    state.apply(LOST)
-    state.apply(DamageAccepted(1))
+    apply(state, LOST)
+    apply(state, DamageAccepted(1))
     topic = state.topics[1]
     assert topic.damage is None
     known = topic.cursors["sub"]
-    state.apply(CursorCreated(2, 1, "later", -1, -1, 1, {}))
+    apply(state, CursorCreated(2, 1, "later", -1, -1, 1, {}))
     reader = Cursor(topic.ledger, "reader", Position(-1, -1))
     for cursor, first in ((known, 2), (topic.cursors["later"], 0), (reader, 0)):
         assert cursor.unacked(Position(1, 0), Position(1, 9), 100) == [(1, first, 3), (1, 6, 10)]
         assert cursor.backlog() == 7 - first
-    state.apply(CursorReset(1, -1, -1))
+    apply(state, CursorReset(1, -1, -1))
     assert known.backlog() == 7
 
 
 def test_what_is_lost_goes_with_its_ledger(state: DurableState) -> None:
-    state.apply(LOST)
-    state.apply(DamageAccepted(1))
-    state.apply(TopicDamaged(1, -1, 0, 0, "journal/1:200", "its last changes"))
-    state.apply(r.LedgerSealed(1, 1, 9))
-    state.apply(r.LedgersTrimmed(1, (1,)))
+    apply(state, LOST)
+    apply(state, DamageAccepted(1))
+    apply(state, TopicDamaged(1, -1, 0, 0, "journal/1:200", "its last changes"))
+    apply(state, r.LedgerSealed(1, 1, 9))
+    apply(state, r.LedgersTrimmed(1, (1,)))
     assert [damage.place for damage in state.topics[1].damages] == ["journal/1:200"]
     assert state.topics[1].ledger.lost == []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import PartitionedTopicSet
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.rows.snapshot import TABLES, Row, take_dirty_rows
@@ -28,8 +29,8 @@ def filled(layout: Layout) -> DurableState:
     history = History(DurableState(), 5)
     for _ in range(200):
         history.submit(4)
-    history.state.apply(PartitionedTopicSet("one of each", 3, {}))
-    history.state.apply(TopicDamaged(next(iter(history.state.topics)), -1, 0, 0, "journal/1:2", "text"))
+    apply(history.state, PartitionedTopicSet("one of each", 3, {}))
+    apply(history.state, TopicDamaged(next(iter(history.state.topics)), -1, 0, 0, "journal/1:2", "text"))
     checkpoint = Checkpoint(layout)
     checkpoint.create()
     checkpoint.commit(take_dirty_rows(history.state), JournalMark(17, 3), {4: Extent(0, 9, 1000, True)})

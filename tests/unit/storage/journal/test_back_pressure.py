@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
 from spark_pulsar.ledger.state.durable_state import DurableState
@@ -66,7 +67,7 @@ class Storage:
 
     def submit(self, *records: Record) -> None:
         for record in records:
-            self.state.apply(record)
+            apply(self.state, record)
         self.submitted += 1
         self.files.submit(records, self.durable.append)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.storage.disk.disk import Buffer, Disk
@@ -48,7 +49,7 @@ def held(tmp_path: Path) -> tuple[FileStorage, HeldDisk, Callable[[], None]]:
     disk.waiting.clear()
     disk.written.clear()
     record = CounterSet("first", 1)
-    state.apply(record)
+    apply(state, record)
     storage.submit([record])
     assert disk.waiting.wait(60)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
@@ -18,7 +19,7 @@ def test_strewn_acks_make_a_checkpoint_due(tmp_path: Path, monkeypatch: pytest.M
 
     def submit(*records: r.Record) -> None:
         for record in records:
-            state.apply(record)
+            apply(state, record)
         storage.submit(records)
 
     submit(

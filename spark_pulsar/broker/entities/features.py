@@ -1,0 +1,311 @@
+"""What other folders hang onto a topic, a session or the core, as far as the entities and the rules below see it.
+
+A feature is built by the folder that answers for it (`lifetime`, `publishing`, `dispatch`, ...), which imports the
+entities; they know it by these protocols alone. `broker.Broker` puts the features of the core in their places.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections import OrderedDict
+    from collections.abc import Iterable, Sequence
+
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.ledger.state.ledger import LedgerInfo
+    from spark_pulsar.ledger.state.topics import TopicState
+    from spark_pulsar.model.dispatch_rates import DispatchRate
+    from spark_pulsar.model.ids import Position
+    from spark_pulsar.model.names import TopicName
+    from spark_pulsar.model.policies import BacklogQuota, PublishRate
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, KeySharedMeta
+    from spark_pulsar.wire.send_runs import SendRun
+
+    from .consumer import Consumer
+    from .core import Core
+    from .producer import Producer
+    from .session import Session
+    from .subscription import Subscription
+    from .topic import Topic
+
+    EntryRange = tuple[int, int, int]
+
+
+# ---- of a subscription ------------------------------------------------------------------------------------------
+
+
+class Dispatcher(Protocol):
+    """Sends a subscription's entries to its consumers (`dispatch.base`)."""
+
+    turn_messages: int
+    turn_entries: int
+    turn_bytes: int
+    stopping: bool
+
+    def admit(self, consumer: Consumer) -> None:
+        """A consumer is about to join; an error refuses it."""
+
+    def attach(self, consumer: Consumer) -> None:
+        """A consumer joined."""
+
+    def detach(self, consumer: Consumer) -> None:
+        """A consumer left."""
+
+    def dispatch(self) -> bool: ...
+    def begin(self) -> None: ...
+    def has_work(self) -> bool: ...
+    def has_to_send(self, entries: int) -> bool: ...
+    def rewind(self) -> None: ...
+    def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None: ...
+    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None: ...
+    def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None: ...
+    def passed(self) -> None: ...
+    def expired(self, ranges: Iterable[EntryRange]) -> None: ...
+    def released(self, ranges: Iterable[EntryRange]) -> None: ...
+    def limits_changed(self) -> None: ...
+    def check(self) -> None: ...
+
+    @property
+    def is_blocked(self) -> bool: ...
+    @property
+    def active_consumer(self) -> Consumer | None: ...
+    @property
+    def delayed_count(self) -> int: ...
+    @property
+    def replay_count(self) -> int: ...
+
+
+class DispatcherFactory(Protocol):
+    """Makes the dispatcher of a subscription type (`dispatch.factory`)."""
+
+    def __call__(
+        self,
+        core: Core,
+        subscription: Subscription,
+        subscription_type: int,
+        key_shared: KeySharedMeta | None = None,
+        *,
+        read_compacted: bool = False,
+    ) -> Dispatcher: ...
+
+
+# ---- of a topic -------------------------------------------------------------------------------------------------
+
+
+class NonPersistentEntries:
+    """Counts the entries of a non-persistent topic, which stores none."""
+
+    __slots__ = ("entries", "was_unused")
+
+    def __init__(self) -> None:
+        self.entries = 0
+        """Published since the topic came into being; the id of the next one. Apache Pulsar gives all of them 0:0."""
+        self.was_unused = False
+        """Whether nobody was connected when the topic was last visited."""
+
+
+class OldestEntry(NamedTuple):
+    """The oldest entry that the slowest durable subscription has not consumed, and when it was published (by its
+    producer's clock; None when its metadata cannot be read)."""
+
+    subscription: str
+    position: Position
+    publish_ms: int | None
+
+
+class PublishLimit(Protocol):
+    """The publish rate of a topic (`publishing.publish_rates`, PR-14)."""
+
+    rate: PublishRate
+
+    @property
+    def runs_held(self) -> int: ...
+    def take(self, producer: Producer, sends: SendRun) -> None: ...
+    def let_through(self, producer: Producer) -> None: ...
+    def forget(self, producer: Producer) -> None: ...
+    def end(self) -> None: ...
+
+
+class DispatchLimits(Protocol):
+    """The dispatch rates of a topic and its subscriptions (`dispatch.limits.dispatch_rates`, SUB-7)."""
+
+    rates: Any
+    subscribers: Any
+
+    def dispatch(self, subscription: Subscription) -> bool: ...
+    def look(self, subscription: Subscription) -> None: ...
+    def forget(self, subscription: Subscription) -> None: ...
+    def forget_subscribers(self) -> None: ...
+    def end(self) -> None: ...
+    def check(self) -> None: ...
+
+
+class DelayWatch(Protocol):
+    """The delayed entries of a topic (`lifetime.delayed_delivery`, DEL-4)."""
+
+    delays: Any
+
+    @property
+    def held(self) -> Any: ...
+    def arm(self, not_before_ms: int = 0) -> None: ...
+    def check(self) -> None: ...
+    def free(self, ranges: Sequence[EntryRange]) -> None: ...
+
+
+class TtlMonitor(Protocol):
+    """Expires the entries of a topic with a time to live (`lifetime.ttl`, TTL-1)."""
+
+    age_ms: int
+
+    def appended(self, run: EntryRun) -> None: ...
+    def released(self, ranges: Iterable[EntryRange]) -> None: ...
+    def has_expired(self, run: EntryRun, index: int, horizon_ms: int) -> bool: ...
+    def begin_again(self) -> None: ...
+    def look(self) -> None: ...
+    def end(self) -> None: ...
+
+
+class QuotaWatch(Protocol):
+    """Watches the backlog of a topic with a quota (`publishing.backlog_quota`, BQ-1)."""
+
+    size: BacklogQuota
+    age: BacklogQuota
+    timer: Any
+    evicting: int
+    is_looking: bool
+
+    @property
+    def has_size(self) -> bool: ...
+    @property
+    def has_age(self) -> bool: ...
+    def end(self) -> None: ...
+
+
+class TopicObserver(Protocol):
+    """Hears of every persistent topic that is taken into use, or deleted; a function of the folder that wants to."""
+
+    def __call__(self, core: Core, topic: Topic, /) -> None: ...
+
+
+# ---- of a session -----------------------------------------------------------------------------------------------
+
+
+class TopicListWatcher(Protocol):
+    """A watched list of topics of one session (`topics.topic_list_watch`, MT-2)."""
+
+    session: Session
+    watcher_id: int
+    knows: int
+    list: Any
+
+
+# ---- of the core ------------------------------------------------------------------------------------------------
+
+
+class TopicListWatchers(Protocol):
+    """All watched lists of topics, told when topics come and go."""
+
+    def list_of(self, core: Core, tenant: str, namespace: str, text: str) -> tuple[Any, list[str], str]: ...
+    def add(self, session: Session, watcher_id: int, watched: Any) -> None: ...
+    def remove(self, watcher: Any) -> None: ...
+    def changed(self, core: Core, name: TopicName, *, exists: bool) -> None: ...
+
+
+class NonPersistentTopics(Protocol):
+    """The non-persistent topics in use (`topics.non_persistent`)."""
+
+    by_name: dict[str, Topic]
+
+    def add(self, topic: Topic) -> None: ...
+    def forget(self, topic: Topic) -> None: ...
+
+
+class LedgerRolls(Protocol):
+    """When ledgers roll over by time (`topic_log.rollover`)."""
+
+    def opened(self, info: LedgerInfo, name: TopicName) -> None: ...
+
+
+class Monitors(Protocol):
+    """What topics need done by the clock (`upkeep.monitors`)."""
+
+    @property
+    def rolls(self) -> LedgerRolls: ...
+    def start(self) -> None: ...
+    def adopt(self, topic: Topic) -> None: ...
+    def adopt_non_persistent(self, topic: Topic) -> None: ...
+    def appended(self, topic: Topic, run: EntryRun) -> None: ...
+    def joined(self, topic: Topic) -> None: ...
+    def unloaded(self, topic: Topic) -> None: ...
+    def let_go(self, topic: Topic) -> None: ...
+
+
+class IdleSubscriptions(Protocol):
+    """Subscriptions without consumers, which expire (`upkeep.idle_subscriptions`)."""
+
+    def made(self, subscription: Subscription) -> None: ...
+    def joined(self, subscription: Subscription) -> None: ...
+    def left(self, subscription: Subscription) -> None: ...
+    def look(self, topic: TopicState) -> None: ...
+    def forget(self, cursor_id: int) -> None: ...
+
+
+class PublishLimits(Protocol):
+    """Publish rates of all topics (`publishing.publish_rates`)."""
+
+    of_all: Any
+    topics: int
+
+
+class RequiredEncryption(Protocol):
+    """Topics that take encrypted messages only (`publishing.encryption`, PR-12)."""
+
+    topics: set[Topic]
+
+    def adopt(self, topic: Topic) -> None: ...
+    def let_go(self, topic: Topic) -> None: ...
+    def admit_producer(self, topic: Topic, command: CommandProducer) -> None: ...
+
+
+class DispatchLimiter(Protocol):
+    """One dispatch rate and the subscriptions that wait for it (`dispatch.limits.dispatch_limiter`)."""
+
+    rate: DispatchRate
+    line: OrderedDict[Subscription, None]
+
+    @property
+    def wait_ms(self) -> int: ...
+    def blocks(self, subscription: Subscription) -> bool: ...
+    def keeps_waiting(self, subscription: Subscription) -> bool: ...
+    def stand_in_line(self, subscription: Subscription) -> None: ...
+    def leave(self, subscription: Subscription) -> None: ...
+    def share(self) -> tuple[int, int]: ...
+    def take(self, messages: int, size_bytes: int) -> None: ...
+    def check(self, onward: Sequence[DispatchLimiter]) -> None: ...
+
+
+class UnackedLimit(Protocol):
+    """What all Shared subscriptions together may hold unacknowledged (`dispatch.limits.unacked`, SH-8)."""
+
+    held: dict[Subscription, int]
+    waiting: dict[Subscription, None]
+
+    def note(self, subscription: Subscription, unacked: int) -> None: ...
+    def room(self, subscription: Subscription) -> int: ...
+
+
+class Compactions(Protocol):
+    """Compactions that run, and how the last one of each topic went (`lifetime.compaction`)."""
+
+    running: dict[int, Any]
+    statuses: dict[int, tuple[str, str]]
+    failed_ms: dict[int, int]
+    last_token: int
+
+
+class SilentProducers(Protocol):
+    """Names of producers that de-duplication remembers though nobody uses them (`publishing.deduplication`)."""
+
+    since_ms: dict[tuple[int, str], int]
+    is_watching: bool

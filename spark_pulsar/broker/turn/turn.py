@@ -1,0 +1,233 @@
+"""One turn of the broker: records gathered into its group, effects ordered, reads under way, timers, waking.
+
+Durability: `append` applies a record at once, so that memory runs ahead of the disk, and puts it into the group of this
+turn. What may be told to anybody only when it is on disk is handed to `when_durable` and runs when the shell reports
+the group, in the order it was handed over.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from spark_pulsar.ledger.apply.table import apply
+
+from .effects import AppendRecords, Effect, ReadEntries, ReadSizes
+
+if TYPE_CHECKING:
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.ledger.records.base import Record
+    from spark_pulsar.ledger.state.durable_state import DurableState
+
+    from .config import BrokerConfig
+
+_FEW_TIMERS: Final = 1_024
+
+Due = Callable[[], None]
+ReadDone = Callable[["list[EntryRun] | None"], None]
+"""Takes the runs that were read, or None when the read failed."""
+SizesDone = Callable[["list[int] | None"], None]
+"""Takes sizes in the same way."""
+
+
+class Timer:
+    """A call that happens at a time, unless it is cancelled before."""
+
+    __slots__ = ("call", "when_ms")
+
+    def __init__(self, when_ms: int, call: Due) -> None:
+        self.when_ms = when_ms
+        self.call: Due | None = call
+
+    def cancel(self) -> None:
+        """Never make the call."""
+        self.call = None
+
+
+class Dispatching(Protocol):
+    """A subscription, as a turn sees it."""
+
+    def dispatch(self) -> bool:
+        """Send what may be sent now. True when more could be sent at once in the next turn."""
+
+
+class Turn:
+    """What a turn gathers and orders, and what later turns are asked to do. `entities.core.Core` is one."""
+
+    def __init__(self, state: DurableState, config: BrokerConfig) -> None:
+        self.state = state
+        self.config = config
+        self.now_ms = self.started_ms = 0
+        self.effects: list[Effect] = []
+        self.dispatched_bytes = 0
+        """Bytes of entries sent in this turn."""
+        self._records: list[Record] = []
+        self._lazy_since_ms: int | None = None
+        self._dues: list[Due] = []
+        self._group = self._durable_group = self._last_read = self._timers_made = 0
+        self._in_flight: deque[tuple[int, list[Due]]] = deque()
+        self._reads: dict[int, Callable[[Any], None]] = {}
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._clear_timers_at = _FEW_TIMERS
+        """With so many timers those that were cancelled are removed: their times may be far away."""
+        self._awake: dict[Dispatching, None] = {}
+
+    # Durability
+
+    def append(self, record: Record) -> None:
+        """Apply a record now and write it with the group of this turn."""
+        apply(self.state, record)
+        self._records.append(record)
+        self._lazy_since_ms = None
+
+    def append_lazily(self, record: Record) -> None:
+        """Apply a record now and write it with the next group, in at most `lazy_record_delay_ms`."""
+        apply(self.state, record)
+        if not self._records:
+            self._lazy_since_ms = self.now_ms
+        self._records.append(record)
+
+    def when_durable(self, due: Due) -> None:
+        """Call `due` when all that was appended up to now is on disk; at once when it is already."""
+        if self._records:
+            self._lazy_since_ms = None
+            self._dues.append(due)
+        elif self._in_flight:
+            self._in_flight[-1][1].append(due)
+        else:
+            due()
+
+    @property
+    def waiting_records(self) -> int:
+        """Records appended and not yet ordered to be written."""
+        return len(self._records)
+
+    def waiting_for_disk(self) -> list[Due]:
+        """What is to be called when something is on disk."""
+        return [due for _, dues in self._in_flight for due in dues] + self._dues
+
+    @property
+    def group_of_now(self) -> int:
+        """The group that what this turn appended up to now is durable with; 0 when it appended nothing."""
+        return self._group + 1 if self._records else 0
+
+    def is_awaited(self, group: int) -> bool:
+        """Whether something of a group (see `group_of_now`), or of one before it, waits for the disk."""
+        return group > self._group or (bool(self._in_flight) and group >= self._in_flight[0][0])
+
+    def when_group_durable(self, group: int, due: Due) -> None:
+        """Call `due` when a group (see `group_of_now`) is on disk, perhaps later; at once when it is already. What does
+        not depend on later records so waits for none of them."""
+        if group > self._durable_group:
+            self.when_durable(due)
+        else:
+            due()
+
+    def finish_group(self) -> None:
+        """End of a turn: order the write of what was appended, unless it is all lazy and may wait."""
+        if not self._records:
+            return
+        if self._lazy_since_ms is not None:
+            if self.now_ms < self._lazy_since_ms + self.config.lazy_record_delay_ms:
+                return
+            self._lazy_since_ms = None
+        self._group += 1
+        self._in_flight.append((self._group, self._dues))
+        self.effects.append(AppendRecords(self._group, self._records))
+        self._records, self._dues = [], []
+
+    def on_durable(self, group: int) -> None:
+        """The shell reports that groups up to this one are on disk."""
+        self._durable_group = max(self._durable_group, group)
+        in_flight = self._in_flight
+        while in_flight and in_flight[0][0] <= group:
+            for due in in_flight[0][1]:  # what one of them waits for comes behind the others, by growing the list
+                due()
+            in_flight.popleft()
+
+    def force_lazy_records(self) -> None:
+        """Write lazy records with this turn (shutdown)."""
+        self._lazy_since_ms = None
+
+    @property
+    def all_durable(self) -> bool:
+        """Whether nothing waits for the disk."""
+        return not self._records and not self._in_flight
+
+    # Reading
+
+    def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int, done: ReadDone) -> None:
+        """Order entries from storage; `done` gets them, or None, in a later turn."""
+        self._last_read += 1
+        self._reads[self._last_read] = done
+        self.effects.append(ReadEntries(self._last_read, ledger_id, entry_id, max_entries, max_bytes))
+
+    def on_read(self, token: int, answer: Any) -> None:
+        """The shell answers a read, with None when it failed."""
+        self._reads.pop(token)(answer)
+
+    def read_sizes(self, ledger_id: int, first: int, end: int, done: SizesDone) -> None:
+        """Order the sizes of entries `first … end - 1` from storage, which must be on disk; `done` gets them, or None,
+        in a later turn."""
+        self._last_read += 1
+        self._reads[self._last_read] = done
+        self.effects.append(ReadSizes(self._last_read, ledger_id, first, end))
+
+    # Time
+
+    def at(self, when_ms: int, call: Due) -> Timer:
+        """Call at a time, in a turn of its own or the first one after it."""
+        timer = Timer(when_ms, call)
+        self._timers_made += 1
+        if len(self._timers) >= self._clear_timers_at:
+            self._timers[:] = [each for each in self._timers if each[2].call is not None]
+            heapq.heapify(self._timers)
+            self._clear_timers_at = max(_FEW_TIMERS, 2 * len(self._timers))
+        heapq.heappush(self._timers, (when_ms, self._timers_made, timer))
+        return timer
+
+    def run_timers(self) -> None:
+        """Make the calls whose time has come."""
+        timers = self._timers
+        while timers and timers[0][0] <= self.now_ms:
+            call = heapq.heappop(timers)[2].call
+            if call is not None:
+                call()
+
+    def next_deadline(self) -> int | None:
+        """When the core wants to be called even if nothing happens, in its own milliseconds; None = never."""
+        if self._awake:
+            return self.now_ms
+        first = self._timers[0][0] if self._timers else None
+        if self._lazy_since_ms is None or not self._records:
+            return first
+        lazy = self._lazy_since_ms + self.config.lazy_record_delay_ms
+        return lazy if first is None else min(first, lazy)
+
+    # Dispatching
+
+    def wake(self, subscription: Dispatching) -> None:
+        """Let a subscription send what it may at the end of this turn."""
+        self._awake[subscription] = None
+
+    def is_awake(self, subscription: Dispatching) -> bool:
+        """Whether a subscription sends in the next turn."""
+        return subscription in self._awake
+
+    def dispatch(self) -> None:
+        """Let every subscription that was woken send, up to what one turn may send. Those that have more to send, or
+        did not get their turn, stay awake for the next one; the latter go first then."""
+        if not self._awake:
+            return
+        awake, self._awake = self._awake, {}
+        self.dispatched_bytes = 0
+        unfinished: list[Dispatching] = []
+        for subscription in awake:
+            if self.dispatched_bytes >= self.config.max_turn_bytes:
+                self._awake[subscription] = None
+            elif subscription.dispatch():
+                unfinished.append(subscription)
+        for subscription in unfinished:
+            self._awake[subscription] = None
