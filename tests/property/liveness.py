@@ -79,16 +79,12 @@ class JudgedLife(Life):
             others = [key for each in self.eaters if each is not owner for key in self.keys_held([each])]
             return None if slots[what.key] in [slots[key] for key in others] else owner
         if what.uuid:  # whoever has a part of a large message gets the rest
-            mates = [
-                each
-                for each in self.eaters
-                if any(self.sent[one].uuid == what.uuid for one in self.non_persistent(each))
-            ]
+            mates = [each for each in self.eaters if any(self.sent[one].uuid == what.uuid for one in self.live(each))]
             able = [each for each in able if not mates or each in mates]
         return able[0] if able else None
 
     def keys_held(self, eaters: list[Eater] | None = None) -> set[str]:
-        return {self.sent[place].key for each in eaters or self.eaters for place in self.non_persistent(each)}
+        return {self.sent[place].key for each in eaters or self.eaters for place in self.live(each)}
 
     # The judge
 
@@ -113,7 +109,7 @@ class JudgedLife(Life):
                 continue
             assert consumer.permits == eater.left, "granted = sent + left (SUB-4)"
             messages = 0
-            for place in self.non_persistent(eater) if self.is_sharing else ():
+            for place in self.live(eater) if self.is_sharing else ():
                 bits, size = cursor.batch_set(*place), self.sent[place].messages
                 messages += size if bits is None else bits.bit_count()
             assert consumer.unacked == messages, "unacked = sum of what is pending (SH-6)"

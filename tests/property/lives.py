@@ -202,7 +202,7 @@ class Life:
 
     def redeliver(self, eater: Eater, places: list[Position]) -> None:
         if self.is_sharing:
-            asked = [each for each in self.non_persistent(eater) if not places or each in places]
+            asked = [each for each in self.live(eater) if not places or each in places]
             uuids = {self.sent[each].uuid for each in asked} - {""}  # of a large message all chunks come again
             eater.held -= {each for each in eater.held if each in asked or self.sent[each].uuid in uuids}
         else:

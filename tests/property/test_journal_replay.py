@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.records.table import decode_record
 from spark_pulsar.ledger.rows import cursors
@@ -60,7 +61,7 @@ def _rows_and_replay(seed: int, moments: list[int]) -> None:
             after += history.submit(3)
         replayed = tables.load()
         for record in decoded(after):
-            replayed.apply(record)
+            apply(replayed, record)
         assert picture(replayed) == picture(history.state)
         # Dirty rows of the replayed state are as complete as those of the live one.
         again = Tables()

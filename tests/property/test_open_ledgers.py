@@ -50,10 +50,10 @@ def test_as_one_by_one(records: list[tuple[list[tuple[int, int, int]], bool]]) -
         if with_rows:
             found = columns.next_ids(at_once.tails, np.array(rows))
             assert [column.tolist() for column in found] == [ledger_ids, entry_ids]
-        at_once.apply(EntriesScattered(b"", ledger_ids, entry_ids, starts, ends, counts, rows))
+        apply(at_once, EntriesScattered(b"", ledger_ids, entry_ids, starts, ends, counts, rows))
         for at, count in enumerate(counts):
             run = EntryRun(ledger_ids[at], entry_ids[at], b"", (starts[at],), (ends[at],), (count,))
-            one_by_one.apply(EntriesAppended(run))
+            apply(one_by_one, EntriesAppended(run))
     assert at_once.ledgers == one_by_one.ledgers
     assert at_once.dirty == one_by_one.dirty
     for topic_id in range(1, TOPICS + 1):

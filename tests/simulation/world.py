@@ -6,6 +6,8 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import pytest
+
 from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.invariants import check
@@ -23,9 +25,11 @@ from spark_pulsar.broker.turn.events import (
     WritingPaused,
     WritingResumed,
 )
+from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
+from spark_pulsar.storage import files, memory
 
 from . import quotas, rules
 from .actors import Client, Link
@@ -274,17 +278,15 @@ class World:
         self.core.force_lazy_records()
         self._handle([])
         applied: list[Record] = []
-        apply = self.state.apply
 
-        def listen(record: Record) -> None:
-            apply(record)
+        def listen(state: DurableState, record: Record) -> None:
+            apply(state, record)
             applied.append(record)
 
-        self.state.apply = listen  # type: ignore[method-assign]
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "apply", listen)
+            patch.setattr(memory, "apply", listen)
             self.store.storage.checkpoint(self.state)
-        finally:
-            del self.state.apply
         self.note("checkpoint", *(type(record).__name__ for record in applied))
         if applied:
             self.judge.on_submit(applied)

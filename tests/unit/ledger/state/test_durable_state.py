@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.ledger.apply import table
 from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
@@ -23,7 +24,7 @@ TOPIC = "persistent://public/default/t"
 
 def apply(state: DurableState, *records: r.Record) -> DurableState:
     for record in records:
-        state.apply(record)
+        table.apply(state, record)
     return state
 
 
@@ -76,7 +77,7 @@ def test_a_topic_takes_entries(state: DurableState) -> None:
 def test_a_record_that_does_not_fit_changes_nothing(state: DurableState, record: r.Record) -> None:
     before = picture(state)
     with pytest.raises(InvalidRecord):
-        state.apply(record)
+        apply(state, record)
     assert picture(state) == before
 
 
@@ -239,7 +240,7 @@ def test_versions_of_schemas_rise_until_they_are_forgotten(state: DurableState) 
     assert [each.version for each in state.schemas["a/b/c"]] == [0, 1]
     for wrong in (1, 3):
         with pytest.raises(InvalidRecord):
-            state.apply(SchemaAdded("a/b/c", wrong, 4, 3, b""))
+            apply(state, SchemaAdded("a/b/c", wrong, 4, 3, b""))
     apply(state, SchemasDeleted("a/b/c", 2, 5), SchemaAdded("a/b/c", 3, 1, 6, b""))
     assert [(each.version, each.is_deleted) for each in state.schemas["a/b/c"]] == [(2, True), (3, False)]
     apply(state, SchemasForgotten("a/b/c"), SchemasForgotten("a/b/c"))
@@ -250,7 +251,7 @@ def test_versions_of_schemas_rise_until_they_are_forgotten(state: DurableState) 
 
 def test_a_schema_of_an_unknown_type_is_refused_and_changes_nothing(state: DurableState) -> None:
     with pytest.raises(InvalidRecord):
-        state.apply(SchemaAdded("a/b/c", 0, 99, 1, b"x"))
+        apply(state, SchemaAdded("a/b/c", 0, 99, 1, b"x"))
     assert not state.schemas
 
 
