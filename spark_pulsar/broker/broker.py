@@ -39,7 +39,7 @@ from .policies import documents
 from .publishing import deduplication, encryption, opening, publish_rates, storing
 from .schemas import requests as schema_requests
 from .subscriptions import acks, consumer_stats, last_message_id, seek, subscribing
-from .topic_log import damage, disk_full
+from .topic_log import damage, disk_full, retention, termination
 from .topics import lookup, name_limits, topic_list_watch
 from .turn import events
 
@@ -131,6 +131,7 @@ class Broker:
             deduplication.apply_policy,
             compaction.prepare,
         )
+        self.core.front_consumed, self.core.end_acked = retention.trim, termination.moved
         self.core.deleted = (compaction.forget, lambda core, topic: core.monitors.let_go(topic))
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)

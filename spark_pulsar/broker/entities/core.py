@@ -42,6 +42,10 @@ class Core(Turn):
     """Told, in this order, of each persistent topic that is taken into use."""
     deleted: tuple[features.TopicObserver, ...]
     """Told, in this order, of each persistent topic that is deleted."""
+    front_consumed: features.TopicObserver
+    """Told when a durable subscription has consumed the oldest ledger of a topic."""
+    end_acked: features.SubscriptionObserver
+    """Told when the mark-delete of a subscription of a terminated topic moved."""
     monitors: features.Monitors
     idle: features.IdleSubscriptions
     watchers: features.TopicListWatchers

@@ -182,6 +182,12 @@ class QuotaWatch(Protocol):
     def end(self) -> None: ...
 
 
+class SubscriptionObserver(Protocol):
+    """Hears of a subscription that something happened to; a function of the folder that wants to."""
+
+    def __call__(self, core: Core, subscription: Subscription, /) -> None: ...
+
+
 class TopicObserver(Protocol):
     """Hears of every persistent topic that is taken into use, or deleted; a function of the folder that wants to."""
 

@@ -109,6 +109,23 @@ class Subscription:
         limits = self.topic.dispatch_limits
         return self.dispatcher.dispatch() if limits is None else limits.dispatch(self)
 
+    def mark_delete_moved(self) -> None:
+        """Does what follows from a mark-delete that moved forward, by acks, expiry, skips or quotas: the ledger that it
+        passed may go (TRIM-1), and consumers may have reached the end of the topic (TN-13). Acks call it."""
+        core, topic, cursor = self.core, self.topic, self.cursor
+        self.last_moved_ms = core.now_ms
+        if cursor.is_durable:
+            front = topic.ledger.front
+            if (
+                front is not None
+                and front.sealed_ms is not None
+                and front.ledger_id != topic.held_ledger
+                and cursor.mark_delete >= (front.ledger_id, front.entries - 1)
+            ):
+                core.front_consumed(core, topic)
+        if topic.state.is_terminated:
+            core.end_acked(core, self)
+
     def note_throttled(self, member: str) -> None:
         """A rate keeps it waiting."""
         self.throttled[member] = self.throttled.get(member, 0) + 1

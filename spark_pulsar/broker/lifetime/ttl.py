@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.topic_log import retention, termination
 from spark_pulsar.broker.turn.entry_timestamps import delivery_time_in, time_in
 from spark_pulsar.ledger.records.cursors import CursorAcked
 from spark_pulsar.model.ids import Position
@@ -321,9 +320,8 @@ def ack_expired(core: Core, subscription: Subscription, expired: list[EntryRange
     subscription.last_expired_ms = core.now_ms
     subscription.dispatcher.expired(ranges)
     core.wake(subscription)
-    retention.consumed(core, subscription.topic, cursor.mark_delete)
     if cursor.mark_delete != mark:
-        termination.moved(core, subscription)
+        subscription.mark_delete_moved()
 
 
 def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, high: int) -> tuple[int, int]:

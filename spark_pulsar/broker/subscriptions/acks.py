@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.connections import handshake
-from spark_pulsar.broker.topic_log import retention, termination
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorAckProperties, CursorMarkDeleted
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import Position, signed
@@ -121,10 +120,7 @@ def _ack_each(
     subscription.dispatcher.acked(consumer, [*whole, *emptied] if emptied else whole)
     consumer.messages_acked += (held - consumer.unacked) or entries
     if cursor.mark_delete != moved_from:
-        subscription.last_moved_ms = core.now_ms
-        termination.moved(core, subscription)
-    if cursor.is_durable:
-        retention.consumed(core, subscription.topic, cursor.mark_delete)
+        subscription.mark_delete_moved()
 
 
 def _ack_through(
@@ -152,19 +148,17 @@ def _ack_through(
         position = ledger.previous_position(position)
     if cursor.is_durable:
         if position > cursor.mark_delete:
-            subscription.last_moved_ms = core.now_ms
             if properties or cursor.ack_properties:
                 _record(core, CursorAckProperties(cursor.cursor_id, properties), wants_receipt=wants_receipt)
             _record(core, CursorMarkDeleted(cursor.cursor_id, *position), wants_receipt=wants_receipt)
         if sets:
             _record(core, CursorAcked(cursor.cursor_id, (), sets), wants_receipt=wants_receipt)
-        retention.consumed(core, subscription.topic, cursor.mark_delete)
     else:
         cursor.advance_mark_delete(position)
         for batch_set in sets:
             cursor.acknowledge_batch(*batch_set)
     if cursor.mark_delete != moved_from:
-        termination.moved(core, subscription)
+        subscription.mark_delete_moved()
     consumer.last_acked_ms = core.now_ms
     consumer.messages_acked += 1
 

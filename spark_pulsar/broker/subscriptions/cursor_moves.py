@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import subscription as subscriptions
-from spark_pulsar.broker.topic_log import damage, entry_lookup, retention, rollover, termination
+from spark_pulsar.broker.topic_log import damage, entry_lookup, retention, rollover
 from spark_pulsar.ledger.records.base import LedgersTrimmed
 from spark_pulsar.ledger.records.cursors import CursorMarkDeleted
 from spark_pulsar.ledger.state.trimming import plan_trimming
@@ -45,13 +45,10 @@ def mark_deleted(core: Core, subscription: Subscription, position: Position, *, 
         (core.append_lazily if lazily else core.append)(record)
     else:
         cursor.advance_mark_delete(position)
-    subscription.last_moved_ms = core.now_ms
     subscription.dispatcher.passed()
     core.wake(subscription)
     consumed = backlog - cursor.backlog()
-    if cursor.is_durable:
-        retention.consumed(core, subscription.topic, cursor.mark_delete)
-    termination.moved(core, subscription)
+    subscription.mark_delete_moved()
     return consumed
 
 

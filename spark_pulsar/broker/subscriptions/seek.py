@@ -84,7 +84,7 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
         core.append(CursorReset(cursor.cursor_id, *mark_delete))
         if bits and position == wanted:
             core.append(CursorAcked(cursor.cursor_id, (), [(*position, bits)]))
-        retention.consumed(core, subscription.topic, cursor.mark_delete)
+        retention.trim(core, subscription.topic)
     else:
         cursor.reset(mark_delete)
         if bits and position == wanted:

@@ -15,7 +15,6 @@ from spark_pulsar.ledger.state.trimming import plan_trimming
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.model.ids import Position
 
 
 def trim(core: Core, topic: Topic) -> None:
@@ -47,16 +46,3 @@ def _come_back(core: Core, topic: Topic, when_ms: int | None) -> None:
             trim(core, topic)
 
         topic.trim_timer = core.at(when_ms, due)
-
-
-def consumed(core: Core, topic: Topic, mark_delete: Position) -> None:
-    """A durable cursor stands at this mark-delete now: trim if it was the last one that needed the oldest ledger.
-    Cheap enough for every group of acks."""
-    front = topic.ledger.front
-    if (
-        front is not None
-        and front.sealed_ms is not None
-        and front.ledger_id != topic.held_ledger
-        and mark_delete >= (front.ledger_id, front.entries - 1)
-    ):
-        trim(core, topic)
