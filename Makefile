@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check test-clients test-apache-pulsar crash-test simulate bench proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar crash-test simulate bench proto format clean
 BIN := .venv/bin
 N ?= 20
 TESTS ?= tests
@@ -26,14 +26,17 @@ check: setup  ## style, types, import contracts
 test: check  ## the whole suite on our broker
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
+coverage: setup  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(TESTS)
+
 test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
-	$(BIN)/python -m pytest tests/conformance tests/spark --broker=apache-pulsar
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/conformance tests/spark --broker=apache-pulsar
 
 test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar
 	@.ci/setup maven go
-	$(BIN)/python -m pytest tests/clients
-	$(BIN)/python -m pytest tests/clients --broker=apache-pulsar
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients --broker=apache-pulsar
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
