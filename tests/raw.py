@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import google_crc32c
+from crc32c import crc32c
 from google.protobuf.message import Message
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
@@ -114,7 +114,7 @@ def entry_bytes(metadata: Mapping[str, Any], payload: bytes, checksum: Checksum 
     covered = struct.pack(">I", len(encoded)) + encoded + payload
     if checksum == "absent":
         return covered
-    crc = google_crc32c.value(covered) ^ (1 if checksum == "wrong" else 0)
+    crc = crc32c(covered) ^ (1 if checksum == "wrong" else 0)
     return struct.pack(">HI", _MAGIC_CHECKSUM, crc) + covered
 
 
@@ -151,7 +151,7 @@ def parse_frame(body: bytes) -> Frame:
     if body[at : at + 2] == struct.pack(">H", _MAGIC_CHECKSUM):
         (crc,) = struct.unpack_from(">I", body, at + 2)
         at += 6
-        checksum = "ok" if google_crc32c.value(body[at:]) == crc else "wrong"
+        checksum = "ok" if crc32c(body[at:]) == crc else "wrong"
     (size,) = struct.unpack_from(">I", body, at)
     metadata = api.MessageMetadata()
     metadata.MergeFromString(body[at + 4 : at + 4 + size])

@@ -4,7 +4,7 @@ import functools
 import struct
 import time
 
-import google_crc32c
+from crc32c import crc32c
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
 
@@ -82,8 +82,7 @@ def _send_frame(turn: int, producer: int, batch: int, publish_time_ms: int, payl
         send += b"\x18" + varint(batch)
     checked = struct.pack(">I", len(metadata)) + metadata + payload
     base = b"\x08\x06\x32" + varint(len(send)) + send
-    checksum: int = google_crc32c.value(checked)
-    tail = b"\x0e\x01" + checksum.to_bytes(4, "big") + checked
+    tail = b"\x0e\x01" + crc32c(checked).to_bytes(4, "big") + checked
     return struct.pack(">II", 4 + len(base) + len(tail), len(base)) + base + tail
 
 

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-import numpy as np
+from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from spark_pulsar.model.errors import ChecksumFailed, MalformedFrame
 from spark_pulsar.model.ids import signed
 from spark_pulsar.wire import varint
-from spark_pulsar.wire.checksum import crc32c, crc32c_of
 from spark_pulsar.wire.frames import Frame, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
@@ -150,7 +149,7 @@ def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: i
     A command is parsed once; as long as the next frame has the same bytes around its entry id, only that id is read.
     """
     buffer = run[0].buffer
-    view = np.frombuffer(buffer, np.uint8)
+    view = memoryview(buffer)
     add_start, add_end = block.starts.append, block.ends.append
     add_ledger, add_entry = block.ledger_ids.append, block.entry_ids.append
     prefix, suffix, id_at, suffix_at, payload_at = _NO_SHAPE
@@ -176,7 +175,7 @@ def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: i
             magic, checksum = _HEAD.unpack_from(buffer, payload) if end - payload >= _HEAD.size else (0, 0)
         if magic == _CHECKSUM_MAGIC and checksum != (
             # A small part is copied faster than a view of it is made.
-            crc32c_of(buffer, payload + 6, end) if end - payload < _SMALL_BYTES else crc32c(view[payload + 6 : end])
+            crc32c(buffer[payload + 6 : end] if end - payload < _SMALL_BYTES else view[payload + 6 : end])
         ):
             raise ChecksumFailed(f"{topic}: the checksum of entry {ledger_id}:{entry_id} does not match its bytes")
         add_start(payload + shift)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from google_crc32c import value as checksum_of
+from crc32c import crc32c
 
 from spark_pulsar.model.column_store import bounds_of, column_of
 
@@ -188,7 +188,7 @@ def _leading(holds: npt.NDArray[np.bool_]) -> int:
 
 def _intact(buffer: bytes, starts: _Numbers, ends: _Numbers, checksums: _Words) -> int:
     """How many of the first entries have the checksum that they say; their checked bytes stand there."""
-    found = [checksum_of(buffer[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    found = [crc32c(buffer[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     said = checksums.tolist()
     return len(said) if found == said else next(at for at, each in enumerate(found) if each != said[at])
 

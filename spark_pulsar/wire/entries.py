@@ -13,11 +13,11 @@ from enum import Enum
 from struct import Struct
 from typing import Final, NamedTuple
 
+from crc32c import crc32c
 from google.protobuf.message import DecodeError, EncodeError
 
 from spark_pulsar.model.errors import CorruptMessage, MalformedFrame
 from spark_pulsar.wire import varint
-from spark_pulsar.wire.checksum import crc32c, crc32c_of
 from spark_pulsar.wire.pulsar_api_pb2 import BrokerEntryMetadata, MessageMetadata
 
 CHECKSUM_MAGIC: Final = b"\x0e\x01"
@@ -192,7 +192,7 @@ def _verify(buffer: bytes, start: int, end: int) -> tuple[Checksum, int]:
     if checked == start:
         return Checksum.ABSENT, start
     (expected,) = _SIZE.unpack_from(buffer, start + 2)
-    return Checksum.OK if crc32c_of(buffer, checked, end) == expected else Checksum.WRONG, checked
+    return Checksum.OK if crc32c(buffer[checked:end]) == expected else Checksum.WRONG, checked
 
 
 def _skip_checksum(buffer: bytes, start: int, end: int) -> int:

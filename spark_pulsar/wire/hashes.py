@@ -1,4 +1,5 @@
-"""Hashes of keys: which partition a producer chooses, and which consumer a Key_Shared subscription (wire-protocol 6).
+"""Hashes of keys: the partition that a producer chooses and the consumer that a Key_Shared subscription chooses
+(wire-protocol 6); and of lists of topic names.
 
 Clients differ in what they hash and how; a key lands where the official client of the same scheme puts it only when
 the variant is the same too, hence one function for each.
@@ -6,9 +7,11 @@ the variant is the same too, hence one function for each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import mmh3
+from crc32c import crc32c
 
 MASK: Final = 0x7FFFFFFF
 """Official clients use 31 bits, so that a Java int is never negative."""
@@ -100,3 +103,13 @@ def _multiply_fold(left: int, right: int) -> int:
     """The low 64 bits of the 128-bit product, XOR its high 64 bits."""
     product = left * right
     return (product ^ product >> 64) & _U64
+
+
+def topics_hash(topics: Iterable[str]) -> str:
+    """Hashes a list of topic names, as GET_TOPICS_OF_NAMESPACE and watchers compare it (wire-protocol 5.13)."""
+    return hash_of_sorted(sorted(topics))
+
+
+def hash_of_sorted(topics: list[str]) -> str:
+    """Hashes topic names that are in order already; see `topics_hash`."""
+    return crc32c(",".join(topics).encode()).to_bytes(4, "little").hex()

@@ -17,12 +17,11 @@ from functools import lru_cache
 from struct import Struct
 from typing import Final, TypeGuard
 
-from google_crc32c import value as checksum_of
+from crc32c import crc32c
 
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MIN_TOTAL_SIZE_BYTES
 from spark_pulsar.wire import varint
-from spark_pulsar.wire.checksum import crc32c_of
 from spark_pulsar.wire.frames import HEADER, Frame, FrameSplitter, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.send_runs import (
@@ -163,7 +162,7 @@ def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command
         send is None
         or magic != _MAGIC
         or metadata_size > end - payload_start - 10
-        or checksum_of(buffer[payload_start + 6 : end]) != checksum
+        or crc32c(buffer[payload_start + 6 : end]) != checksum
     ):
         return _add_odd(items, buffer, position, end)
     producer_id, sequence_id, message_count, highest, sequence_at = send
@@ -269,7 +268,7 @@ def _follow(
             or not metadata_size + fixed <= total <= max_total
         ):
             break
-        if checksum_of(buffer[position + checked_offset : end]) != checksum:
+        if crc32c(buffer[position + checked_offset : end]) != checksum:
             break
         add_sequence_id(high + low)
         add_start(position + entry_offset)
@@ -336,7 +335,7 @@ def _flaws(buffer: bytes, start: int, end: int) -> int:
             return METADATA_MALFORMED
         (checksum,) = _SIZE.unpack_from(buffer, start + 2)
         start += 6
-        if crc32c_of(buffer, start, end) != checksum:
+        if crc32c(buffer[start:end]) != checksum:
             return CHECKSUM_WRONG
         flags = PLAIN
     else:

@@ -9,7 +9,7 @@ from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import MetadataError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.names import TopicName, split_namespace
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.checksum import topics_hash
+from spark_pulsar.wire.hashes import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,

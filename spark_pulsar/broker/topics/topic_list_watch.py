@@ -15,7 +15,7 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.names import split_namespace
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.checksum import hash_of_sorted
+from spark_pulsar.wire.hashes import hash_of_sorted
 from spark_pulsar.wire.pulsar_api_pb2 import CommandWatchTopicList, CommandWatchTopicListClose
 
 from .topic_patterns import InvalidPattern, TopicPattern

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import google_crc32c
+from crc32c import crc32c
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, Record
@@ -92,5 +92,4 @@ def _bad_of_run(run: EntryRun) -> list[EntrySpan]:
 def _is_intact(entry: bytes) -> bool:
     if entry[:2] != _CHECKSUM_MAGIC:
         return False
-    crc: int = google_crc32c.extend(0, entry[_CHECKSUM_END:])
-    return crc == int.from_bytes(entry[2:_CHECKSUM_END], "big")
+    return crc32c(entry[_CHECKSUM_END:]) == int.from_bytes(entry[2:_CHECKSUM_END], "big")

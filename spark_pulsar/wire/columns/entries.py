@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, MalformedBatch
-from spark_pulsar.wire.checksum import crc32c
+from spark_pulsar.model.errors import CorruptMessage, MalformedBatch
 from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.entry_kernels import scan_entries
 
@@ -243,18 +242,6 @@ class EntryTable:
         """Raises the typed error for entry ``i``: ``why`` is a text, or the negative code of a kernel."""
         raise_for(self.entries, i, why)
 
-    def verify_checksums(self) -> None:
-        """Compares each stored CRC32C with the bytes; entries without one pass.
-
-        :raises ChecksumFailed: naming the entry
-        """
-        data = self.entries.data
-        stored = self.fields[layout.CHECKSUM].tolist()
-        starts, ends = self.fields[layout.HEAD_START].tolist(), self.entries.ends.tolist()
-        for i, (checksum, start, end) in enumerate(zip(stored, starts, ends, strict=True)):
-            if checksum != layout.ABSENT and crc32c(data[start:end].tobytes()) != checksum:
-                raise_for(self.entries, i, -layout.Reason.CHECKSUM)
-
 
 def raise_for(entries: Entries, i: int, why: str | int) -> NoReturn:
     """Raises the typed error for entry ``i``: ``why`` is a text, or the negative code of a kernel."""
@@ -265,16 +252,14 @@ def raise_for(entries: Entries, i: int, why: str | int) -> NoReturn:
     error: type[Exception] = {
         layout.Reason.ENCRYPTED: EncryptedEntry,
         layout.Reason.UNASSEMBLED_CHUNK: UnassembledChunk,
-        layout.Reason.CHECKSUM: ChecksumFailed,
     }.get(reason, MalformedBatch)
     raise error(f"{name} cannot be read: {reason.text}")
 
 
-def inspect_entries(entries: Entries | Iterable[EntrySlice], *, verify_checksums: bool = False) -> EntryTable:
+def inspect_entries(entries: Entries | Iterable[EntrySlice]) -> EntryTable:
     """Reads headers and metadata of all entries; payloads are not looked at.
 
     :raises MalformedBatch: the metadata of an entry cannot be read, or promises more than its payload can hold
-    :raises ChecksumFailed: only with ``verify_checksums``
     """
     gathered = entries if isinstance(entries, Entries) else Entries.of(entries)
     fields = np.empty((layout.ENTRY_FIELDS, len(gathered)), np.int64)
@@ -282,8 +267,6 @@ def inspect_entries(entries: Entries | Iterable[EntrySlice], *, verify_checksums
     table = EntryTable(gathered, fields)
     if code < 0:
         table.refuse(i, code)
-    if verify_checksums:
-        table.verify_checksums()
     return table
 
 

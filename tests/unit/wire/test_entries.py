@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 
 import pytest
+from crc32c import crc32c
 
 from spark_pulsar.model.errors import CorruptMessage, MalformedFrame
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands, entries, frames
-from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.entries import Checksum, Kind
 from spark_pulsar.wire.messages import parse_message_frame
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata

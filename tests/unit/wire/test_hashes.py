@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 
 from spark_pulsar.wire import hashes
-from spark_pulsar.wire.hashes import MASK, partition_of
+from spark_pulsar.wire.hashes import MASK, partition_of, topics_hash
 
 # 6.2: key, Java, Go, C++, Java mod 4
 JAVA_STRING_HASH = [
@@ -94,3 +95,17 @@ def test_boost(key: str, whole: int, masked: int, mod_3: int, mod_4: int, mod_99
     found = hashes.boost_hash(key.encode())
     assert found == masked
     assert [partition_of(found, n) for n in (3, 4, 997)] == [mod_3, mod_4, mod_997]
+
+
+def test_check_value_of_crc32c() -> None:
+    # wire-protocol 1.2
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(b"") == 0
+
+
+def test_topics_hash() -> None:
+    # wire-protocol 5.13
+    a, b = "persistent://public/default/a", "persistent://public/default/b"
+    assert topics_hash([]) == "00000000"
+    assert topics_hash([a]) == "e4a876e3"
+    assert topics_hash([a, b]) == topics_hash([b, a]) == "c7559e98"

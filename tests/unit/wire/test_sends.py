@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 
 import pytest
+from crc32c import crc32c
 
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.wire import commands, entries, frames, requests, sends
-from spark_pulsar.wire.checksum import crc32c
 from spark_pulsar.wire.columnar_reading import read_columnar_sends
 from spark_pulsar.wire.columnar_sends import LEAST, STREAK, ColumnarSends
 from spark_pulsar.wire.frames import Frame

@@ -11,10 +11,8 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     kernel,
 )
 from spark_pulsar.wire.columns.kernels.layout import (
-    ABSENT,
     BAD_CHUNK,
     BAD_COUNT,
-    CHECKSUM,
     CHUNK_COUNT,
     CHUNK_ID,
     CHUNK_TOTAL_SIZE,
@@ -22,7 +20,6 @@ from spark_pulsar.wire.columns.kernels.layout import (
     COUNT,
     ENCRYPTION_KEYS,
     ENTRY_FIELDS,
-    HEAD_START,
     KEY_LENGTH,
     KIND,
     KIND_BATCH,
@@ -68,16 +65,13 @@ def read_headers(data: Bytes, at: int, end: int, table: Table, i: int) -> int:
         if size > end - at - 6:
             return TRUNCATED
         at += 6 + size
-    table[CHECKSUM, i] = ABSENT
     if end - at >= 6 and byte_at(data, at) == 0x0E and byte_at(data, at + 1) == _CHECKSUM_MAGIC:
-        table[CHECKSUM, i] = read_uint32(data, at + 2)
         at += 6
     if end - at < 4:
         return TRUNCATED
     size = read_uint32(data, at)
     if size > end - at - 4:
         return TRUNCATED
-    table[HEAD_START, i] = at
     table[METADATA_START, i] = at + 4
     table[METADATA_LENGTH, i] = size
     table[PAYLOAD_START, i] = at + 4 + size

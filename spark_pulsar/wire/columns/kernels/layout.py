@@ -14,39 +14,37 @@ ABSENT = MIN_INT64
 """Stands for a number of at most 32 bits that is not there."""
 
 # Entry table: one item per entry.
-HEAD_START = 0  # first byte of the checksummed part (the metadata size)
-METADATA_START = 1
-METADATA_LENGTH = 2
-PAYLOAD_START = 3
-PAYLOAD_LENGTH = 4
-CHECKSUM = 5  # the stored CRC32C, or ABSENT
-KIND = 6
-COUNT = 7  # messages in the entry: 0 for a marker and for a chunk that is not the last
-PRODUCER_START = 8
-PRODUCER_LENGTH = 9
-SEQUENCE_ID = 10
-PUBLISH_TIME = 11
-PROPERTY_COUNT = 12
-KEY_START = 13
-KEY_LENGTH = 14
-COMPRESSION = 15
-UNCOMPRESSED_SIZE = 16
-MESSAGES_IN_BATCH = 17  # field 11
-EVENT_TIME = 18
-ENCRYPTION_KEYS = 19  # how many
-KEY_IS_BASE64 = 20
-ORDERING_KEY_START = 21
-ORDERING_KEY_LENGTH = 22
-MARKER = 23  # marker_type
-NULL_VALUE = 24
-UUID_START = 25
-UUID_LENGTH = 26
-CHUNK_COUNT = 27
-CHUNK_TOTAL_SIZE = 28
-CHUNK_ID = 29
-NULL_KEY = 30
-PRESENT = 31  # bit f: field f of this table was in the metadata
-ENTRY_FIELDS = 32
+METADATA_START = 0
+METADATA_LENGTH = 1
+PAYLOAD_START = 2
+PAYLOAD_LENGTH = 3
+KIND = 4
+COUNT = 5  # messages in the entry: 0 for a marker and for a chunk that is not the last
+PRODUCER_START = 6
+PRODUCER_LENGTH = 7
+SEQUENCE_ID = 8
+PUBLISH_TIME = 9
+PROPERTY_COUNT = 10
+KEY_START = 11
+KEY_LENGTH = 12
+COMPRESSION = 13
+UNCOMPRESSED_SIZE = 14
+MESSAGES_IN_BATCH = 15  # field 11
+EVENT_TIME = 16
+ENCRYPTION_KEYS = 17  # how many
+KEY_IS_BASE64 = 18
+ORDERING_KEY_START = 19
+ORDERING_KEY_LENGTH = 20
+MARKER = 21  # marker_type
+NULL_VALUE = 22
+UUID_START = 23
+UUID_LENGTH = 24
+CHUNK_COUNT = 25
+CHUNK_TOTAL_SIZE = 26
+CHUNK_ID = 27
+NULL_KEY = 28
+PRESENT = 29  # bit f: field f of this table was in the metadata
+ENTRY_FIELDS = 30
 
 # Row table: one item per message.
 ROW_ENTRY = 0  # index of its entry
@@ -99,9 +97,8 @@ class Reason(IntEnum):
     BAD_BASE64 = 8
     UNASSEMBLED_CHUNK = 9
     ENCRYPTED = 10
-    CHECKSUM = 11
-    TOO_LARGE = 12
-    BAD_CHUNK = 13
+    TOO_LARGE = 11
+    BAD_CHUNK = 12
 
     @property
     def text(self) -> str:
@@ -120,7 +117,6 @@ _TEXTS = {
     Reason.BAD_BASE64: "a key is marked base64 and is not",
     Reason.UNASSEMBLED_CHUNK: "it is one chunk of a larger message, which must be put together first",
     Reason.ENCRYPTED: "it is encrypted",
-    Reason.CHECKSUM: "its checksum does not match",
     Reason.TOO_LARGE: "its columns would pass 2 GiB",
     Reason.BAD_CHUNK: "its chunk number is outside its number of chunks",
 }

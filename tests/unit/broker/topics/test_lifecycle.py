@@ -8,7 +8,7 @@ from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.events import EntriesLost, Requested
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.checksum import topics_hash
+from spark_pulsar.wire.hashes import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetTopicsOfNamespace, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry
 

@@ -13,7 +13,7 @@ from spark_pulsar.broker.topics import lifecycle, topic_list_watch, topic_patter
 from spark_pulsar.broker.topics.topic_patterns import InvalidPattern, TopicPattern
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.checksum import topics_hash
+from spark_pulsar.wire.hashes import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import QUIET, Client, World
 

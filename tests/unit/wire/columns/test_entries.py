@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, MalformedBatch
+from spark_pulsar.model.errors import CorruptMessage, MalformedBatch
 from spark_pulsar.wire.columns.decode import decode_entries, decode_message
 from spark_pulsar.wire.columns.entries import (
     EncryptedEntry,
@@ -40,8 +40,7 @@ def values(*slices: EntrySlice) -> list[bytes | None]:
 
 def test_real_entries_are_told_apart_and_counted() -> None:
     table = inspect_entries(
-        [EntrySlice(data, 5, i) for i, data in enumerate((HELLO, KEYED, BATCH, WITH_BROKER_METADATA))],
-        verify_checksums=True,
+        [EntrySlice(data, 5, i) for i, data in enumerate((HELLO, KEYED, BATCH, WITH_BROKER_METADATA))]
     )
     assert [Kind(kind) for kind in table.kinds.tolist()] == [Kind.SINGLE, Kind.SINGLE, Kind.BATCH, Kind.SINGLE]
     assert table.message_counts.tolist() == [1, 1, 3, 1]
@@ -151,13 +150,6 @@ def test_encrypted_entries_have_their_own_error() -> None:
     assert inspect_entries(slices).is_encrypted.tolist() == [True]
     with pytest.raises(EncryptedEntry, match=r"4:2 .*encrypted"):
         decode_entries(slices)
-
-
-def test_a_wrong_checksum_is_named() -> None:
-    spoilt = HELLO[:-1] + b"x"
-    inspect_entries([EntrySlice(spoilt, 1, 0)])
-    with pytest.raises(ChecksumFailed, match="7:1"):
-        inspect_entries([EntrySlice(HELLO, 7, 0), EntrySlice(spoilt, 7, 1)], verify_checksums=True)
 
 
 @pytest.mark.parametrize(
