@@ -11,7 +11,8 @@ from spark_pulsar.connector.schema import READ_COLUMNS, WRITE_COLUMNS
 from spark_pulsar.server.config.reading import KEYS
 from tests.architecture.sources import ROOT, definitions, package_files, parsed, python_files, relative, tracked_files
 
-README = (ROOT / "README.md").read_text()
+BROKER = (ROOT / "docs" / "broker.md").read_text()
+CONNECTOR = (ROOT / "docs" / "connector.md").read_text()
 # Paths of one machine, and of nobody else's.
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|root|home)/\w")
 TEXT = {".py", ".md", ".toml", ".conf", ".yml", ".yaml", ".xml", ".properties", ".txt", ".proto", ""}
@@ -41,15 +42,17 @@ def _is_local(path: object, name: str) -> bool:
     return any(outer == other and not isinstance(node, ast.ClassDef) for other, _, node in definitions(parsed(path)))
 
 
-def test_every_option_and_column_is_in_the_readme() -> None:
+def test_every_option_and_column_is_written_down() -> None:
     for table in (tables.options_table(), tables.columns_table(READ_COLUMNS), tables.columns_table(WRITE_COLUMNS)):
         for row in table.splitlines():
-            assert row in README, f"README: run `python -m spark_pulsar.connector.tables` and paste: {row}"
+            assert row in CONNECTOR, (
+                f"docs/connector.md: run `python -m spark_pulsar.connector.tables` and paste: {row}"
+            )
     assert len({option.name for option in OPTIONS}) == len(OPTIONS)
 
 
-def test_every_key_of_the_broker_is_in_the_readme() -> None:
-    assert not [key for key in KEYS if f"`{key}`" not in README]
+def test_every_key_of_the_broker_is_written_down() -> None:
+    assert not [key for key in KEYS if f"`{key}`" not in BROKER]
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:
