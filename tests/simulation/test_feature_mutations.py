@@ -10,7 +10,7 @@ import pytest
 
 from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
 from spark_pulsar.broker.dispatch.limits.dispatch_limiter import DispatchLimiter
-from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.lifetime import compaction, expire_by_time
@@ -67,7 +67,7 @@ def expiring_stops_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_a_skip_took_is_still_held(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SharedDispatcher, "passed", lambda _self: None)
+    patch.setattr(RedeliveringDispatcher, "passed", lambda _self: None)
 
 
 def a_topic_goes_under_its_clients(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from spark_pulsar.broker.dispatch.base import Dispatcher
 from spark_pulsar.broker.dispatch.exclusive import ExclusiveDispatcher
-from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.session import Session
 from spark_pulsar.broker.publishing import opening
@@ -100,12 +100,12 @@ def exclusive_forgets_to_go_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def shared_forgets_what_a_consumer_held(patch: pytest.MonkeyPatch) -> None:
-    def detach(self: SharedDispatcher, consumer: Any) -> None:
+    def detach(self: RedeliveringDispatcher, consumer: Any) -> None:
         consumer.let_go_of_all()
         if not self.subscription.consumers:
             self.rewind()
 
-    patch.setattr(SharedDispatcher, "detach", detach)
+    patch.setattr(RedeliveringDispatcher, "detach", detach)
 
 
 def redelivery_counts_are_not_kept(patch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
-from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import StickySelector
 from spark_pulsar.broker.dispatch.key_shared.replay_queues import ReplayQueues
+from spark_pulsar.broker.dispatch.key_shared.selectors import StickySelector
 from spark_pulsar.broker.dispatch.non_persistent import NonPersistentExclusiveDispatcher, NonPersistentSharedDispatcher
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities.core import Core
@@ -81,7 +81,7 @@ def sticky_hashes_move_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def keys_wander(patch: pytest.MonkeyPatch) -> None:
-    """Slots depend on how many entries were looked at before."""
+    """Makes sticky hashes depend on how many entries were looked at before."""
     real = KeySharedDispatcher._look_at
 
     def look_at(self: KeySharedDispatcher, run: Any, low: int, high: int) -> list[int]:
@@ -101,8 +101,8 @@ def what_is_drained_stays_parked(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_a_leaver_held_is_lost(patch: pytest.MonkeyPatch) -> None:
-    real = ReplayQueues.share_out
-    patch.setattr(ReplayQueues, "share_out", lambda self, _left=(): real(self))
+    real = ReplayQueues.reassign
+    patch.setattr(ReplayQueues, "reassign", lambda self, _left=(): real(self))
 
 
 def what_waits_is_overtaken(patch: pytest.MonkeyPatch) -> None:
@@ -112,13 +112,13 @@ def what_waits_is_overtaken(patch: pytest.MonkeyPatch) -> None:
     def send_new_entries(self: KeySharedDispatcher) -> bool:
         replay_queues, self.replay_queues.of = (
             self.replay_queues.of,
-            {each: type(room)() for each, room in self.replay_queues.of.items()},
+            {each: type(queue)() for each, queue in self.replay_queues.of.items()},
         )
         try:
             return real(self)
         finally:
-            for consumer, room in self.replay_queues.of.items():
-                for ledger_id, entry_ids in room.by_ledger():
+            for consumer, queue in self.replay_queues.of.items():
+                for ledger_id, entry_ids in queue.by_ledger():
                     replay_queues[consumer].add_all(ledger_id, entry_ids)
             self.replay_queues.of = replay_queues
 

@@ -1,17 +1,23 @@
-"""Chooses the dispatcher of a subscription by its type, its topic and how it shares out keys."""
+"""Chooses the dispatcher of a subscription by its type, its topic, and the Key_Shared mode of its first consumer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
+from spark_pulsar.wire.pulsar_api_pb2 import STICKY, CommandSubscribe, KeySharedMeta
 
 from .compacted import CompactedDispatcher
 from .exclusive import ExclusiveDispatcher
 from .failover import FailoverDispatcher
-from .key_shared.classic import classic_key_shared_dispatcher
-from .key_shared.dispatcher import key_shared_dispatcher
-from .non_persistent import non_persistent_dispatcher
+from .key_shared.classic import ClassicKeySharedDispatcher
+from .key_shared.dispatcher import KeySharedDispatcher
+from .key_shared.selectors import AutoSplitSelector, ConsistentHashSelector, StickySelector
+from .non_persistent import (
+    NonPersistentExclusiveDispatcher,
+    NonPersistentFailoverDispatcher,
+    NonPersistentKeySharedDispatcher,
+    NonPersistentSharedDispatcher,
+)
 from .shared import SharedDispatcher
 
 if TYPE_CHECKING:
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
 
     from .base import Dispatcher
+    from .key_shared.selectors import Selector
 
 
 def new_dispatcher(
@@ -29,14 +36,31 @@ def new_dispatcher(
     *,
     read_compacted: bool = False,
 ) -> Dispatcher:
-    """Makes the dispatcher of a subscription type; `key_shared` says how a Key_Shared one shares out its keys."""
-    if subscription.topic.non_persistent is not None:
-        return non_persistent_dispatcher(core, subscription, subscription_type, key_shared or KeySharedMeta())
+    """Makes the dispatcher of a subscription type; `key_shared` is the mode of a Key_Shared one."""
+    is_stored = subscription.topic.non_persistent is None
     if subscription_type == CommandSubscribe.Key_Shared:
-        make = classic_key_shared_dispatcher if core.config.key_shared_classic else key_shared_dispatcher
-        return make(core, subscription, key_shared or KeySharedMeta())
+        return _key_shared(core, subscription, key_shared or KeySharedMeta())
     if subscription_type == CommandSubscribe.Shared:
-        return SharedDispatcher(core, subscription)
+        return (SharedDispatcher if is_stored else NonPersistentSharedDispatcher)(core, subscription)
     if subscription_type == CommandSubscribe.Failover:
-        return FailoverDispatcher(core, subscription)
+        return (FailoverDispatcher if is_stored else NonPersistentFailoverDispatcher)(core, subscription)
+    if not is_stored:
+        return NonPersistentExclusiveDispatcher(core, subscription)
     return (CompactedDispatcher if read_compacted else ExclusiveDispatcher)(core, subscription)
+
+
+def _key_shared(core: Core, subscription: Subscription, mode: KeySharedMeta) -> KeySharedDispatcher:
+    """Makes a Key_Shared dispatcher; the classic rule is for AUTO_SPLIT in order on stored topics (KS-9)."""
+    is_sticky, keeps_order = mode.keySharedMode == STICKY, not mode.allowOutOfOrderDelivery
+    selector: Selector
+    if is_sticky:
+        selector = StickySelector()
+    elif core.config.key_shared_ring:
+        selector = ConsistentHashSelector(core.config.key_shared_ring_points)
+    else:
+        selector = AutoSplitSelector()
+    if subscription.topic.non_persistent is not None:
+        return NonPersistentKeySharedDispatcher(core, subscription, selector, keeps_order=keeps_order)
+    if core.config.key_shared_classic and keeps_order and not is_sticky:
+        return ClassicKeySharedDispatcher(core, subscription, selector)
+    return KeySharedDispatcher(core, subscription, selector, keeps_order=keeps_order)

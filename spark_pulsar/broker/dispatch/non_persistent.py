@@ -1,50 +1,43 @@
-"""Dispatchers of non-persistent topics: each run that is published is dealt out at once, and what nobody can take is
-dropped (NP-1, NP-3, NP-6). Nothing is held, so nothing is ever sent again."""
+"""Dispatchers of non-persistent topics: each run that is published is sent at once, and messages that no consumer has
+permits for are dropped (NP-1, NP-3, NP-6). Consumers hold nothing, so nothing is redelivered (NP-5)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
-from spark_pulsar.broker.dispatch.key_shared.selector_choice import selector_for
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
-from .base import Dispatcher, fit
+from .base import fit
 from .exclusive import ExclusiveDispatcher
 from .failover import FailoverDispatcher
+from .redelivery import UNBOUNDED
 from .shared import SharedDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_pulsar.broker.entities.consumer import Consumer
-    from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.wire.pulsar_api_pb2 import KeySharedMeta
 
-    from .base import EntryRange
-
-_UNBOUNDED: Final = 1 << 62
+    from .base import Dispatcher, EntryRange
 
 
 class NonPersistentExclusiveDispatcher(ExclusiveDispatcher):
-    """Everything to the one consumer."""
+    """Sends everything to the one consumer, as far as its permits go."""
 
     def dispatch(self) -> bool:
         return False
 
     def deliver(self, run: EntryRun) -> None:
-        """Send what the consumer has permits for."""
-        _give(self, self.receiver(), run)
+        """Sends a run to the consumer."""
+        _deliver_to(self, self.receiver(), run)
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """There is nothing to send again (NP-5)."""
         consumer.raise_epoch(epoch)
 
 
 class NonPersistentFailoverDispatcher(FailoverDispatcher):
-    """Everything to the active consumer, which starts without a delay."""
+    """Sends everything to the active consumer, which starts without a delay, as far as its permits go."""
 
     @property
     def start_delay_ms(self) -> int:
@@ -55,45 +48,44 @@ class NonPersistentFailoverDispatcher(FailoverDispatcher):
         return False
 
     def deliver(self, run: EntryRun) -> None:
-        """Send what the active consumer has permits for."""
-        _give(self, self.receiver(), run)
+        """Sends a run to the active consumer."""
+        _deliver_to(self, self.receiver(), run)
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """There is nothing to send again (NP-5)."""
         consumer.raise_epoch(epoch)
 
 
 class NonPersistentSharedDispatcher(SharedDispatcher):
-    """Round robin over those with permits."""
+    """Sends round robin to consumers with permits."""
 
     def dispatch(self) -> bool:
         return False
 
     def deliver(self, run: EntryRun) -> None:
-        """An equal part of the run to each consumer in turn, as far as permits go."""
+        """Sends an equal part of the run to each consumer in turn, as far as permits go."""
         low, entries = 0, len(run.starts)
         share = -(-entries // len(self.subscription.consumers))
         while low < entries:
             consumer = self._next_consumer()
             if consumer is None:
                 break
-            high = fit(run.message_counts, run.ends, low, min(entries, low + share), consumer.permits, _UNBOUNDED)
+            high = fit(run.message_counts, run.ends, low, min(entries, low + share), consumer.permits, UNBOUNDED)
             self.send_part(consumer, run, low, high, with_counts=True)
             low = high
         _drop(self, run, low)
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """There is nothing to send again (NP-5)."""
+        """Does nothing: consumers hold nothing (NP-5)."""
 
 
 class NonPersistentKeySharedDispatcher(KeySharedDispatcher):
-    """Each entry to the owner of its slot; nothing drains, as nobody holds anything."""
+    """Sends each entry to the consumer of its sticky hash; none drains, as consumers hold nothing."""
 
     def dispatch(self) -> bool:
         return False
 
     def deliver(self, run: EntryRun) -> None:
-        """Send each owner what it has permits for."""
+        """Sends each consumer the entries of its sticky hashes, as far as permits go."""
         counts = run.message_counts or [1] * len(run.starts)
         left = {consumer: consumer.permits for consumer in self.replay_queues.of if consumer.can_receive}
         picks: dict[Consumer, list[int]] = {}
@@ -108,18 +100,18 @@ class NonPersistentKeySharedDispatcher(KeySharedDispatcher):
             self._deliver(consumer, run, indexes)
 
     def _hold(self, consumer: Consumer, ledger_id: int, entry_ids: list[int], counts: list[int] | None) -> None:
-        """Nobody holds what is not stored."""
+        """Does nothing: consumers hold nothing (NP-5)."""
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """There is nothing to send again (NP-5)."""
+        """Does nothing: consumers hold nothing (NP-5)."""
 
 
-def _give(dispatcher: Dispatcher, consumer: Consumer | None, run: EntryRun) -> None:
+def _deliver_to(dispatcher: Dispatcher, consumer: Consumer | None, run: EntryRun) -> None:
     entries = high = len(run.starts)
     if consumer is None:
         high = 0
     else:
-        high = fit(run.message_counts, run.ends, 0, entries, consumer.permits, _UNBOUNDED)
+        high = fit(run.message_counts, run.ends, 0, entries, consumer.permits, UNBOUNDED)
         dispatcher.send_part(consumer, run, 0, high, with_counts=False)
     _drop(dispatcher, run, high)
 
@@ -127,19 +119,3 @@ def _give(dispatcher: Dispatcher, consumer: Consumer | None, run: EntryRun) -> N
 def _drop(dispatcher: Dispatcher, run: EntryRun, low: int) -> None:
     counts = run.message_counts
     dispatcher.subscription.messages_dropped += len(run.starts) - low if counts is None else sum(counts[low:])
-
-
-def non_persistent_dispatcher(
-    core: Core, subscription: Subscription, subscription_type: int, key_shared: KeySharedMeta
-) -> Dispatcher:
-    """The dispatcher of a subscription type; `key_shared` says how a Key_Shared one shares out its keys."""
-    if subscription_type == CommandSubscribe.Key_Shared:
-        keeps_order = not key_shared.allowOutOfOrderDelivery
-        return NonPersistentKeySharedDispatcher(
-            core, subscription, selector_for(core, key_shared), keeps_order=keeps_order
-        )
-    if subscription_type == CommandSubscribe.Shared:
-        return NonPersistentSharedDispatcher(core, subscription)
-    if subscription_type == CommandSubscribe.Failover:
-        return NonPersistentFailoverDispatcher(core, subscription)
-    return NonPersistentExclusiveDispatcher(core, subscription)

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from spark_pulsar.broker.dispatch.shared import SharedDispatcher
+from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.turn import effects as fx
@@ -234,7 +234,7 @@ def check_that_nothing_is_stuck(world: World) -> None:
         dispatcher = subscription.dispatcher
         if not any(consumer.can_receive for consumer in subscription.consumers):
             continue
-        if isinstance(dispatcher, SharedDispatcher):
+        if isinstance(dispatcher, RedeliveringDispatcher):
             assert not dispatcher.replay
             held = sum(consumer.unacked for consumer in subscription.consumers)
             if held >= CONFIG["max_unacked_per_subscription"] // 2:

@@ -1,9 +1,10 @@
-"""The classic rule of order for Key_Shared, of Apache Pulsar before 4.0; chosen by configuration (KS-9).
+"""Classic Key_Shared dispatcher: the rule of order of Apache Pulsar before 4.0, chosen by configuration (KS-9).
 
-A consumer that joins others gets nothing from the read position of that moment on until everything before is acked;
-until then it gets only what is sent again from before. So no slot needs to be followed, but one consumer that does not
-acknowledge keeps all newcomers waiting. Slots that move drain here too: without that, entries of a key that were read
-and not sent would pass those that its old owner still holds.
+A consumer that joins others gets nothing from the read position of that moment on until everything before is
+acknowledged; until then it gets only redelivered entries from before. So one consumer that does not acknowledge keeps
+all newcomers waiting. Sticky hashes that move drain here too: without that, entries of a key that were read and not
+sent would pass those that its old consumer still holds. Differs from Apache Pulsar, which has a ring of its own for
+this rule: selectors are the same as without it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from spark_pulsar.wire.pulsar_api_pb2 import AUTO_SPLIT
-
-from .dispatcher import KeySharedDispatcher, key_shared_dispatcher
-from .selector_choice import selector_for
+from .dispatcher import KeySharedDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,30 +23,18 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.model.entry_sets import EntrySet
     from spark_pulsar.model.ids import Position
-    from spark_pulsar.wire.pulsar_api_pb2 import KeySharedMeta
 
-    from .hash_range_selectors import Selector
-
-
-def classic_key_shared_dispatcher(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
-    """The dispatcher for the mode that the first consumer wants.
-
-    The rule is for AUTO_SPLIT in order; whoever names his slots or allows any order is served as always. Slots are
-    shared out as always, too: Apache Pulsar has a ring of its own for this rule, which gives keys to other consumers.
-    """
-    if wanted.keySharedMode == AUTO_SPLIT and not wanted.allowOutOfOrderDelivery:
-        return ClassicKeySharedDispatcher(core, subscription, selector_for(core, wanted))
-    return key_shared_dispatcher(core, subscription, wanted)
+    from .selectors import Selector
 
 
 class ClassicKeySharedDispatcher(KeySharedDispatcher):
-    """Newcomers wait until everything from before their time is acked."""
+    """A dispatcher whose newcomers wait until everything from before they joined is acknowledged."""
 
     def __init__(self, core: Core, subscription: Subscription, selector: Selector) -> None:
         self.newcomers: dict[Consumer, Position] = {}
-        """Who waits, in the order they came, which is that of the first positions they may not get yet."""
+        """Consumers that wait, in the order they came, which is that of the first positions they may not get yet."""
         self.joined_at: dict[Consumer, Position] = {}
-        """The read position when each consumer joined, for statistics."""
+        """Read position when each consumer joined, for statistics."""
         super().__init__(core, subscription, selector, keeps_order=True)
 
     def rewind(self) -> None:
@@ -69,40 +55,40 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
     # Sending
 
     def dispatch(self) -> bool:
-        self._let_in()
+        self._admit_newcomers()
         return super().dispatch()
 
     def has_work(self) -> bool:
-        self._let_in()
+        self._admit_newcomers()
         return super().has_work()
 
     def _allowance(self, consumer: Consumer) -> int:
         allowance = super()._allowance(consumer)
         if consumer not in self.newcomers:
             return allowance
-        # What is sent again goes to no newcomer from the first place on that any of them may not have.
+        # Redelivered entries go to no newcomer from the first position on that any of them may not have.
         limit = next(iter(self.newcomers.values()))
         return min(allowance, _count_before(self.replay_queues.of[consumer], limit))
 
     def _can_send_to(self, consumer: Consumer) -> bool:
         return consumer.can_receive and (consumer not in self.newcomers or self._allowance(consumer) > 0)
 
-    # Letting newcomers in
+    # Newcomers
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
         super().acked(consumer, ranges)
-        self._let_in()
+        self._admit_newcomers()
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
         super().expired(ranges)
-        self._let_in()
+        self._admit_newcomers()
 
     def passed(self) -> None:
         super().passed()
-        self._let_in()
+        self._admit_newcomers()
 
-    def _let_in(self) -> None:
-        """Everything before their time may be acked by now."""
+    def _admit_newcomers(self) -> None:
+        """Lets newcomers have everything, from whose position on all before is acknowledged."""
         if self.newcomers:
             following = self.subscription.cursor.next_to_read
             for consumer in [each for each, position in self.newcomers.items() if position <= following]:
@@ -113,8 +99,8 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
         super().check()
         cursor, consumers = self.subscription.cursor, self.subscription.consumers
         for consumer, position in self.newcomers.items():
-            assert consumer in consumers, "who waits is there"
-            assert position <= self.position, "nobody joins in the future"
+            assert consumer in consumers, "a newcomer is connected"
+            assert position <= self.position, "a consumer joins at the read position"
             if self.subscription.is_durable:  # what it needs is not trimmed
                 assert cursor.next_to_read < position, f"{consumer.name} waits for nothing (KS-9)"
             ends = [(ledger_id, end - 1) for ledger_id, _, end in consumer.pending]
@@ -123,7 +109,7 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
 
 
 def _count_before(replay_queue: EntrySet, limit: Position) -> int:
-    """Entries of a room that lie before a position."""
+    """Counts the entries of a replay queue that lie before a position."""
     count = 0
     for ledger_id, entry_ids in replay_queue.by_ledger():
         if ledger_id < limit.ledger_id:

@@ -1,9 +1,10 @@
-"""Entries of one key go to one consumer at a time, in order (section 8; KS-1 ... KS-17).
+"""Dispatcher of Key_Shared subscriptions: entries of one key go to one consumer at a time, in order (section 8; KS-1
+... KS-17).
 
-Each slot has an owner (see `selectors`). An entry whose owner cannot have it now is passed over and waits: in the
-owner's room when only the owner is not ready, parked by its slot when nobody owns the slot, or when the slot moved
-while another consumer still holds entries of it (the slot drains; KS-10). What waits goes out before anything newer of
-its owner, in order. So a slow consumer holds up its own keys only, until too much waits.
+A selector assigns each sticky hash to a consumer (`selectors`). An entry that its consumer cannot have now waits in a
+replay queue (`replay_queues`): the consumer's when it is not ready, the sticky hash's own when that has no consumer, or
+while it drains because it moved and its old consumer still holds entries of it (KS-10). Replay queues go out before
+anything newer, in order. So a slow consumer holds up its own keys only, until too much waits.
 """
 
 from __future__ import annotations
@@ -15,16 +16,13 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.dispatch.base import fit, values_of
 from spark_pulsar.broker.dispatch.reading import EntryReader
-from spark_pulsar.broker.dispatch.shared import SharedDispatcher
-from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.dispatch.redelivery import MAX_ENTRIES_A_TURN, RedeliveringDispatcher
 from spark_pulsar.broker.lifetime.ttl import fresh_part
 from spark_pulsar.broker.turn.effects import SendMessages
 from spark_pulsar.model.entry_sets import EntrySet
-from spark_pulsar.model.ids import Position
 from spark_pulsar.model.singles import Singles
 
 from .replay_queues import ReplayQueues, pending_of
-from .selector_choice import selector_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,29 +32,23 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.wire.pulsar_api_pb2 import KeySharedMeta
 
-    from .hash_range_selectors import Selector
-
-_MAX_ENTRIES_A_TURN = 4_096
+    from .selectors import Selector
 
 
-def key_shared_dispatcher(core: Core, subscription: Subscription, wanted: KeySharedMeta) -> KeySharedDispatcher:
-    """The dispatcher for the mode that the first consumer wants, and the configuration."""
-    keeps_order = not wanted.allowOutOfOrderDelivery
-    return KeySharedDispatcher(core, subscription, selector_for(core, wanted), keeps_order=keeps_order)
+class KeySharedDispatcher(RedeliveringDispatcher):
+    """The dispatcher in order, or in any order with allowOutOfOrderDelivery (KS-11).
 
-
-class KeySharedDispatcher(SharedDispatcher):
-    """`replay` holds what is to be sent again and was not given to its owner's room yet."""
+    `replay` holds the entries to be redelivered that are in no replay queue yet.
+    """
 
     def __init__(self, core: Core, subscription: Subscription, selector: Selector, *, keeps_order: bool) -> None:
         self.keeps_order = keeps_order
-        """Whether slots that move drain first; not with allowOutOfOrderDelivery (KS-11)."""
+        """True when sticky hashes that move drain first."""
         self.selector = selector
         self.replay_queues = ReplayQueues(selector, keeps_order=keeps_order)
         self._sorter = EntryReader(core, subscription.topic, self._wake, self._stop)
-        """Reads entries to be sent again whose slot is not known yet: those that were delayed."""
+        """Reads entries to be redelivered whose sticky hash is not known yet: those that were delayed."""
         super().__init__(core, subscription)
 
     def rewind(self) -> None:
@@ -64,7 +56,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self._sorter.reset()
         self.replay_queues.clear()
 
-    # Who is there
+    # Consumers
 
     def admit(self, consumer: Consumer) -> None:
         self.selector.join(consumer)
@@ -75,19 +67,18 @@ class KeySharedDispatcher(SharedDispatcher):
         if len(self.subscription.consumers) == 1:
             self.rewind()
         else:
-            self.replay_queues.share_out()
+            self.replay_queues.reassign()
             self._wake()
 
     def detach(self, consumer: Consumer) -> None:
         self.selector.leave(consumer)
-        left = self.replay_queues.close(consumer), pending_of(consumer)
+        waiting = self.replay_queues.close(consumer)
         if self.subscription.consumers:
-            self.replay_queues.share_out(left)
-            consumer.let_go_of_all()
-        else:
-            consumer.let_go_of_all()
-            self.rewind()  # the next first consumer begins at mark-delete + 1 (SH-4)
-        self._note_unacked()
+            self.replay_queues.reassign((waiting, pending_of(consumer)))
+        super().detach(consumer)
+
+    def _replay_held(self, consumer: Consumer) -> None:
+        """Adds nothing to `replay`: the entries are in the replay queues of their keys' new consumers."""
 
     # Sending
 
@@ -109,7 +100,7 @@ class KeySharedDispatcher(SharedDispatcher):
         return self._look_ahead() > 0 and super()._has_new_entries()
 
     def _sort(self) -> None:
-        """Give what is to be sent again to the rooms; what must be read for that stays, and is being read."""
+        """Moves entries from `replay` to replay queues; those that must be read for that stay until they are."""
         for ledger_id, first, end in list(self.replay):
             while first < end:
                 sticky_hashes = self.replay_queues.sticky_hashes.of(ledger_id, first, end)
@@ -128,7 +119,7 @@ class KeySharedDispatcher(SharedDispatcher):
                 first += len(sticky_hashes)
 
     def _look_at(self, run: EntryRun, low: int, high: int) -> list[int]:
-        """The slots of entries of a run; each key is hashed once."""
+        """Looks up the sticky hashes of entries of a run, or hashes their keys for the first time."""
         book, first = self.replay_queues.sticky_hashes, run.first_entry_id
         sticky_hashes = book.of(run.ledger_id, first + low, first + high)
         if 0 in sticky_hashes:
@@ -139,7 +130,7 @@ class KeySharedDispatcher(SharedDispatcher):
         return sticky_hashes
 
     def _send_waiting(self) -> None:
-        """Send from the rooms of those who can receive, the oldest entry first, so that each is read once."""
+        """Sends from the replay queues of consumers that can receive, the oldest entry first: each is read once."""
         queue = [
             (replay_queue.first() or (0, 0), index, consumer)
             for index, (consumer, replay_queue) in enumerate(self.replay_queues.of.items())
@@ -159,11 +150,11 @@ class KeySharedDispatcher(SharedDispatcher):
                 heapq.heapreplace(queue, (following, index, consumer))
 
     def _can_send_to(self, consumer: Consumer) -> bool:
-        """Whether the first entry of its room may be sent to it now."""
+        """Tells whether the first entry of the consumer's replay queue may be sent now."""
         return consumer.can_receive
 
     def _send_from_replay_queue(self, consumer: Consumer, run: EntryRun, first: int) -> None:
-        """Send what lies in one run, as far as it may be sent. Something leaves the room."""
+        """Sends the entries of a replay queue that lie in one run, as far as they may be sent, but expired ones."""
         replay_queue, counts, base = self.replay_queues.of[consumer], run.message_counts, run.first_entry_id
         allowance, budget = self._allowance(consumer), self._budget
         entry_ids = replay_queue.between(
@@ -185,7 +176,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self._deliver(consumer, run, picks)
 
     def _fresh(self, run: EntryRun, entry_ids: list[int]) -> list[int]:
-        """Those entries that are not expired."""
+        """Drops expired entries from a list of entry ids."""
         fresh: list[int] = []
         for entry_id in entry_ids:
             low = entry_id - run.first_entry_id
@@ -194,47 +185,35 @@ class KeySharedDispatcher(SharedDispatcher):
         return fresh
 
     def _allowance(self, consumer: Consumer) -> int:
-        """Messages that a consumer may be sent now."""
+        """Counts the messages that a consumer may be sent now."""
         limit, most = self._consumer_limit(), min(consumer.permits, self.turn_messages)
         return min(most, limit - consumer.unacked) if limit else most
 
     def _send_new_entries(self) -> bool:
-        through = self.visible_through()
-        if self.position > through or not self._room():
+        if self.position > self.visible_through() or not self._unacked_allowance():
             return False
         ahead = self._look_ahead()
-        # Whose room is not empty has to read first, or gets what is in it first.
-        able = [each for each, replay_queue in self.replay_queues.of.items() if not replay_queue and each.can_receive]
-        if ahead <= 0 or not able:
-            return False
-        held = delayed_delivery.held_back(self.subscription)
-        ranges = self.subscription.cursor.unacked(self._first_new(), through, min(_MAX_ENTRIES_A_TURN, ahead))
-        for ledger_id, first, end in ranges:
-            parts = ((first, end),) if held is None else held.pieces_not_in(ledger_id, first, end)
-            for low, high in parts:
-                sent_through = self._spread(ledger_id, low, high)
-                self.position = Position(ledger_id, sent_through)
-                if sent_through < high:
-                    return self._budget <= 0
-            self.position = Position(ledger_id, end)
-        return self.is_more_after(ranges, min(_MAX_ENTRIES_A_TURN, ahead), through)
+        # A consumer whose replay queue is not empty gets that first.
+        able = any(not queue and each.can_receive for each, queue in self.replay_queues.of.items())
+        return able and ahead > 0 and self._send_new(min(MAX_ENTRIES_A_TURN, ahead), self._spread)
 
     def _look_ahead(self) -> int:
-        """Entries that may be looked at without one of them being sent (section 21, row 2)."""
+        """Counts the entries that may still be read although none of them can be sent (section 21, row 2)."""
         config = self.core.config
         limit = config.look_ahead_per_subscription
         if config.look_ahead_per_consumer:
             each = config.look_ahead_per_consumer * len(self.replay_queues.of)
             limit = min(each, limit) if limit else each
-        return limit - self.replay_count if limit else _MAX_ENTRIES_A_TURN
+        return limit - self.replay_count if limit else MAX_ENTRIES_A_TURN
 
     def _spread(self, ledger_id: int, first: int, end: int) -> int:
-        """Send entries of one ledger to the owners of their slots, for the first time; returns where it had to stop."""
+        """Sends entries of one ledger to the consumers of their sticky hashes, for the first time; returns the first
+        one that was not sent."""
         while first < end:
-            replay_queue = min(self._room(), self.turn_messages)
+            allowance = min(self._unacked_allowance(), self.turn_messages)
             able = {each: self._allowance(each) for each, waiting in self.replay_queues.of.items() if not waiting}
             able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
-            if self._budget <= 0 or replay_queue <= 0 or self.turn_entries <= 0 or not able:
+            if self._budget <= 0 or allowance <= 0 or self.turn_entries <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
             if run is None:
@@ -246,12 +225,12 @@ class KeySharedDispatcher(SharedDispatcher):
                 first = run.first_entry_id + low
                 if low == high:
                     continue
-            high = fit(run.message_counts, run.ends, low, high, replay_queue, run.starts[low] + self._budget)
+            high = fit(run.message_counts, run.ends, low, high, allowance, run.starts[low] + self._budget)
             first = run.first_entry_id + self._spread_run(run, low, high, able)
         return first
 
     def _spread_run(self, run: EntryRun, low: int, high: int, able: dict[Consumer, int]) -> int:
-        """Deal out entries among consumers who may have so many messages each, until none of them may have more."""
+        """Sends entries of a run to consumers, by the messages that each may have, until none of them may have more."""
         dealt = self._dealt(self._look_at(run, low, high), low)
         fits = {each: _fitting(run.message_counts, dealt.get(each, ()), messages) for each, messages in able.items()}
         if all(is_all for _, is_all in fits.values()):
@@ -269,7 +248,7 @@ class KeySharedDispatcher(SharedDispatcher):
         return high
 
     def _dealt(self, sticky_hashes: list[int], low: int) -> dict[Consumer | None, list[int]]:
-        """Entries of a run from `low` on, which have these slots, by their owners; under None what has to be parked."""
+        """Groups entries of a run from `low` on by the consumers of their sticky hashes; under None those to park."""
         table, owners = self.selector.table()
         numbers = [*map(table.__getitem__, sticky_hashes)]
         draining = self.replay_queues.draining
@@ -287,7 +266,7 @@ class KeySharedDispatcher(SharedDispatcher):
         return {owner: indexes for owner, indexes in zip(owners, lists, strict=True) if indexes}
 
     def _deliver(self, consumer: Consumer, run: EntryRun, indexes: list[int]) -> None:
-        """Send some entries of a run to a consumer, who holds them from now on."""
+        """Sends some entries of a run to a consumer, which holds them until they are acknowledged."""
         ledger_id, first = run.ledger_id, run.first_entry_id
         entry_ids = [first + index for index in indexes]
         starts, ends = [*map(run.starts.__getitem__, indexes)], [*map(run.ends.__getitem__, indexes)]
@@ -320,7 +299,7 @@ class KeySharedDispatcher(SharedDispatcher):
             consumer.blocked = True
 
     def _hold(self, consumer: Consumer, ledger_id: int, entry_ids: list[int], counts: list[int] | None) -> None:
-        """The consumer holds these entries from now on; of batches what is left of them."""
+        """Notes that the consumer holds these entries, or of batches their unacknowledged messages."""
         pending_of(consumer).add_all(ledger_id, entry_ids)
         if counts is None:
             consumer.unacked += len(entry_ids)
@@ -333,7 +312,7 @@ class KeySharedDispatcher(SharedDispatcher):
             batches[entry_id] = left
             consumer.unacked += left
 
-    # Coming back
+    # Acknowledgements
 
     def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
         if self.replay_queues.draining and self.replay_queues.let_go(consumer, ledger_id, first, end):
@@ -341,7 +320,8 @@ class KeySharedDispatcher(SharedDispatcher):
         return super()._let_go(consumer, ledger_id, first, end)
 
     def _let_go_each(self, consumer: Consumer, singles: Singles) -> Sequence[EntryRange]:
-        """Let go of entries at once. More is to be done for what is returned: not held, or all when a slot drains."""
+        """Takes acknowledged entries from a consumer at once. Returns those that are left to `_let_go`: not held by it,
+        or all when a sticky hash drains."""
         ledger_id, entry_ids = singles.ledger_id, singles.entry_ids
         draining = self.replay_queues.draining
         if draining and not draining.keys().isdisjoint(self.replay_queues.sticky_hashes.of_each(ledger_id, entry_ids)):
@@ -357,7 +337,7 @@ class KeySharedDispatcher(SharedDispatcher):
             ranges = self._let_go_each(consumer, ranges)
         for ledger_id, first, end in ranges:
             held = self._let_go(consumer, ledger_id, first, end)
-            if held < end - first:  # anybody may ack what another holds, or what waits (ACK-1)
+            if held < end - first:  # any consumer may ack what another holds, or what waits (ACK-1)
                 for other in self.subscription.consumers:
                     if other is not consumer and self._let_go(other, ledger_id, first, end):
                         self._unblock(other)
@@ -372,7 +352,7 @@ class KeySharedDispatcher(SharedDispatcher):
 
     def released(self, ranges: Iterable[EntryRange]) -> None:
         ranges = list(ranges)
-        self.replay_queues.withdraw(ranges)  # they may wait already: switched off, delays are over before their time
+        self.replay_queues.withdraw(ranges)  # queued while delayed delivery was switched off
         super().released(ranges)
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
@@ -384,7 +364,7 @@ class KeySharedDispatcher(SharedDispatcher):
     def passed(self) -> None:
         super().passed()
         self.replay_queues.forget_through(self.subscription.cursor.mark_delete)
-        self._wake()  # what drained may be gone (KS-15)
+        self._wake()  # entries that a sticky hash drained may be gone (KS-15)
 
     @property
     def replay_count(self) -> int:
@@ -396,8 +376,8 @@ class KeySharedDispatcher(SharedDispatcher):
 
 
 def _fitting(counts: Sequence[int] | None, indexes: Sequence[int], messages: int) -> tuple[int, bool]:
-    """How many of these entries of a run fit into so many messages, and whether there is no room for more then; the
-    entry that exceeds them still goes (SUB-4)."""
+    """Counts the entries of a run that fit into `messages`, the one that exceeds them included (SUB-4), and tells
+    whether no more fit after them."""
     if counts is None:
         return min(len(indexes), messages), len(indexes) >= messages
     sums = [*accumulate(map(counts.__getitem__, indexes))]

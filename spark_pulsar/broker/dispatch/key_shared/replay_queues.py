@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.model.ids import Position
 
-    from .hash_range_selectors import Selector
+    from .selectors import Selector
 
 
 def pending_of(consumer: Consumer) -> EntrySet:
@@ -81,7 +81,7 @@ class ReplayQueues:
         del self.drained[consumer]
         return self.of.pop(consumer)
 
-    def share_out(self, left: Iterable[EntrySet] = ()) -> None:
+    def reassign(self, left: Iterable[EntrySet] = ()) -> None:
         """Slots moved: find out which of them drain, and where everything that waits belongs now, `left` too."""
         self.draining = {}
         if self._keeps_order:
@@ -189,7 +189,7 @@ class ReplayQueues:
         """Everything up to a position is acked."""
         for replay_queue in (*self.of.values(), *self.parked.values()):
             replay_queue.remove_through(*position)
-        self.share_out()
+        self.reassign()
 
     def check(self, consumers: list[Consumer]) -> None:
         """Assert what must hold between turns."""

@@ -50,7 +50,7 @@ class UnackedLimit:
             del self.waiting[subscription]
             self._wake(subscription)
 
-    def room(self, subscription: Subscription) -> int:
+    def allowance(self, subscription: Subscription) -> int:
         """Messages that a subscription may be sent for the first time now."""
         if subscription in self.waiting:
             return 0

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.broker.dispatch.key_shared import consistent_hash_selector
-from spark_pulsar.broker.dispatch.key_shared.consistent_hash_selector import ConsistentHashSelector
-from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import StickySelector
+from spark_pulsar.broker.dispatch.key_shared import selectors
+from spark_pulsar.broker.dispatch.key_shared.selectors import ConsistentHashSelector, StickySelector
 from spark_pulsar.model.errors import ConsumerAssignFailed
 from spark_pulsar.wire.hashes import murmur3_32, ring_hash
 
@@ -125,7 +124,7 @@ def test_hundreds_of_consumers_cost_little() -> None:
 
 def test_a_crowd_of_one_name_is_numbered_without_a_search() -> None:
     # covers KS-6: the least number that is free, whoever left
-    numbers = consistent_hash_selector._Numbers()
+    numbers = selectors._Numbers()
     assert [numbers.take("n") for _ in range(5)] == [0, 1, 2, 3, 4]
     for number in (3, 1):
         numbers.give_back("n", number)

@@ -78,7 +78,7 @@ def test_nobody_waits_for_ever(steps: list[tuple[int, int]]) -> None:
     for index, wanted in steps:
         each = subscriptions[index]
         held = limit.held.get(each, 0)  # type: ignore[call-overload]
-        unacked = wanted if wanted < held else held + min(wanted - held, limit.room(each))  # type: ignore[arg-type]
+        unacked = wanted if wanted < held else held + min(wanted - held, limit.allowance(each))  # type: ignore[arg-type]
         limit.note(each, unacked)  # type: ignore[arg-type]
         assert limit.total == sum(limit.held.values())
         assert all(limit.held[each] > limit.most_each // 2 - 1 for each in limit.waiting)

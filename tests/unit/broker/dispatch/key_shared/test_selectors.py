@@ -1,4 +1,4 @@
-"""Who owns which slot of a Key_Shared subscription."""
+"""Selectors of Key_Shared subscriptions: the consumer of each sticky hash."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.dispatch.key_shared.consistent_hash_selector import ConsistentHashSelector
-from spark_pulsar.broker.dispatch.key_shared.hash_range_selectors import (
+from spark_pulsar.broker.dispatch.key_shared.selectors import (
     AutoSplitSelector,
+    ConsistentHashSelector,
     RangeSelector,
     Selector,
     StickySelector,
@@ -20,7 +20,7 @@ from spark_pulsar.wire.hashes import murmur3_32
 
 @dataclass(eq=False)
 class Named:
-    """What a selector wants to know of a consumer."""
+    """A consumer, as far as selectors look at it."""
 
     name: str
     hash_ranges: tuple[tuple[int, int], ...] = field(default=())

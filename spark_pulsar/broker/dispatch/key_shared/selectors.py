@@ -1,0 +1,384 @@
+"""Selectors of Key_Shared subscriptions: the consumer that the entries of a key go to, by the key's sticky hash.
+
+| selector | mode | sticky hashes of a consumer |
+| --- | --- | --- |
+| `AutoSplitSelector` | AUTO_SPLIT, ranges | half of the widest range when it joined (KS-4, KS-5) |
+| `ConsistentHashSelector` | AUTO_SPLIT, consistent hashing (default) | those before its points on a ring (KS-6) |
+| `StickySelector` | STICKY | those that it names (KS-7, KS-8) |
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_left
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from spark_pulsar.model.errors import ConsumerAssignFailed
+from spark_pulsar.wire.hashes import STICKY_HASHES, murmur3_32, range_hash, ring_hash
+from spark_pulsar.wire.sticky_hashes import StickyHashes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spark_pulsar.broker.entities.consumer import Consumer
+
+_STICKY_HASH_SHIFT: Final = 44
+"""A point is its slot, and in the low bits which consumer's it is, counted as they came."""
+_CONSUMER_MASK: Final = (1 << _STICKY_HASH_SHIFT) - 1
+
+
+class Selector(ABC):
+    """Shares out the slots among consumers."""
+
+    sticky_hashes: ClassVar = StickyHashes(range_hash)
+    """Tells the slots of entries."""
+
+    sticky_hash_of: Callable[[int], int] = staticmethod(range_hash)
+    """The slot of a masked Murmur hash."""
+
+    is_fixed = False
+    """Whether consumers name their slots (STICKY)."""
+
+    @abstractmethod
+    def join(self, consumer: Consumer) -> None:
+        """Give a consumer its slots; ConsumerAssignFailed, and nothing changes, when that cannot be."""
+
+    @abstractmethod
+    def leave(self, consumer: Consumer) -> None:
+        """Take the slots of a consumer back."""
+
+    def rival(self, ranges: Sequence[tuple[int, int]]) -> Consumer | None:
+        """A consumer that has some of these slots, if newcomers cannot just take them."""
+        return None
+
+    @abstractmethod
+    def owner(self, sticky_hash: int) -> Consumer | None:
+        """Who gets the entries of a slot."""
+
+    @abstractmethod
+    def table(self) -> tuple[array[int], list[Consumer | None]]:
+        """The number of each slot's owner, and the owners by number, nobody being 0: 64 KB, made when asked for."""
+
+    @abstractmethod
+    def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
+        """The slots of a consumer, from … to, both inclusive, in the words of Apache Pulsar's statistics."""
+
+
+class RangeSelector(Selector):
+    """Rising bounds and as many owners. A slot belongs to the owner of the first bound that is not below it; None is
+    nobody."""
+
+    def __init__(self) -> None:
+        self.bounds: list[int] = [STICKY_HASHES]
+        self.owners: list[Consumer | None] = [None]
+        self._table: tuple[array[int], list[Consumer | None]] | None = None
+
+    def owner(self, sticky_hash: int) -> Consumer | None:
+        return self.owners[bisect_left(self.bounds, sticky_hash)]
+
+    def table(self) -> tuple[array[int], list[Consumer | None]]:
+        if self._table is None:
+            names = list(dict.fromkeys((None, *self.owners)))
+            numbers = {owner: number for number, owner in enumerate(names)}
+            sticky_hashes = array("B" if len(names) <= 256 else "H")
+            for bound, owner in zip(self.bounds, self.owners, strict=True):
+                sticky_hashes.extend(
+                    array(sticky_hashes.typecode, [numbers[owner]])
+                    * (min(bound, STICKY_HASHES) + 1 - len(sticky_hashes))
+                )
+            self._table = sticky_hashes, names
+        return self._table
+
+    def _changed(self) -> None:
+        """The slots have been shared out anew."""
+        self._table = None
+
+    def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
+        lows = [0, *(bound + 1 for bound in self.bounds)]
+        return [
+            (low, bound) for low, bound, owner in zip(lows, self.bounds, self.owners, strict=False) if owner is consumer
+        ]
+
+
+class AutoSplitSelector(RangeSelector):
+    """AUTO_SPLIT by ranges: a newcomer takes half of the widest one (KS-4, KS-5)."""
+
+    def join(self, consumer: Consumer) -> None:
+        self._changed()
+        bounds, owners = self.bounds, self.owners
+        if owners == [None]:
+            owners[0] = consumer
+            return
+        widths = [high - low for low, high in zip([0, *bounds], bounds, strict=False)]
+        width = max(widths)
+        if width <= 1:
+            raise ConsumerAssignFailed(f"No more range can assigned to new consumer, assigned consumers {len(owners)}")
+        index = widths.index(width)
+        bounds.insert(index, bounds[index] - (width >> 1))
+        owners.insert(index, consumer)
+
+    def leave(self, consumer: Consumer) -> None:
+        self._changed()
+        index = self.owners.index(consumer)
+        if len(self.owners) == 1:
+            self.owners[0] = None
+            return
+        del self.owners[index]
+        # Its slots go to its right neighbour; those of the last one to the left.
+        del self.bounds[index if index < len(self.owners) else index - 1]
+
+
+class StickySelector(RangeSelector):
+    """STICKY: each consumer names its ranges; what nobody names waits (KS-7, KS-8). They may be tens of thousands."""
+
+    is_fixed = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._consumers: dict[Consumer, None] = {}
+        """In the order they came."""
+        self._parts: list[tuple[int, int, Consumer]] = []
+        """All ranges, rising; none overlap."""
+
+    def join(self, consumer: Consumer) -> None:
+        ranges = consumer.hash_ranges
+        if not ranges:
+            raise ConsumerAssignFailed("Ranges for KeyShared policy must not be empty.")
+        for start, end in ranges:
+            if start > end:
+                raise ConsumerAssignFailed(f"Fixed hash range start > end for range: [{start},{end}]")
+        assert self.rival(ranges) is None, "rivals were asked before"
+        rising = sorted(range(len(ranges)), key=ranges.__getitem__)
+        for lower, higher in pairwise(rising):
+            if ranges[higher][0] <= ranges[lower][1]:
+                former, latter = ("[{},{}]".format(*ranges[each]) for each in sorted((lower, higher)))
+                raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {former} overlaps with {latter}")
+        if (
+            len(self._parts) + len(ranges) > STICKY_HASHES
+        ):  # some are beyond the slots: nobody needs them, and all are kept
+            raise ConsumerAssignFailed(
+                f"Consumers of the subscription name more hash ranges than the {STICKY_HASHES} slots"
+            )
+        self._consumers[consumer] = None
+        self._arrange()
+
+    def rival(self, ranges: Sequence[tuple[int, int]]) -> Consumer | None:
+        rivals: set[Consumer] = set()
+        done = 0
+        for start, end in sorted(ranges):
+            if start > end:
+                continue
+            at = bisect_left(self._parts, start, done, key=lambda part: part[1])
+            while at < len(self._parts) and self._parts[at][0] <= end:
+                rivals.add(self._parts[at][2])
+                at += 1
+            done = at  # the last one that was looked at may overlap further ones, but is among the rivals already
+        return next((each for each in self._consumers if each in rivals), None) if rivals else None
+
+    def leave(self, consumer: Consumer) -> None:
+        del self._consumers[consumer]
+        self._arrange()
+
+    def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
+        return list(consumer.hash_ranges)
+
+    def _arrange(self) -> None:
+        self._changed()
+        self._parts = sorted(
+            ((start, end, each) for each in self._consumers for start, end in each.hash_ranges),
+            key=lambda part: part[:2],
+        )
+        self.bounds, self.owners = [], []
+        following = 0
+        for start, end, consumer in self._parts:
+            if end < 0 or start >= STICKY_HASHES:
+                continue
+            if start > following:
+                self.bounds.append(start - 1)
+                self.owners.append(None)
+            self.bounds.append(end)
+            self.owners.append(consumer)
+            following = end + 1
+        self.bounds.append(max(STICKY_HASHES, following))
+        self.owners.append(None)
+
+
+class ConsistentHashSelector(Selector):
+    """A slot belongs to the owner of the first point that is not below it, the first of all behind the last one. Of
+    several consumers with a point at one slot the one that came first has it; the others wait in line."""
+
+    sticky_hashes: ClassVar = StickyHashes(ring_hash)
+    sticky_hash_of = staticmethod(ring_hash)
+
+    def __init__(self, points: int) -> None:
+        self._points_each = points
+        self._points = array("Q")
+        """All points in order."""
+        self._consumers: dict[int, Consumer] = {}
+        """By the number in their points."""
+        self._numbers: dict[Consumer, tuple[int, int]] = {}
+        """The number in its points, and its number among those of the same name."""
+        self._came = 0
+        self._alike = _Numbers()
+        self._seats: _Seats | None = None
+        """The owner of each slot, from the first time that somebody asks for all on."""
+
+    def join(self, consumer: Consumer) -> None:
+        number = self._came = self._came + 1
+        self._consumers[number] = consumer
+        self._numbers[consumer] = number, self._alike.take(consumer.name)
+        own = self._points_of(consumer)
+        points, merged, done = self._points, array("Q"), 0
+        for point in own:
+            at = bisect_left(points, point, done)
+            merged += points[done:at]
+            merged.append(point)
+            done = at
+        self._points = merged + points[done:]
+        if self._seats is not None:
+            self._seats.take(consumer)
+            self._paint(own)
+
+    def leave(self, consumer: Consumer) -> None:
+        own = self._points_of(consumer)
+        points, left, done = self._points, array("Q"), 0
+        for point in own:
+            at = bisect_left(points, point, done)
+            left += points[done:at]
+            done = at + 1
+        self._points = left + points[done:]
+        number, alike = self._numbers.pop(consumer)
+        del self._consumers[number]
+        self._alike.give_back(consumer.name, alike)
+        if self._seats is not None:
+            if self._points:
+                self._paint(own)
+                self._seats.give_back(consumer)
+            else:
+                self._seats = None
+
+    def owner(self, sticky_hash: int) -> Consumer | None:
+        points = self._points
+        if not points:
+            return None
+        at = bisect_left(points, sticky_hash << _STICKY_HASH_SHIFT)
+        return self._owner_of(points[at] if at < len(points) else points[0])
+
+    def table(self) -> tuple[array[int], list[Consumer | None]]:
+        if self._seats is None:
+            if not self._points:
+                return array("B", bytes(STICKY_HASHES + 1)), [None]
+            seats = self._seats = _Seats()
+            for consumer in self._numbers:
+                seats.take(consumer)
+            self._paint(self._points)
+        return self._seats.table, self._seats.owners
+
+    def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
+        ranges: list[tuple[int, int]] = []
+        last: tuple[int, int] | None = None
+        for sticky_hash in sorted({point >> _STICKY_HASH_SHIFT for point in self._points_of(consumer)}):
+            at = bisect_left(self._points, sticky_hash << _STICKY_HASH_SHIFT)
+            if self._owner_of(self._points[at]) is consumer:
+                low = (self._points[at - 1] >> _STICKY_HASH_SHIFT) + 1 if at else 1
+                _add(ranges, low, sticky_hash)
+                if at == 0:
+                    last = (self._points[-1] >> _STICKY_HASH_SHIFT) + 1, STICKY_HASHES - 1
+        if last is not None:
+            _add(ranges, *last)
+        return ranges
+
+    def _owner_of(self, point: int) -> Consumer:
+        return self._consumers[point & _CONSUMER_MASK]
+
+    def _points_of(self, consumer: Consumer) -> list[int]:
+        """Rising, each once."""
+        number, alike = self._numbers[consumer]
+        front = f"{consumer.name}\0{alike}\0"
+        sticky_hashes = {ring_hash(murmur3_32(f"{front}{index}".encode())) for index in range(self._points_each)}
+        return [sticky_hash << _STICKY_HASH_SHIFT | number for sticky_hash in sorted(sticky_hashes)]
+
+    def _paint(self, changed: list[int] | array[int]) -> None:
+        """Write down who owns the slots before these points, which rise, and came, or are gone."""
+        points, seats = self._points, self._seats
+        assert seats is not None, "asked before"
+        following, end = -1, len(points)
+        for point in changed:
+            if point >> _STICKY_HASH_SHIFT == following:
+                continue
+            following = point >> _STICKY_HASH_SHIFT
+            at = bisect_left(points, following << _STICKY_HASH_SHIFT)
+            at = at if at < end else 0  # the last point is gone
+            low = (points[at - 1] >> _STICKY_HASH_SHIFT) + 1 if at else 0
+            seats.paint(low, (points[at] >> _STICKY_HASH_SHIFT) + 1, self._owner_of(points[at]))
+            if at == 0:
+                seats.paint((points[-1] >> _STICKY_HASH_SHIFT) + 1, STICKY_HASHES + 1, self._owner_of(points[0]))
+
+
+class _Seats:
+    """A small number for each consumer, and by slot the number of its owner; nobody's is 0."""
+
+    def __init__(self) -> None:
+        self.table = array("B", bytes(STICKY_HASHES + 1))
+        self.owners: list[Consumer | None] = [None]
+        self._of: dict[Consumer, int] = {}
+        self._free: list[int] = []
+
+    def take(self, consumer: Consumer) -> None:
+        """Seat a consumer."""
+        if self._free:
+            self._of[consumer] = seat = heapq.heappop(self._free)
+            self.owners[seat] = consumer
+            return
+        self._of[consumer] = seat = len(self.owners)
+        self.owners.append(consumer)
+        if seat >> 8 * self.table.itemsize:
+            self.table = array("H" if seat < 1 << 16 else "I", self.table)
+
+    def give_back(self, consumer: Consumer) -> None:
+        """It is gone, and owns nothing."""
+        seat = self._of.pop(consumer)
+        self.owners[seat] = None
+        heapq.heappush(self._free, seat)
+
+    def paint(self, low: int, end: int, owner: Consumer) -> None:
+        """Slots `low … end - 1` are its."""
+        self.table[low:end] = array(self.table.typecode, [self._of[owner]]) * (end - low)
+
+
+class _Numbers:
+    """The least number that is free, among consumers of one name."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, int] = {}
+        """Name → numbers that were ever taken since somebody had it."""
+        self._free: dict[str, list[int]] = {}
+
+    def take(self, name: str) -> int:
+        """Take the least."""
+        free = self._free.get(name)
+        if free:
+            number = heapq.heappop(free)
+            if not free:
+                del self._free[name]
+            return number
+        number = self._ends.get(name, 0)
+        self._ends[name] = number + 1
+        return number
+
+    def give_back(self, name: str, number: int) -> None:
+        """It may be taken again."""
+        free = self._free.setdefault(name, [])
+        heapq.heappush(free, number)
+        if len(free) == self._ends[name]:
+            del self._free[name], self._ends[name]
+
+
+def _add(ranges: list[tuple[int, int]], low: int, high: int) -> None:
+    if ranges and ranges[-1][1] + 1 == low:
+        ranges[-1] = (ranges[-1][0], max(high, ranges[-1][1]))
+    elif low <= high:
+        ranges.append((low, high))
