@@ -13,8 +13,8 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import expire_by_time as expire_now
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
+from spark_pulsar.broker.topics import auto_creation, name_limits, partitions
 from spark_pulsar.broker.topics import lifecycle as topic_rules
-from spark_pulsar.broker.topics import name_limits, partitions
 from spark_pulsar.ledger.records.cursors import CursorPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
@@ -169,8 +169,8 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
     if is_new and count is not None:
         topic_rules.create_partitioned(core, name, count, {})
     if count is None:
-        return [topic_rules.obtain(core, name, may_create=True)]
-    return [topic_rules.obtain(core, name.at_partition(index), may_create=True) for index in range(count)]
+        return [auto_creation.obtain(core, name, may_create=True)]
+    return [auto_creation.obtain(core, name.at_partition(index), may_create=True) for index in range(count)]
 
 
 def delete(core: Core, name: TopicName, subscription: str, *, force: bool) -> None:

@@ -2,11 +2,9 @@
 
     broker.handle(events, now_ms) -> effects
 
-`handle` is the only thing that changes the broker. It reads no clock and does no I/O: the same events at the same times
-always give the same effects. `next_deadline` says when it wants to be called even if nothing happened.
-
-Order inside one turn: the events, then the timers that are due, then every subscription that something happened to
-sends what it may, then the records of the turn leave as one group.
+`handle` alone changes the broker, one turn at a call (`turn.turn` tells its order). It reads no clock and does no I/O:
+the same events at the same times always give the same effects. `next_deadline` tells when the broker needs a turn even
+if nothing happened.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.GET_SCHEMA: schema_requests.on_get_schema,
     BaseCommand.GET_OR_CREATE_SCHEMA: schema_requests.on_get_or_create_schema,
 }
-"""What is built. SENDs and plain ACKs come as events of their own."""
+"""Handlers of commands. SENDs and plain ACKs come as events of their own."""
 
 _NO_TRANSACTIONS: Final = NotAllowed("Transactions are not enabled.")
 
@@ -91,21 +89,19 @@ REFUSALS: Final[Mapping[int, PulsarError]] = {
     BaseCommand.END_TXN_ON_PARTITION: _NO_TRANSACTIONS,
     BaseCommand.END_TXN_ON_SUBSCRIPTION: _NO_TRANSACTIONS,
 }
-"""What is not built: the answer to its request id. Any other command is a broker's, and ends the connection."""
+"""Answers to commands that are not built. Any other command is a broker's, and ends the connection."""
 
 _BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG})
 
 
 def _on_columnar_sends(core: Core, event: events.ColumnarSendsReceived) -> None:
-    from spark_pulsar.broker.publishing.storing_columns import (
-        on_columnar_sends,  # with NumPy, for those who publish to many topics in turn
-    )
+    from spark_pulsar.broker.publishing.storing_columns import on_columnar_sends  # NumPy, for many topics in turn
 
     on_columnar_sends(core, event)
 
 
 class Broker:
-    """One broker: durable state, and everything that is connected to it."""
+    """One broker: durable state, and all connections."""
 
     def __init__(self, state: DurableState, config: BrokerConfig, now_ms: int) -> None:
         instance = state.counters.get(_INSTANCE_COUNTER, 0)
@@ -172,21 +168,15 @@ class Broker:
         return lambda event: handler(core, event)
 
     def handle(self, happened: Sequence[Event], now_ms: int) -> list[Effect]:
-        """What to do about what happened; `now_ms` is wall-clock milliseconds that never go back."""
-        core = self.core
-        core.now_ms = max(now_ms, core.now_ms)
-        core.made_bytes = 0
+        """Runs one turn (`turn.turn`): takes events, returns effects. `now_ms`: wall-clock milliseconds."""
+        self.core.begin_turn(now_ms)
         handlers = self._handlers
         for event in happened:
             handlers[type(event)](event)
-        core.run_timers()
-        core.dispatch()
-        core.finish_group()
-        effects, core.effects = core.effects, []
-        return effects
+        return self.core.end_turn()
 
     def next_deadline(self) -> int | None:
-        """When `handle` should be called again at the latest; None = when something happens."""
+        """Tells the time of the next turn at the latest, in milliseconds; None = when something happens."""
         return self.core.next_deadline()
 
     def _on_command_received(self, event: events.CommandReceived) -> None:
@@ -223,7 +213,7 @@ class Broker:
             handshake.end(self.core, session, error.message)
 
     def _on_unknown_command_received(self, event: events.UnknownCommandReceived) -> None:
-        """A command type from another protocol version: the real broker closes the connection (wire-protocol 2)."""
+        """Closes the connection, as Apache Pulsar does for command types of other versions (wire-protocol 2)."""
         session = self.core.sessions.get(event.session_id)
         if session is not None:
             handshake.end(self.core, session, f"command type {event.command_type} is unknown")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import BacklogQuota, RetentionPolicy
 from tests.unit.broker.world import World
@@ -50,7 +50,7 @@ def test_what_holds_is_what_the_levels_say(changes: list[tuple[Any, str, Any]]) 
             world = world.restart(**config)
         elif where == "delete":
             name = TOPICS[0]
-            world.ask(lambda core: lifecycle.delete(core, lifecycle.obtain(core, TOPICS[0], may_create=True)))
+            world.ask(lambda core: lifecycle.delete(core, auto_creation.obtain(core, TOPICS[0], may_create=True)))
             levels.pop(name, None)
             levels.pop((name, "everywhere"), None)
         else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from spark_pulsar.broker.entities.session import Session, _Command
+from spark_pulsar.broker.entities.session import Session
 from spark_pulsar.broker.turn.effects import ResumeReading
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
 from spark_pulsar.wire import commands
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         WritingResumed,
     )
 
+
+_Command = TypeVar("_Command")
 
 SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
 """What CONNECTED says: the Pulsar version whose behaviour we keep, and who we are."""

@@ -1,11 +1,12 @@
-"""Consumers: permits, and what one of them holds unacked (sections 7 and 9 of the rules).
+"""Consumers: their permits and unacknowledged messages (sections 7 and 9 of the rules).
 
-No object per entry: what was delivered and is not acked is a set of ranges. Only entries of more than one message have
-an item of their own, their messages still unacked, because unacked limits count messages (SH-6).
+Unacknowledged entries are a set of ranges, without an object per entry. Only entries of more than one message have an
+item of their own, because limits count messages (SH-6).
 """
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.entry_sets import EntrySet
@@ -23,106 +24,66 @@ _BEYOND: Final = 1 << 62
 """Past every entry id."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Consumer:
     """One consumer of a subscription, held by a session."""
 
-    __slots__ = (
-        "auto_consume",
-        "batch_messages",
-        "blocked",
-        "bytes_out",
-        "chunks_out",
-        "connected_ms",
-        "consumer_id",
-        "entries_out",
-        "epoch",
-        "hash_ranges",
-        "last_acked_ms",
-        "last_flow_ms",
-        "last_sent_ms",
-        "messages_acked",
-        "messages_out",
-        "messages_redelivered",
-        "meter",
-        "name",
-        "pending",
-        "permits",
-        "permits_granted",
-        "priority",
-        "properties",
-        "read_compacted",
-        "ready",
-        "session",
-        "subscription",
-        "unacked",
-    )
+    session: Session
+    subscription: Subscription
+    consumer_id: int
+    name: str
+    priority: int
+    epoch: int | None
+    """Echoed in MESSAGE once the client sent one; Exclusive and Failover only (wire-protocol 5.8)."""
+    properties: dict[str, str]
+    connected_ms: int
+    _: KW_ONLY
+    read_compacted: bool = False
+    """True when the consumer reads the compacted view (CMP-C4)."""
+    auto_consume: bool = False
+    """True when the consumer takes any schema (SC-8)."""
+    hash_ranges: tuple[tuple[int, int], ...] = ()
+    """Sticky hashes that the consumer names, from … to, both inclusive; Key_Shared in mode STICKY only (KS-7)."""
+    ready: bool = False
+    """True when SUCCESS went out; nothing may be sent before."""
+    permits: int = 0
+    """Messages that the consumer may still be sent; below zero after a batch larger than its permits (SUB-4)."""
+    permits_granted: int = 0
+    """All permits ever granted: `permits` plus all messages ever sent."""
+    pending: RangeSet | EntrySet = field(default_factory=RangeSet)
+    """Entries sent and not acknowledged; kept on Shared and Key_Shared subscriptions only."""
+    batch_messages: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Ledger id → entry id → unacknowledged messages, of pending entries with more than one."""
+    unacked: int = 0
+    """Unacknowledged messages of `pending`."""
+    blocked: bool = False
+    """True from the limit of unacknowledged messages on, until half of them are acknowledged (SH-6)."""
+    entries_out: int = 0
+    messages_out: int = 0
+    bytes_out: int = 0
+    chunks_out: int = 0
+    messages_redelivered: int = 0
+    messages_acked: int = 0
+    last_sent_ms: int = 0
+    last_acked_ms: int = 0
+    last_flow_ms: int = 0
+    meter: Meter = field(init=False)
 
-    def __init__(
-        self,
-        session: Session,
-        subscription: Subscription,
-        consumer_id: int,
-        name: str,
-        priority: int,
-        epoch: int | None,
-        properties: dict[str, str],
-        connected_ms: int,
-        *,
-        read_compacted: bool = False,
-        hash_ranges: tuple[tuple[int, int], ...] = (),
-    ) -> None:
-        self.session = session
-        self.subscription = subscription
-        self.consumer_id = consumer_id
-        self.name = name
-        self.priority = priority
-        self.epoch = epoch
-        """Echoed in MESSAGE once the client sent one; Exclusive and Failover only (wire-protocol 5.8)."""
-        self.properties = properties
-        self.connected_ms = connected_ms
-        self.read_compacted = read_compacted
-        """Whether it wants the compacted view (CMP-C4)."""
-        self.auto_consume = False
-        """Whether it takes whatever schema a message has (SC-8)."""
-        self.hash_ranges = hash_ranges
-        """Slots that it wants, from … to, both inclusive; Key_Shared in mode STICKY only (KS-7)."""
-        self.ready = False
-        """Whether SUCCESS went out; nothing may be sent before."""
-        self.permits = 0
-        """Messages it may still get; below zero after a batch that was larger than what was left (SUB-4)."""
-        self.permits_granted = 0
-        """All permits ever granted: `permits` plus all messages ever sent."""
-        self.pending: RangeSet | EntrySet = RangeSet()
-        """Entries sent and not acked; kept by Shared and Key_Shared subscriptions only."""
-        self.batch_messages: dict[int, dict[int, int]] = {}
-        """Ledger id → entry id → messages not acked, of pending entries with more than one."""
-        self.unacked = 0
-        """Messages in `pending` that are not acked."""
-        self.blocked = False
-        """Whether it reached the unacked limit and is parked until half of it is acked (SH-6)."""
-        self.entries_out = 0
-        self.messages_out = 0
-        self.bytes_out = 0
-        self.chunks_out = 0
-        self.messages_redelivered = 0
-        self.messages_acked = 0
-        self.last_sent_ms = 0
-        self.last_acked_ms = 0
-        self.last_flow_ms = 0
-        self.meter = Meter(connected_ms)
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.connected_ms)
 
     @property
     def can_receive(self) -> bool:
-        """Whether something may be sent to it now."""
+        """True when the consumer may be sent messages now."""
         return self.permits > 0 and self.ready and not self.blocked and self.session.writable and self.session.open
 
     def raise_epoch(self, epoch: int | None) -> None:
-        """The client has a new epoch, if it is one, and drops what it gets with an older one (wire-protocol 5.8)."""
+        """Takes a new epoch of the client, which drops messages of an older one (wire-protocol 5.8)."""
         if epoch is not None:
             self.epoch = epoch if self.epoch is None else max(self.epoch, epoch)
 
     def hold(self, ledger_id: int, first: int, counts: Sequence[int] | None, entries: int, messages: int) -> None:
-        """Entries were sent: hold them until they are acked. `counts` are messages per entry, None = one each."""
+        """Holds entries that were sent until they are acknowledged. `counts`: messages per entry, None = one each."""
         self.pending.add(ledger_id, first, first + entries)
         self.unacked += messages
         if counts is not None and messages != entries:
@@ -130,7 +91,7 @@ class Consumer:
             batches.update(zip(range(first, first + entries), counts, strict=True))
 
     def let_go(self, ledger_id: int, first: int, end: int) -> int:
-        """Hold these entries no more, as far as it did; returns how many it held."""
+        """Releases entries, as far as the consumer holds them; returns their number."""
         entries = self.pending.remove(ledger_id, first, end)
         if not entries:
             return 0
@@ -146,7 +107,7 @@ class Consumer:
         return entries
 
     def let_go_each(self, ledger_id: int, entry_ids: list[int]) -> int:
-        """Hold these entries, which rise, no more, as far as it did; returns how many it held."""
+        """Releases rising entries, as far as the consumer holds them; returns their number."""
         pending = self.pending
         assert isinstance(pending, EntrySet), "ranges are let go as such"
         entries = messages = pending.remove_each(ledger_id, entry_ids)
@@ -159,20 +120,20 @@ class Consumer:
         return entries
 
     def let_go_through(self, ledger_id: int, entry_id: int) -> None:
-        """Hold nothing any more at or before a position."""
+        """Releases all entries at or before a position."""
         for held in self.pending.ledgers():
             if held < ledger_id:
                 self.let_go(held, 0, _BEYOND)
         self.let_go(ledger_id, 0, entry_id + 1)
 
     def let_go_of_all(self) -> None:
-        """Hold nothing."""
+        """Releases all entries."""
         self.pending.clear()
         self.batch_messages.clear()
         self.unacked = 0
 
     def keep_of_batch(self, ledger_id: int, entry_id: int, messages_left: int) -> None:
-        """A part of a batch was acked: so many of its messages are still held, if it holds any."""
+        """Notes that a part of a batch was acknowledged: `messages_left` of its messages are not."""
         batches = self.batch_messages.get(ledger_id)
         if batches is not None and entry_id in batches:
             left = max(1, min(messages_left, batches[entry_id]))

@@ -75,8 +75,6 @@ class Core(Turn):
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
         self.producer_names_given = self.pending_publish_bytes = 0
-        self.made_bytes = 0
-        """What this turn writes of partitioned topics that it makes."""
         self.readers_with_windows = 0
         """Subscriptions that hold entries read from storage; they share one bound of memory."""
         self.disk_full_reason = ""

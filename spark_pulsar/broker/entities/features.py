@@ -1,24 +1,26 @@
-"""What other folders hang onto a topic, a session or the core, as far as the entities and the rules below see it.
+"""Protocols of the features that higher folders add to a subscription, a topic, a session or the core.
 
 A feature is built by the folder that answers for it (`lifetime`, `publishing`, `dispatch`, ...), which imports the
-entities; they know it by these protocols alone. `broker.Broker` puts the features of the core in their places.
+entities; entities and lower folders know it by its protocol alone. `broker.Broker` builds the features of the core.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections import OrderedDict
     from collections.abc import Iterable, Sequence
 
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.ledger.state.delay_index import Delays
     from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.ledger.state.topics import TopicState
     from spark_pulsar.model.dispatch_rates import DispatchRate
-    from spark_pulsar.model.ids import Position
     from spark_pulsar.model.names import TopicName
     from spark_pulsar.model.policies import BacklogQuota, PublishRate
+    from spark_pulsar.model.ranges import RangeSet
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, KeySharedMeta
     from spark_pulsar.wire.send_runs import SendRun
 
@@ -44,13 +46,13 @@ class Dispatcher(Protocol):
     stopping: bool
 
     def admit(self, consumer: Consumer) -> None:
-        """A consumer is about to join; an error refuses it."""
+        """Refuses a consumer that is about to join, by an error."""
 
     def attach(self, consumer: Consumer) -> None:
-        """A consumer joined."""
+        """Takes a consumer that joined."""
 
     def detach(self, consumer: Consumer) -> None:
-        """A consumer left."""
+        """Redelivers the unacknowledged messages of a consumer that left."""
 
     def dispatch(self) -> bool: ...
     def begin(self) -> None: ...
@@ -93,45 +95,32 @@ class DispatcherFactory(Protocol):
 # ---- of a topic -------------------------------------------------------------------------------------------------
 
 
-class NonPersistentEntries:
-    """Counts the entries of a non-persistent topic, which stores none."""
-
-    __slots__ = ("entries", "was_unused")
-
-    def __init__(self) -> None:
-        self.entries = 0
-        """Published since the topic came into being; the id of the next one. Apache Pulsar gives all of them 0:0."""
-        self.was_unused = False
-        """Whether nobody was connected when the topic was last visited."""
-
-
-class OldestEntry(NamedTuple):
-    """The oldest entry that the slowest durable subscription has not consumed, and when it was published (by its
-    producer's clock; None when its metadata cannot be read)."""
-
-    subscription: str
-    position: Position
-    publish_ms: int | None
-
-
 class PublishLimit(Protocol):
     """The publish rate of a topic (`publishing.publish_rates`, PR-14)."""
 
     rate: PublishRate
 
-    @property
-    def runs_held(self) -> int: ...
     def take(self, producer: Producer, sends: SendRun) -> None: ...
     def let_through(self, producer: Producer) -> None: ...
     def forget(self, producer: Producer) -> None: ...
     def end(self) -> None: ...
 
 
+class SubscribeLimit(Protocol):
+    """The subscribe rate of a topic (`dispatch.limits.subscribe_rates`, SUB-6)."""
+
+    def take(self, identity: tuple[str, str, int]) -> bool:
+        """Tells whether a consumer may subscribe once more."""
+
+
 class DispatchLimits(Protocol):
     """The dispatch rates of a topic and its subscriptions (`dispatch.limits.dispatch_rates`, SUB-7)."""
 
     rates: Any
-    subscribers: Any
+    """`dispatch.limits.dispatch_rates.Rates`."""
+
+    @property
+    def subscribers(self) -> SubscribeLimit | None: ...
 
     def dispatch(self, subscription: Subscription) -> bool: ...
     def look(self, subscription: Subscription) -> None: ...
@@ -144,10 +133,10 @@ class DispatchLimits(Protocol):
 class DelayWatch(Protocol):
     """The delayed entries of a topic (`lifetime.delayed_delivery`, DEL-4)."""
 
-    delays: Any
+    delays: Delays
 
     @property
-    def held(self) -> Any: ...
+    def held(self) -> RangeSet | None: ...
     def arm(self, not_before_ms: int = 0) -> None: ...
     def check(self) -> None: ...
     def free(self, ranges: Sequence[EntryRange]) -> None: ...
@@ -171,7 +160,7 @@ class QuotaWatch(Protocol):
 
     size: BacklogQuota
     age: BacklogQuota
-    timer: Any
+    timer: Timer | None
     evicting: int
     is_looking: bool
 
@@ -228,13 +217,13 @@ class NonPersistentTopics(Protocol):
 
 
 class LedgerRolls(Protocol):
-    """When ledgers roll over by time (`topic_log.rollover`)."""
+    """Rollover of ledgers by time (`topic_log.rollover`)."""
 
     def opened(self, info: LedgerInfo, name: TopicName) -> None: ...
 
 
 class Monitors(Protocol):
-    """What topics need done by the clock (`upkeep.monitors`)."""
+    """Monitors that visit topics by the clock (`upkeep.monitors`)."""
 
     @property
     def rolls(self) -> LedgerRolls: ...
@@ -292,7 +281,7 @@ class DispatchLimiter(Protocol):
 
 
 class UnackedLimit(Protocol):
-    """What all Shared subscriptions together may hold unacknowledged (`dispatch.limits.unacked`, SH-8)."""
+    """Limit of unacknowledged messages of all Shared subscriptions together (`dispatch.limits.unacked`, SH-8)."""
 
     held: dict[Subscription, int]
     waiting: dict[Subscription, None]
@@ -311,7 +300,7 @@ class Compactions(Protocol):
 
 
 class SilentProducers(Protocol):
-    """Names of producers that de-duplication remembers though nobody uses them (`publishing.deduplication`)."""
+    """Names of producers that de-duplication remembers although they are not connected (`publishing.deduplication`)."""
 
     since_ms: dict[tuple[int, str], int]
     is_watching: bool

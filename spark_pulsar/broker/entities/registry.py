@@ -79,11 +79,11 @@ def find(core: Core, name: TopicName) -> Topic | None:
     if topic is None:
         state = core.state.topics_by_name.get(full)
         if state is not None:
-            topic = _take_into_use(core, name, state)
+            topic = take_into_use(core, name, state)
     return topic
 
 
-def _take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
+def take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     topic = Topic(core, name, state, last_add_confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
         subscription = Subscription(core, topic, cursor)

@@ -1,9 +1,10 @@
-"""Sessions: one per connection. Handshake, keep-alive, is a silent peer still there (wire-protocol 5.1, 5.12)."""
+"""Sessions: one connection of a client, with its producers and consumers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
@@ -13,85 +14,50 @@ if TYPE_CHECKING:
     from .features import TopicListWatcher
     from .producer import Producer
 
-_Command = TypeVar("_Command")
 
-
+@dataclass(slots=True, eq=False, repr=False)
 class Session:
-    """One connection and what it owns."""
+    """One connection and what it owns. Dictionaries are by the ids that its client chose."""
 
-    __slots__ = (
-        "alive_waiters",
-        "client_version",
-        "connected",
-        "connected_ms",
-        "consumers",
-        "dropped_producers",
-        "heard",
-        "joining",
-        "local",
-        "open",
-        "opening",
-        "peer",
-        "pending_publish_bytes",
-        "pending_publishes",
-        "producer_rows",
-        "producers",
-        "protocol_version",
-        "reading_paused",
-        "session_id",
-        "throttles",
-        "waiting_producers",
-        "watchers",
-        "writable",
-    )
-
-    def __init__(self, session_id: int, peer: str, local: str, now_ms: int) -> None:
-        self.session_id = session_id
-        self.peer = peer
-        self.local = local
-        self.connected_ms = now_ms
-        self.open = True
-        """False once its end was ordered; nothing is sent any more."""
-        self.connected = False
-        """Whether the handshake is done."""
-        self.protocol_version = 0
-        self.client_version = ""
-        self.writable = True
-        self.reading_paused = False
-        self.heard = True
-        """Whether anything arrived since the last PING we sent."""
-        self.producers: dict[int, Producer] = {}
-        self.producer_rows: dict[int, int] = {}
-        """By the ids of producers, where their numbers stand in `Core.producer_counters`."""
-        self.opening: dict[int, CommandProducer] = {}
-        """By the ids of producers that wait to open, for the quota or until the holder of their name is looked for."""
-        self.dropped_producers: set[int] = set()
-        """Ids that we closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
-        self.waiting_producers: dict[int, Waiter] = {}
-        """By the ids of producers that wait for exclusive access (PR-6)."""
-        self.watchers: dict[int, TopicListWatcher] = {}
-        """By the ids of lists of topics that it watches (MT-2)."""
-        self.consumers: dict[int, Consumer] = {}
-        self.joining: dict[int, CommandSubscribe] = {}
-        """By the ids of consumers that wait to join, for the end of a seek or until a rival is looked for."""
-        self.pending_publishes = 0
-        """Entries received whose receipt was not sent yet (PR-15)."""
-        self.pending_publish_bytes = 0
-        self.throttles = 0
-        """Rates that hold back something of it (PR-14)."""
-        self.alive_waiters: list[Callable[[bool], None]] = []
-        """Who waits to hear whether the peer still answers."""
+    session_id: int
+    peer: str
+    """Address of the client, `/host:port`."""
+    local: str
+    """Address that the client connected to, `host:port`."""
+    connected_ms: int
+    open: bool = True
+    """False once its end was ordered; nothing is sent any more."""
+    connected: bool = False
+    """True after the handshake."""
+    protocol_version: int = 0
+    client_version: str = ""
+    writable: bool = True
+    reading_paused: bool = False
+    heard: bool = True
+    """True when anything arrived since the last PING of the broker."""
+    producers: dict[int, Producer] = field(default_factory=dict)
+    producer_rows: dict[int, int] = field(default_factory=dict)
+    """Rows of the producers' counters in `Core.producer_counters`."""
+    opening: dict[int, CommandProducer] = field(default_factory=dict)
+    """Producers that wait to open, for the quota or until the holder of their name is looked for."""
+    dropped_producers: set[int] = field(default_factory=set)
+    """Producers that the broker closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
+    waiting_producers: dict[int, Waiter] = field(default_factory=dict)
+    """Producers that wait for exclusive access (PR-6)."""
+    watchers: dict[int, TopicListWatcher] = field(default_factory=dict)
+    """Watched lists of topics (MT-2)."""
+    consumers: dict[int, Consumer] = field(default_factory=dict)
+    joining: dict[int, CommandSubscribe] = field(default_factory=dict)
+    """Consumers that wait to join, for the end of a seek or until a rival is looked for."""
+    pending_publishes: int = 0
+    """Entries received whose receipt was not sent yet (PR-15)."""
+    pending_publish_bytes: int = 0
+    throttles: int = 0
+    """Publish rates that hold back entries of the session (PR-14)."""
+    alive_waiters: list[Callable[[bool], None]] = field(default_factory=list)
+    """Calls that wait for the result of a liveness check."""
 
     @property
     def host(self) -> str:
-        """The address of the peer without its port."""
+        """Address of the client without its port."""
         return self.peer.rpartition(":")[0]
-
-
-# ---- commands ---------------------------------------------------------------------------------------------------
-
-
-# ---- who is there -----------------------------------------------------------------------------------------------
-
-
-# ---- back-pressure ----------------------------------------------------------------------------------------------

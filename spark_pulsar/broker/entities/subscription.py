@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import ProducerBusy
@@ -22,76 +23,59 @@ if TYPE_CHECKING:
 _RESERVED_PREFIX: Final = "pulsar.repl"
 _RESERVED_NAMES: Final = frozenset({"pulsar.dedup"})
 _READER_KEPT_MS: Final = 60_000
-"""How long a reader's subscription waits for its client to come back after a seek."""
+"""Time that a reader's subscription waits for its client to come back after a seek."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Subscription:
     """A subscription of a topic: its cursor, and the consumers connected to it."""
 
-    __slots__ = (
-        "born_group",
-        "bytes_out",
-        "consumers",
-        "core",
-        "cursor",
-        "dispatcher",
-        "entries_expired",
-        "entries_out",
-        "fenced",
-        "kept_for_seek",
-        "last_acked_ms",
-        "last_expired_ms",
-        "last_flow_ms",
-        "last_moved_ms",
-        "last_sent_ms",
-        "messages_dropped",
-        "messages_out",
-        "meter",
-        "name",
-        "reads_compacted",
-        "throttled",
-        "topic",
-        "type",
-        "waiting",
-    )
+    core: Core
+    topic: Topic
+    cursor: Cursor
+    name: str = field(init=False)
+    consumers: list[Consumer] = field(default_factory=list)
+    type: int | None = None
+    """Subscription type, fixed by the first consumer and open again when the last one leaves (SUB-1)."""
+    dispatcher: Dispatcher = field(init=False)
+    born_group: int = field(init=False)
+    """Group that its creation is durable with; clients hear of the subscription when it is."""
+    fenced: bool = False
+    """True while a seek looks for its position; consumers wait in `waiting` to join (CUR-11)."""
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+    messages_out: int = 0
+    bytes_out: int = 0
+    entries_out: int = 0
+    messages_dropped: int = 0
+    """Messages of a non-persistent topic that no consumer had permits for (NP-3)."""
+    entries_expired: int = 0
+    last_expired_ms: int = 0
+    """Time of the last expiry of entries; 0 = never."""
+    last_sent_ms: int = 0
+    """Time of the last message to a consumer that has left; 0 = never."""
+    last_acked_ms: int = 0
+    """Time of the last ack of a consumer that has left; 0 = never."""
+    last_flow_ms: int = 0
+    """Time of the last permits of a consumer that has left; 0 = never."""
+    last_moved_ms: int = 0
+    """Time when mark-delete last moved forward; 0 = never."""
+    meter: Meter = field(init=False)
+    reads_compacted: bool = False
+    """True when a consumer reads the compacted view, or the last one did (CMP-C4)."""
+    throttled: dict[str, int] = field(default_factory=dict)
+    """Counts of waits for dispatch rates, by the member of statistics (SUB-7)."""
+    kept_for_seek: bool = False
+    """True for a reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 
-    def __init__(self, core: Core, topic: Topic, cursor: Cursor) -> None:
-        self.core = core
-        self.topic = topic
-        self.name = cursor.name
-        self.cursor = cursor
-        self.consumers: list[Consumer] = []
-        self.type: int | None = None
-        """Subscription type, fixed by the first consumer and open again when the last one leaves (SUB-1)."""
-        self.dispatcher: Dispatcher = core.new_dispatcher(core, self, CommandSubscribe.Exclusive)
-        self.born_group = core.group_of_now
-        """The group that its creation is durable with; nobody is told of it before."""
-        self.fenced = False
-        """Whether a seek is looking for its place; requests to join wait in `waiting` (CUR-11)."""
-        self.waiting: list[Callable[[], None]] = []
-        self.messages_out = 0
-        self.bytes_out = 0
-        self.entries_out = 0
-        self.messages_dropped = 0
-        """That nobody could take, of a non-persistent topic (NP-3)."""
-        self.entries_expired = 0
-        self.last_expired_ms = 0
-        """When entries expired last; 0 = never."""
-        self.last_sent_ms = self.last_acked_ms = self.last_flow_ms = 0
-        """When consumers that have left last got something, acked, gave permits; 0 = never."""
-        self.last_moved_ms = 0
-        """When mark-delete last moved forward; 0 = never."""
-        self.meter = Meter(core.now_ms)
-        self.reads_compacted = False
-        """Whether a consumer wants the compacted view, or the last one did (CMP-C4)."""
-        self.throttled: dict[str, int] = {}
-        """How often rates kept it waiting, by the member of statistics (SUB-7)."""
-        self.kept_for_seek = False
-        """A reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
+    def __post_init__(self) -> None:
+        self.name = self.cursor.name
+        self.dispatcher = self.core.new_dispatcher(self.core, self, CommandSubscribe.Exclusive)
+        self.born_group = self.core.group_of_now
+        self.meter = Meter(self.core.now_ms)
 
     @property
     def is_durable(self) -> bool:
-        """Whether it holds data and survives its consumers (CUR-8)."""
+        """True for a subscription that retains its backlog and survives its consumers (CUR-8)."""
         return self.cursor.is_durable
 
     @property
@@ -101,11 +85,11 @@ class Subscription:
 
     @property
     def backlog(self) -> int:
-        """Entries on disk that are not acked."""
+        """Entries on disk that are not acknowledged."""
         return self.cursor.backlog(self.topic.last_add_confirmed)
 
     def dispatch(self) -> bool:
-        """Send what may be sent now. True when more could be sent at once in the next turn."""
+        """Sends entries as far as permits, limits and rates allow. True when more could be sent in the next turn."""
         limits = self.topic.dispatch_limits
         return self.dispatcher.dispatch() if limits is None else limits.dispatch(self)
 
@@ -127,12 +111,12 @@ class Subscription:
             core.end_acked(core, self)
 
     def note_throttled(self, member: str) -> None:
-        """A rate keeps it waiting."""
+        """Counts a wait for a dispatch rate."""
         self.throttled[member] = self.throttled.get(member, 0) + 1
 
     def add(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None = None) -> None:
-        """Let a consumer in; `key_shared` says how a Key_Shared subscription shares out its keys. ConsumerAssignFailed
-        when it cannot have the slots that it wants."""
+        """Adds a consumer; `key_shared` is the Key_Shared mode of the first one. ConsumerAssignFailed when it cannot
+        have the sticky hashes that it names."""
         dispatcher = self.dispatcher
         if not self.consumers:
             compacted = consumer.read_compacted
@@ -153,7 +137,8 @@ class Subscription:
             self.topic.dispatch_limits.look(self)
 
     def remove(self, consumer: Consumer) -> None:
-        """A consumer left; what it held goes to the others. A reader's subscription goes with its last one (RD-1)."""
+        """Removes a consumer that closed and redelivers its unacknowledged messages (`dispatch.redelivery`). A reader's
+        subscription goes with its last consumer (RD-1)."""
         try:
             self.consumers.remove(consumer)
         except ValueError:
@@ -173,7 +158,7 @@ class Subscription:
             self.drop()
 
     def drop(self) -> None:
-        """Forget the subscription."""
+        """Removes the subscription from its topic."""
         topic = self.topic
         if topic.subscriptions.get(self.name) is self:
             topic.remove_subscription(self)
@@ -183,7 +168,8 @@ class Subscription:
                 topic.dispatch_limits.forget(self)
 
     def keep_for_seek(self) -> None:
-        """Survive without consumers for a while, so that the client finds the position it sought."""
+        """Keeps a reader's subscription without consumers for a while: its client comes back to the position it
+        sought."""
         if self.is_durable:
             return
         self.kept_for_seek = True
@@ -195,7 +181,7 @@ class Subscription:
         self.core.at(self.core.now_ms + _READER_KEPT_MS, forget)
 
     def unfence(self) -> None:
-        """The seek is over: who waited may join."""
+        """Ends a seek and lets the consumers join that wait."""
         self.fenced = False
         waiting, self.waiting = self.waiting, []
         for join in waiting:
@@ -203,12 +189,12 @@ class Subscription:
 
 
 def type_name(wanted_type: int) -> str:
-    """Pulsar's name of a subscription type."""
+    """Tells Pulsar's name of a subscription type."""
     return CommandSubscribe.SubType.Name(CommandSubscribe.SubType.ValueType(wanted_type))
 
 
 def check_subscription_name(name: str) -> None:
-    """Refuse empty and reserved names; Pulsar answers them with ProducerBusy (TN-12)."""
+    """Refuses empty and reserved names, with ProducerBusy as Apache Pulsar does (TN-12)."""
     if not name:
         raise ProducerBusy("Empty subscription name")
     if name.startswith(_RESERVED_PREFIX) or name in _RESERVED_NAMES:
@@ -216,7 +202,7 @@ def check_subscription_name(name: str) -> None:
 
 
 def disconnect(core: Core, subscription: Subscription) -> None:
-    """Close all consumers from our side; their clients come back by themselves."""
+    """Closes all consumers; their clients come back by themselves."""
     for consumer in list(subscription.consumers):
         core.send(consumer.session, commands.close_consumer(consumer.consumer_id))
         subscription.remove(consumer)

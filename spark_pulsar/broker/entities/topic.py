@@ -1,8 +1,8 @@
-"""A topic in use: its durable part from the state, who is connected to it, and what changes with every entry."""
+"""Topics in use: durable state, producers, subscriptions, features, and counters that change with every entry."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.turn.counter_columns import (
     LAST_ADD_CONFIRMED_ENTRY_ID,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from .features import (
         DelayWatch,
         DispatchLimits,
-        NonPersistentEntries,
-        OldestEntry,
         PublishLimit,
         QuotaWatch,
         TtlMonitor,
@@ -40,11 +38,37 @@ if TYPE_CHECKING:
     from .subscription import Subscription
 
 NEVER_BYTES: Final = 1 << 62
-"""`Topic.look_at_bytes` when nobody needs to look."""
+"""`Topic.look_at_bytes` when no monitor has to look."""
+
+
+NOTHING_HELD: Final = -1
+"""`Topic.held_ledger` when retention alone keeps none."""
+
+
+class NonPersistentEntries:
+    """Entries of a non-persistent topic, which are counted and not stored."""
+
+    __slots__ = ("entries", "was_unused")
+
+    def __init__(self) -> None:
+        self.entries = 0
+        """Entries published since the topic came into being; the id of the next one. Differs from Apache Pulsar, which
+        gives all of them 0:0."""
+        self.was_unused = False
+        """True when no client was connected at the last visit."""
+
+
+class OldestEntry(NamedTuple):
+    """The oldest entry that the slowest durable subscription has not consumed, and its publish time (by its producer's
+    clock; None when its metadata cannot be read)."""
+
+    subscription: str
+    position: Position
+    publish_ms: int | None
 
 
 class Topic(HasCounters):
-    """A topic, or one partition of one, that somebody used since the start."""
+    """A topic, or one partition of one, that was used since the start."""
 
     __slots__ = (
         "access",
@@ -83,42 +107,42 @@ class Topic(HasCounters):
         self.state = state
         self.ledger: ManagedLedger = state.ledger
         self.producers: dict[str, Producer] = {}
-        """By name."""
+        """Producers by name."""
         self.access: Access | None = None
-        """Who has the topic alone and who waits for it; None until somebody wants it alone (PR-4)."""
+        """Exclusive access and the producers that wait for it; None until a producer wants it (PR-4)."""
         self.publish_limit: PublishLimit | None = None
-        """How fast it may be published to, when that is limited (PR-14)."""
+        """Publish rate, when there is one (PR-14)."""
         self.publish_limited_times = 0
-        """How often a connection that publishes to it was not read because of a rate."""
+        """Count of pauses of connections that publish to the topic, for a publish rate."""
         self.dispatch_limits: DispatchLimits | None = None
-        """How fast it may be consumed, when that is limited (SUB-7)."""
+        """Dispatch and subscribe rates, when there are some (SUB-6, SUB-7)."""
         self.subscriptions: dict[str, Subscription] = {}
-        """By name, durable or not. Changed by methods alone."""
+        """Subscriptions by name, durable or not. Changed by methods alone."""
         self.delays: DelayWatch | None = None
-        """What watches its delayed entries, once there was one (DEL-4)."""
+        """Delayed entries, once there was one (DEL-4)."""
         self.non_persistent: NonPersistentEntries | None = None
-        """What only a non-persistent topic has; None for others (NP-1)."""
+        """Entries of a non-persistent topic; None for others (NP-1)."""
         self.end_group = 0
-        """The group that the end of the topic is durable with (TN-13)."""
+        """Group that the termination of the topic is durable with (TN-13)."""
         self.deduplicates = False
-        """Whether repeated entries are found by their sequence ids (DED-1)."""
+        """True when repeated entries are found by their sequence ids (DED-1)."""
         self.messages_out_before = self.bytes_out_before = 0
-        """What went to subscriptions that are gone."""
+        """Messages and bytes sent to subscriptions that are gone."""
         self.meter = Meter(core.now_ms, (0, 0, state.ledger.total_entries))
         self.evictions_by_size = self.evictions_by_age = 0
-        """How often backlogs lost entries because they reached a quota (BQ-6, BQ-7)."""
+        """Counts of evictions of entries by a backlog quota (BQ-6, BQ-7)."""
         self.ttl_monitor: TtlMonitor | None = None
-        """What lets entries expire, when the topic has a time to live (TTL-1)."""
+        """Expiry of entries, when the topic has a time to live (TTL-1)."""
         self.quota: QuotaWatch | None = None
-        """What watches its backlog, when it has a quota (BQ-1, BQ-2)."""
+        """Watch of the backlog, when the topic has a quota (BQ-1, BQ-2)."""
         self.oldest: OldestEntry | None = None
-        """The last answer to `usage.with_oldest`."""
+        """Last answer of `backlog_size.with_oldest`."""
         self.held_ledger = NOTHING_HELD
         """The oldest ledger, when nothing but retention keeps it."""
         self.trim_timer: Timer | None = None
-        """When that is over."""
+        """Timer for the end of that retention."""
         self.was_used = False
-        """Whether a producer, consumer or subscription came since `inactive_topics` looked at it."""
+        """True when a producer, consumer or subscription came since the last look of `inactive_topics`."""
         if self.ledger.row >= 0:
             core.topic_counters.put(self.ledger.row, self)
 
@@ -127,15 +151,14 @@ class Topic(HasCounters):
     messages_in = Counter(TOPIC_MESSAGES_IN)
     bytes_in = Counter(TOPIC_BYTES_IN)
     look_at_bytes = Counter(LOOK_AT_BYTES)
-    """Upkeep looks at what is appended when `bytes_in` has reached this."""
+    """Count of `bytes_in` from which on monitors look at what is appended."""
     last_published_ms = Counter(LAST_PUBLISHED_MS)
-    """When something was published since the start; 0 = never."""
+    """Time of the last publish since the start; 0 = never."""
     subscription_count = Counter(SUBSCRIPTIONS)
 
     @property
     def last_add_confirmed(self) -> Position:
-        """The last entry that is on disk (LAC): what may be delivered ends here (ML-5). Made when it is asked for: it
-        changes more often than that."""
+        """The last entry that is on disk (LAC): subscriptions read up to it (ML-5)."""
         return Position(self.last_add_confirmed_ledger_id, self.last_add_confirmed_entry_id)
 
     @property
@@ -144,11 +167,11 @@ class Topic(HasCounters):
         return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
 
     def must_roll(self, core: Core) -> bool:
-        """Whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
+        """Tells whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
         return self.ledger.must_roll(core.now_ms, core.roll_limits)
 
     def confirm_entries(self, core: Core, run: EntryRun) -> None:
-        """A run is on disk: readers may have it."""
+        """Lets subscriptions read a run that is on disk now."""
         self.last_add_confirmed_ledger_id, self.last_add_confirmed_entry_id = (
             run.ledger_id,
             run.first_entry_id + len(run.starts) - 1,
@@ -157,25 +180,22 @@ class Topic(HasCounters):
             self.wake_subscriptions(core)
 
     def add_subscription(self, subscription: Subscription) -> None:
-        """A subscription came into being."""
+        """Adds a subscription."""
         self.subscriptions[subscription.name] = subscription
         self.subscription_count = len(self.subscriptions)
 
     def remove_subscription(self, subscription: Subscription) -> None:
-        """One of them is gone."""
+        """Removes a subscription."""
         del self.subscriptions[subscription.name]
         self.subscription_count = len(self.subscriptions)
 
     def remove_all_subscriptions(self) -> None:
-        """The topic is gone, and they with it."""
+        """Removes all subscriptions, with their topic."""
         self.subscriptions.clear()
         self.subscription_count = 0
 
     def wake_subscriptions(self, core: Core) -> None:
-        """Let every subscription with consumers send what is new."""
+        """Wakes every subscription with consumers, to send new entries."""
         for subscription in self.subscriptions.values():
             if subscription.consumers:
                 core.wake(subscription)
-
-
-NOTHING_HELD = -1

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.entities import features
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.entities.features import OldestEntry
-    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.entities.topic import OldestEntry, Topic
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.ids import Position

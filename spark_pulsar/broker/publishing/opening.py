@@ -9,7 +9,7 @@ from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities.producer import Producer
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log import damage, disk_full, termination
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics import auto_creation, lifecycle
 from spark_pulsar.model.errors import NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
@@ -38,7 +38,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     if command.txn_enabled:
         raise NotAllowed("Transactions are not enabled.")
     disk_full.admit_producer(core)
-    topic = lifecycle.obtain(core, TopicName.parse(command.topic), may_create=True)
+    topic = auto_creation.obtain(core, TopicName.parse(command.topic), may_create=True)
 
     def admitted(refusal: PulsarError | None) -> None:
         if not handshake.still_wanted(core, session, session.opening, command.producer_id, command):

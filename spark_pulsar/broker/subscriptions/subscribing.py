@@ -12,7 +12,7 @@ from spark_pulsar.broker.entities.subscription import Subscription, check_subscr
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log import damage, disk_full, retention, termination
-from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics import auto_creation, lifecycle
 from spark_pulsar.ledger.records.cursors import CursorDeleted
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.model.errors import (
@@ -58,7 +58,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
     check_subscription_name(command.subscription)
     name = TopicName.parse(command.topic)
     _check_built(core, name, command)
-    topic = lifecycle.obtain(core, name, may_create=command.force_topic_creation)
+    topic = auto_creation.obtain(core, name, may_create=command.force_topic_creation)
     subscribe_rates.admit(session, topic, command.consumer_id, command.consumer_name)
     registry.admit_consumer(core, topic, command)
     subscription = topic.subscriptions.get(command.subscription)

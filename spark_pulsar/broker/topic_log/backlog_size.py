@@ -11,7 +11,7 @@ from functools import partial
 from operator import sub
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.entities.features import OldestEntry
+from spark_pulsar.broker.entities.topic import OldestEntry
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.entries import publish_time_of
 

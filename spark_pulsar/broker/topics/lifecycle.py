@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities import producer as producers
-from spark_pulsar.broker.entities.registry import _take_into_use, check_namespace, find, partition_count
+from spark_pulsar.broker.entities.registry import find, partition_count, take_into_use
 from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect
 from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log.rollover import open_ledger
 from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated
-from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotReady
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 
@@ -22,31 +22,6 @@ from . import name_limits, non_persistent, partitions, policy_changes
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-
-
-# ---- questions --------------------------------------------------------------------------------------------------
-
-
-def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
-    """The topic, made if it is missing and may be (TN-6, TN-7).
-
-    Raises TopicNotFound when it may not be or no partition can have this name, NotAllowed for system topics and the
-    base name of a partitioned topic.
-    """
-    check_namespace(core, name)
-    topic = find(core, name)
-    if topic is not None:
-        return topic
-    if name.is_system:
-        raise NotAllowed(f"{name} is a system topic of the broker")
-    if partition_count(core, name) is not None:
-        raise NotAllowed(f"{name} is a partitioned topic: use its partitions")
-    siblings = partition_count(core, name.base) if name.partition >= 0 else None
-    if siblings is not None and name.partition >= siblings:
-        raise TopicNotFound(f"{name} has only {siblings} partitions")
-    if siblings is None and not (may_create and core.policies_of(name).allow_auto_topic_creation):
-        raise TopicNotFound(f"Topic {name} not found")
-    return create(core, name)
 
 
 # ---- coming and going -------------------------------------------------------------------------------------------
@@ -69,7 +44,7 @@ def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = 
         core.monitors.adopt_non_persistent(topic)
         return topic
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
-    topic = _take_into_use(core, name, core.state.topics_by_name[name.full])
+    topic = take_into_use(core, name, core.state.topics_by_name[name.full])
     core.watchers.changed(core, name, exists=True)
     open_ledger(core, topic)
     return topic

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.ledger.records.documents import TENANTS
-from spark_pulsar.model.errors import MetadataError, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.errors import MetadataError, ServiceNotReady
 from spark_pulsar.model.names import TopicName, split_namespace
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.hashes import topics_hash
@@ -16,7 +16,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandPartitionedTopicMetadata,
 )
 
-from . import lifecycle
+from . import auto_creation
 from .topic_patterns import InvalidPattern, TopicPattern
 
 if TYPE_CHECKING:
@@ -57,32 +57,9 @@ def on_partition_metadata(core: Core, session: Session, command: CommandPartitio
     name = TopicName.parse(command.topic)
     registry.check_namespace(core, name)
     before = core.group_of_now
-    count = _partitions(core, name, may_create=command.metadata_auto_creation_enabled)
+    count = auto_creation.partitions_of(core, name, may_create=command.metadata_auto_creation_enabled)
     created = core.group_of_now if core.group_of_now != before else 0
     core.when_group_durable(created, lambda: core.send(session, commands.partition_metadata(command.request_id, count)))
-
-
-def _partitions(core: Core, name: TopicName, *, may_create: bool) -> int:
-    count = registry.partition_count(core, name)
-    if count is not None:
-        return count
-    if name.partition >= 0:
-        siblings = registry.partition_count(core, name.base)
-        if siblings is not None and siblings > 0:
-            if name.partition >= siblings:
-                raise TopicNotFound(f"{name} has only {siblings} partitions")
-            return 0
-    if registry.exists(core, name):
-        return 0
-    if name.tenant == "pulsar":
-        return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)
-    policies = core.policies_of(name)
-    if not may_create or not policies.allow_auto_topic_creation or name.is_system:
-        raise TopicNotFound(f"Topic {name} not found")
-    if policies.auto_topic_partitions and name.partition < 0:
-        lifecycle.create_partitioned(core, name, policies.auto_topic_partitions, {})
-        return policies.auto_topic_partitions
-    return 0
 
 
 def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopicsOfNamespace) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spark_pulsar.broker.entities.features import NonPersistentEntries
 from spark_pulsar.broker.entities.producer import send_receipts
 from spark_pulsar.broker.entities.subscription import Subscription
+from spark_pulsar.broker.entities.topic import NonPersistentEntries
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger

@@ -1,8 +1,12 @@
-"""One turn of the broker: records gathered into its group, effects ordered, reads under way, timers, waking.
+"""One turn of the broker.
 
-Durability: `append` applies a record at once, so that memory runs ahead of the disk, and puts it into the group of this
-turn. What may be told to anybody only when it is on disk is handed to `when_durable` and runs when the shell reports
-the group, in the order it was handed over.
+1. Its events are handled in order: records are appended, effects ordered, subscriptions woken.
+2. Timers that are due run.
+3. Each subscription that was woken sends what it may.
+4. The records of the turn leave as one group.
+
+`append` applies a record at once, so that memory runs ahead of the disk. Answers and receipts that rest on it are
+handed to `when_durable`, and go out when the shell reports the group, in the order they were handed over.
 """
 
 from __future__ import annotations
@@ -63,6 +67,8 @@ class Turn:
         self.effects: list[Effect] = []
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
+        self.made_bytes = 0
+        """Bytes of the records of partitioned topics that this turn creates."""
         self._records: list[Record] = []
         self._lazy_since_ms: int | None = None
         self._dues: list[Due] = []
@@ -73,6 +79,21 @@ class Turn:
         self._clear_timers_at = _FEW_TIMERS
         """With so many timers those that were cancelled are removed: their times may be far away."""
         self._awake: dict[Dispatching, None] = {}
+
+    # One turn
+
+    def begin_turn(self, now_ms: int) -> None:
+        """Begins a turn; time never goes back."""
+        self.now_ms = max(now_ms, self.now_ms)
+        self.made_bytes = 0
+
+    def end_turn(self) -> list[Effect]:
+        """Ends a turn after its events: timers, dispatch, group. Returns its effects in order."""
+        self.run_timers()
+        self.dispatch()
+        self.finish_group()
+        effects, self.effects = self.effects, []
+        return effects
 
     # Durability
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
 from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import BacklogQuota, EffectivePolicies, RetentionPolicy
@@ -74,7 +74,7 @@ def test_policies_survive_a_restart_and_end_with_their_topic() -> None:
     world = world.restart()
     assert world.core.policies_of(parent.at_partition(1)).message_ttl_s == 5
     world.ask(lambda core: lifecycle.delete_partitioned(core, parent))
-    world.ask(lambda core: lifecycle.delete(core, lifecycle.obtain(core, NAME, may_create=False)))
+    world.ask(lambda core: lifecycle.delete(core, auto_creation.obtain(core, NAME, may_create=False)))
     assert world.core.policies_of(NAME).message_ttl_s == 0
     assert world.core.policies_of(parent).message_ttl_s == 0
 

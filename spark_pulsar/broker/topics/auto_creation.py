@@ -1,0 +1,62 @@
+"""Auto-creation of topics by producers and consumers, and of partitioned topics by clients' look-up (TN-6, TN-7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.model.errors import NotAllowed, TopicNotFound
+
+from . import lifecycle
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.model.names import TopicName
+
+
+def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
+    """Finds a topic, or creates it when it is missing and may be (TN-6, TN-7).
+
+    Raises TopicNotFound when it may not be created or no partition can have this name, NotAllowed for system topics and
+    the base name of a partitioned topic.
+    """
+    registry.check_namespace(core, name)
+    topic = registry.find(core, name)
+    if topic is not None:
+        return topic
+    if name.is_system:
+        raise NotAllowed(f"{name} is a system topic of the broker")
+    if registry.partition_count(core, name) is not None:
+        raise NotAllowed(f"{name} is a partitioned topic: use its partitions")
+    siblings = registry.partition_count(core, name.base) if name.partition >= 0 else None
+    if siblings is not None and name.partition >= siblings:
+        raise TopicNotFound(f"{name} has only {siblings} partitions")
+    if siblings is None and not (may_create and core.policies_of(name).allow_auto_topic_creation):
+        raise TopicNotFound(f"Topic {name} not found")
+    return lifecycle.create(core, name)
+
+
+def partitions_of(core: Core, name: TopicName, *, may_create: bool) -> int:
+    """Counts the partitions of a topic, 0 for one without; creates a missing one when auto-creation makes partitioned
+    topics. TopicNotFound when it is missing and may not be created."""
+    count = registry.partition_count(core, name)
+    if count is not None:
+        return count
+    if name.partition >= 0:
+        siblings = registry.partition_count(core, name.base)
+        if siblings is not None and siblings > 0:
+            if name.partition >= siblings:
+                raise TopicNotFound(f"{name} has only {siblings} partitions")
+            return 0
+    if registry.exists(core, name):
+        return 0
+    if name.tenant == "pulsar":
+        return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)
+    policies = core.policies_of(name)
+    if not may_create or not policies.allow_auto_topic_creation or name.is_system:
+        raise TopicNotFound(f"Topic {name} not found")
+    if policies.auto_topic_partitions and name.partition < 0:
+        lifecycle.create_partitioned(core, name, policies.auto_topic_partitions, {})
+        return policies.auto_topic_partitions
+    return 0
