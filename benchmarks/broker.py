@@ -29,7 +29,7 @@ again, three times at most; the least disturbed one counts. Both are printed.
 Consumers behave as official clients do by default: a receiver queue of 1,000 messages refilled by halves, acks by 1,000
 or after 100 ms. `consume-batches` is bound by that: with 10 batches in flight it measures how quickly the two processes
 answer each other. `dispatch-batches` measures what the broker can send.
-`--url` measures a broker that runs already. Results of record: `benchmarks/README.md`.
+`--url` measures a broker that runs already. Results of record: `docs/benchmarks.md`.
 """
 
 import argparse

@@ -17,7 +17,7 @@ directory.
               100 × 100 B, until all is settled: a queue whose consumer acknowledges everything (from its first byte,
               and when segments are used again), and full retention
 
-Exit status 0 when every target that was measured is met. Results of record: `benchmarks/README.md`.
+Exit status 0 when every target that was measured is met. Results of record: `docs/benchmarks.md`.
 """
 
 import argparse

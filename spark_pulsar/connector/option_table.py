@@ -1,6 +1,6 @@
 """The table of options of `format("pulsar")`, and of options other connectors know that are not here (yet).
 
-The parser (`options`) accepts nothing else, and the README's table is made from it (`tables`).
+The parser (`options`) accepts nothing else, and the table of docs/connector.md is made from it (`tables`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The option and column tables as markdown, for the README: `python -m spark_pulsar.connector.tables`."""
+"""The option and column tables as markdown, for docs/connector.md: `python -m spark_pulsar.connector.tables`."""
 
 from __future__ import annotations
 

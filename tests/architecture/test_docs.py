@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import ast
 import re
+from fnmatch import fnmatch
+from pathlib import Path
 
 from spark_pulsar.connector import tables
 from spark_pulsar.connector.option_table import OPTIONS
 from spark_pulsar.connector.schema import READ_COLUMNS, WRITE_COLUMNS
 from spark_pulsar.server.config.reading import KEYS
-from tests.architecture.sources import ROOT, definitions, package_files, parsed, python_files, relative, tracked_files
+from tests.architecture.sources import (
+    PACKAGE,
+    ROOT,
+    definitions,
+    package_files,
+    parsed,
+    python_files,
+    relative,
+    tracked_files,
+)
 
 BROKER = (ROOT / "docs" / "broker.md").read_text()
 CONNECTOR = (ROOT / "docs" / "connector.md").read_text()
+README_BYTES, README_LINE = 12_000, 400
+# Link of a page; name of a file, alone or with its folders, perhaps with stars; name of a folder.
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FILE = re.compile(r"(?<![\w/.:*-])\w[\w/.*-]*\.(?:py|md|conf|toml|yml|proto)\b")
+FOLDER = re.compile(r"`([\w.][\w/.-]*/)`")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Paths of one machine, and of nobody else's.
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|root|home)/\w")
+NOT_OURS = {"htmlcov/"}
 TEXT = {".py", ".md", ".toml", ".conf", ".yml", ".yaml", ".xml", ".properties", ".txt", ".proto", ""}
 
 
@@ -53,6 +71,65 @@ def test_every_option_and_column_is_written_down() -> None:
 
 def test_every_key_of_the_broker_is_written_down() -> None:
     assert not [key for key in KEYS if f"`{key}`" not in BROKER]
+
+
+def pages() -> list[Path]:
+    """Every page of documentation."""
+    return [path for path in tracked_files() if path.suffix == ".md"]
+
+
+def test_the_readme_is_short() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.encode()) < README_BYTES
+    assert max(len(line) for line in readme.splitlines()) < README_LINE
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = {ROOT / target.partition("#")[0] for target in LINK.findall((ROOT / "README.md").read_text())}
+    assert [page for page in (ROOT / "docs").glob("*.md") if page not in linked] == []
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = []
+    for page in pages():
+        for target in LINK.findall(page.read_text()):
+            if not target.startswith(("http://", "https://")):
+                name, _, anchor = target.partition("#")
+                path = (page.parent / name).resolve() if name else page
+                if not path.exists() or (anchor and anchor not in anchors(path)):
+                    broken.append(f"{relative(page)}: {target}")
+    assert not broken
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
+
+
+def test_every_file_and_folder_that_a_page_names_exists() -> None:
+    names = [relative(path) for path in tracked_files()]
+    missing = []
+    for page in pages():
+        text = page.read_text()
+        for name in {*FILE.findall(text), *FOLDER.findall(text)} - NOT_OURS:
+            if not is_there(name, page, names):
+                missing.append(f"{relative(page)}: {name}")
+    assert not missing
+
+
+def is_there(name: str, page: Path, names: list[str]) -> bool:
+    """Tells whether a path is in the repository, the package, the folder of the page or, by its last part, anywhere."""
+    if name.endswith("/"):
+        return any(f"/{name}" in f"/{each}" for each in names)
+    places = [
+        fnmatch(each, f"{relative(place)}/{name}".removeprefix("./")) for place in (ROOT, PACKAGE) for each in names
+    ]
+    return (
+        any(places)
+        or (page.parent / name).exists()
+        or ("/" not in name and any(fnmatch(each, f"*/{name}") for each in names))
+    )
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

@@ -1,16 +1,20 @@
-"""The README's examples run as they stand."""
+"""The examples of the README and of docs/ run as they stand."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-EXAMPLES = [part.partition("```\n")[0] for part in README.read_text().split("```python\n")[1:]]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def examples(page: str) -> list[str]:
+    """The Python programs of a page."""
+    return [part.partition("```\n")[0] for part in (ROOT / page).read_text().split("```python\n")[1:]]
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
-    example = EXAMPLES[0]
+    [example] = examples("README.md")
     assert 10 <= len([line for line in example.splitlines() if line.strip()]) <= 16
     program = tmp_path / "example.py"
     program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='upper').load().show()\n")
@@ -24,7 +28,14 @@ def test_the_example_runs(tmp_path: Path) -> None:
 
 
 def test_the_example_of_retry_letters_runs() -> None:
-    [_, example] = EXAMPLES
+    [example] = examples("docs/connector.md")
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "b'work' 1\n" in done.stdout
+
+
+def test_the_example_of_a_broker_runs() -> None:
+    [example] = examples("docs/broker.md")
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pulsar://127.0.0.1:")

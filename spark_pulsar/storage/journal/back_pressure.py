@@ -16,7 +16,7 @@ from typing import Final
 
 MOST_SEGMENTS: Final = 48
 """Full segments from which on the journal waits for settling: 3 GiB, four times what makes settling stop resting.
-Opening reads them in some ten seconds; the README says that the journal may take that much."""
+Opening reads them in some ten seconds; docs/broker.md says that the journal may take that much."""
 
 
 class BackPressure:
