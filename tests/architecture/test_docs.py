@@ -32,7 +32,8 @@ FOLDER = re.compile(r"`([\w.][\w/.-]*/)`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Paths of one machine, and of nobody else's.
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|root|home)/\w")
-NOT_OURS = {"htmlcov/"}
+# Folders that are made at run time.
+NOT_OURS = {"htmlcov/", "damaged/"}
 TEXT = {".py", ".md", ".toml", ".conf", ".yml", ".yaml", ".xml", ".properties", ".txt", ".proto", ""}
 
 
