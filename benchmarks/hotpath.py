@@ -20,12 +20,13 @@ from collections.abc import Callable
 
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import commands, entries, frames, requests
+from spark_pulsar.wire.acks import parse_ack_ids
 from spark_pulsar.wire.columnar_receipts import columnar_receipts
-from spark_pulsar.wire.columnar_sends import ColumnarSends
 from spark_pulsar.wire.frames import FrameSplitter
-from spark_pulsar.wire.messages import message_frames, parse_ack_ids
+from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.wire.send_runs import ColumnarSends
 from spark_pulsar.wire.sends import RunSplitter, SendRun
 
 READ_BYTES = 65_536

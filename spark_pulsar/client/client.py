@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from spark_pulsar.client.attachments import InitialPosition, SubscriptionType
-from spark_pulsar.client.blocks import message_count_of
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.engine import Engine
@@ -25,6 +24,7 @@ from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING
 from spark_pulsar.client.retry import Backoff
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
+from spark_pulsar.wire.entry_blocks import message_count_of
 
 from .pipelined_requests import PipelinedRequest, if_any, run_all, run_one, settled
 

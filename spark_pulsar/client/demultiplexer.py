@@ -12,10 +12,9 @@ from spark_pulsar.client.pending import PendingReply
 from spark_pulsar.model.errors import PulsarError, UnknownCommand
 from spark_pulsar.wire.commands import NO_REQUEST, request_id_of
 from spark_pulsar.wire.frames import Frame, parse_command
+from spark_pulsar.wire.messages import MESSAGE_START
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, MessageIdData
 from spark_pulsar.wire.replies import error_of
-
-_MESSAGE: Final = bytes((0x08, BaseCommand.MESSAGE))  # how a BaseCommand with type MESSAGE begins
 
 ANSWERS: Final[dict[int, int]] = {
     BaseCommand.LOOKUP: BaseCommand.LOOKUP_RESPONSE,
@@ -161,7 +160,7 @@ class Demultiplexer:
         messages: list[Frame] = []
         for frame in frames:
             buffer, start, end = frame
-            if buffer[start + 8 : start + 10] == _MESSAGE:
+            if buffer.startswith(MESSAGE_START, start + 8):
                 messages.append(frame)
                 continue
             if messages:

@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Final
 
 from spark_pulsar.client.attachments import last_message_id, reader_name
-from spark_pulsar.client.blocks import EntryBlock, block_of, permits_of
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
@@ -21,6 +20,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
+from spark_pulsar.wire.entry_blocks import EntryBlock, block_of, permits_of
 from spark_pulsar.wire.frames import Frame
 
 from .demultiplexer import next_id

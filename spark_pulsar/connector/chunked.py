@@ -13,12 +13,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.blocks import table_of
 from spark_pulsar.connector.errors import DataLossError
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, MessageId, Position
 from spark_pulsar.wire.chunks import Assembled, ChunkAssembler
-from spark_pulsar.wire.columns.entries import Entries, EntryTable, Kind, inspect_entries, whole_message
+from spark_pulsar.wire.columns.entries import Entries, EntryTable, Kind, inspect_block, inspect_entries, whole_message
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 LOG: Final = logging.getLogger("spark_pulsar")
@@ -63,7 +62,7 @@ class ChunkedMessages:
             whole = None
             with self._client.fetch(self._topic, start, end) as fetch:
                 for block in fetch:
-                    table = table_of(block)
+                    table = inspect_block(block)
                     for i in (table.kinds == Kind.CHUNK).nonzero()[0].tolist():
                         if table.chunk(i).uuid == last.uuid:
                             metadata = MessageMetadata.FromString(bytes(table.metadata(i)))

@@ -16,18 +16,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_pulsar.client.blocks import EntryBlock
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.admission import advance, share
-from spark_pulsar.connector.blocks import table_of
 from spark_pulsar.connector.endpoints import end_positions_of_each
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.publish_order import Ahead, earliest
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.ids import MessageId
+from spark_pulsar.wire.columns.entries import inspect_block
+from spark_pulsar.wire.entry_blocks import EntryBlock
 
 _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
@@ -52,7 +52,7 @@ class Counted(NamedTuple):
     @classmethod
     def of(cls, block: EntryBlock) -> Counted:
         """The messages of a block's entries."""
-        table = table_of(block)
+        table = inspect_block(block)
         counts, times = table.message_counts.copy(), table.publish_times.copy()  # views would hold all metadata
         ids = np.array([block.ledger_ids, block.entry_ids], np.int64)
         return cls(ids[0], ids[1], counts, times, int(counts.sum()))

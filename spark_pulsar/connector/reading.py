@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import Fetch
-from spark_pulsar.connector.blocks import table_of
 from spark_pulsar.connector.chunked import ChunkedMessages
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch, TopicNotFound
-from spark_pulsar.wire.columns.entries import EntryTable, Kind
+from spark_pulsar.wire.columns.entries import EntryTable, Kind, inspect_block
 from spark_pulsar.wire.columns.records import RecordDecoder
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def read_range(
                     block.ledger_ids[0],
                     block.ledger_ids[-1],
                 )
-                for part in _whole_messages(table_of(block), chunks):
+                for part in _whole_messages(inspect_block(block), chunks):
                     for batch in decoder.batches(part):
                         yield projection.fit(batch)
             if not fetch.finished:

@@ -19,10 +19,10 @@ from spark_pulsar.broker.turn.events import (
     WritingResumed,
 )
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
-from spark_pulsar.wire.columnar_sends import ColumnarSends
+from spark_pulsar.wire.acks import parse_ack_ids
 from spark_pulsar.wire.frames import parse_command
-from spark_pulsar.wire.messages import parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.send_runs import ColumnarSends
 from spark_pulsar.wire.sends import (
     CHECKSUM_WRONG,
     MARKER,

@@ -7,6 +7,8 @@ MESSAGE, an *entry*: checksum, metadata and payload, which the broker stores and
     bytes in  --sends.RunSplitter----->  Frame | SendRun | ColumnarSends          (a broker's side)
     BaseCommand  --frames.command_frame / payload_frame-->  bytes out
     a run's results  --receipts.receipts / messages.message_frames-->  bytes out  (a broker's side)
+    ACK frames  --acks.parse_ack_ids-->  ranges of entries                        (a broker's side)
+    MESSAGE frames  --entry_blocks.block_of-->  EntryBlock                        (a client's side)
 
 Two speeds. Commands are rare and rich: they go through protobuf, are built by the constructors in `commands` (what a
 broker says), `requests` (what a client says) and `replies` (how to refuse each of them), so that the fields which
@@ -21,8 +23,8 @@ consumer a key belongs to, `ack_sets` which messages of a batch are still wanted
 Errors are typed: MalformedFrame ends the session, CorruptMessage concerns one entry. The schema is `pulsar_api.proto`;
 `pulsar_api_pb2` is generated from it and committed, and a test compares the two.
 
-SENDs of many producers in turn are a third: `columnar_sends`, read and answered by column (`columnar_reading`,
-`columnar_receipts`).
+SENDs of many producers in turn are a third: ColumnarSends, read and answered by column (`columnar_reading`,
+`columnar_receipts`). `plain_send` is the layout that both readers of SENDs know.
 
 A broker imports neither pyarrow nor numba through this package, and NumPy with the first columnar SENDs; `compression`
 loads pyarrow at its first use.

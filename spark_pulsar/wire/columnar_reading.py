@@ -16,17 +16,21 @@ from crc32c import crc32c
 
 from spark_pulsar.model.column_store import bounds_of, column_of
 
-from .columnar_sends import STREAK, ColumnarSends
+from . import plain_send as layout
+from .send_runs import STREAK, ColumnarSends
 
 _SIZE: Final = Struct(">I")
 _HEAD_BYTES: Final = 64
 """Of each frame that is looked at: the longest plain command, and the entry's checksum and metadata size."""
-_PRODUCER_AT: Final = 13
 _FEW: Final = 8
 
 _U64 = np.uint64
 _CONTINUED: Final = _U64(0x8080808080808080)
 _ONE: Final = _U64(1)
+
+_START: Final = _U64(int.from_bytes(layout.START + bytes((0, layout.PRODUCER_ID)), "little"))
+_START_MASK: Final = _U64(0xFF_00_FF_FF_FF)
+"""All of the start but the size of the content."""
 
 _Numbers = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
@@ -43,12 +47,12 @@ def read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int
     fields = _fields(heads)
     ends = frames + 4 + fields.total
     fits = fields.is_plain & (fields.total <= max_total) & (ends <= len(buffer))
-    fits &= fields.metadata_size.view(np.int64) + fields.entry_offset + 6 <= fields.total
+    fits &= fields.metadata_size.view(np.int64) + fields.entry_offset + layout.CHECKED_AT <= fields.total
     count = _before_streak(fields.producer_id[: _leading(fits)])
     if count < least:
         return None
     starts = frames[:count] + fields.entry_offset[:count]
-    count = _intact(buffer, starts + 6, ends[:count], fields.checksum[:count])
+    count = _intact(buffer, starts + layout.CHECKED_AT, ends[:count], fields.checksum[:count])
     if count < least:
         return None
     return ColumnarSends(
@@ -121,14 +125,15 @@ def _fields(heads: _Bytes) -> _Fields:
     rows = np.arange(0, count * _HEAD_BYTES, _HEAD_BYTES)
     words = np.ndarray((len(flat) - 7,), "<u8", flat, strides=(1,))
     entry_offset = 8 + _unsigned(heads, 4)
-    command_end = rows + np.minimum(entry_offset, _HEAD_BYTES - 10)
-    is_plain = (words[rows + 8] & _U64(0xFF_00_FF_FF_FF)) == _U64(0x08_00_32_06_08)
-    is_plain &= (entry_offset == heads[:, 11].astype(np.int64) + 12) & (entry_offset <= _HEAD_BYTES - 10)
-    at = rows + _PRODUCER_AT
+    command_end = rows + np.minimum(entry_offset, _HEAD_BYTES - layout.ENTRY_HEAD_BYTES)
+    is_plain = (words[rows + layout.START_AT] & _START_MASK) == _START
+    is_plain &= entry_offset == heads[:, layout.SIZE_AT].astype(np.int64) + layout.CONTENT_AT
+    is_plain &= entry_offset <= _HEAD_BYTES - layout.ENTRY_HEAD_BYTES
+    at = rows + layout.CONTENT_AT + 1
     producers = words[at]
     producer_stop, width = _stops(producers)
     at += width
-    is_plain &= (producer_stop != 0) & (flat[at] == 0x10)
+    is_plain &= (producer_stop != 0) & (flat[at] == layout.SEQUENCE_ID)
     at += 1
     sequences = words[at]
     sequence_stop, width = _stops(sequences)
@@ -141,10 +146,12 @@ def _fields(heads: _Bytes) -> _Fields:
         counts = words[at + 1]
         stop, width = _stops(counts)
         said = _values(counts, stop)
-        has_count = (stop != 0) & (flat[at] == 0x18) & (at + 1 + width == command_end) & (said <= 0x7FFFFFFF)
+        has_count = (stop != 0) & (flat[at] == layout.MESSAGES) & (at + 1 + width == command_end)
+        has_count &= said <= layout.MOST_MESSAGES
         np.copyto(message_count, said, where=has_count & (said > 0))
         ends_here |= has_count
-    is_plain &= ends_here & (flat[command_end] == 0x0E) & (flat[command_end + 1] == 0x01)
+    magic = layout.MAGIC_BYTES
+    is_plain &= ends_here & (flat[command_end] == magic[0]) & (flat[command_end + 1] == magic[1])
     sizes = words[command_end + 2].byteswap()
     return _Fields(
         is_plain,

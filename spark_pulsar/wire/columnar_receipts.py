@@ -9,16 +9,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from spark_pulsar.wire import receipts as layout
+from spark_pulsar.wire.frames import HEADER
 from spark_pulsar.wire.receipts import receipts
 
 _U64 = np.uint64
 _READ_BY_WORD: Final = 1 << 56
 _CONTINUED: Final = np.array([0x8080808080808080 >> 8 * (9 - width) if width else 0 for width in range(9)], _U64)
 """The top bits of all bytes but the last, by the number of bytes."""
-_FRONT: Final = b"\0\0\0\0\0\0\0\0\x08\x07\x3a\0"
-_TAGS: Final = (b"\x08", b"\x10", b"\x1a\0\x08", b"\x10")
+_FRONT: Final = bytes(HEADER.size) + layout.RECEIPT_START + b"\0"
+_TAGS: Final = (layout.PRODUCER_ID, layout.SEQUENCE_ID, layout.MESSAGE_ID + b"\0" + layout.LEDGER_ID, layout.ENTRY_ID)
 """What stands before each number: producer id, sequence id, ledger id, entry id."""
-_NO_HIGHEST: Final = b"\x20\0"
 
 _Widths = npt.NDArray[np.int64] | int
 
@@ -48,8 +49,8 @@ def columnar_receipts(
     frames[:] = template
     for at, place in enumerate(places):
         frames[:, place : place + most[at]] = data[at, :, : most[at]]
-    frames[:, 3] = size + 8
-    frames[:, 7] = size + 4
+    frames[:, 3] = size + layout.COMMAND_BYTES + 4
+    frames[:, 7] = size + layout.COMMAND_BYTES
     frames[:, 11] = size
     frames[:, places[2] - 2] = id_size
     if least == most:
@@ -70,7 +71,7 @@ def _template(most: tuple[int, ...]) -> tuple[npt.NDArray[np.uint8], list[int]]:
         template += tag
         places.append(len(template))
         template += bytes(width)
-    template += _NO_HIGHEST
+    template += layout.NO_HIGHEST
     return np.frombuffer(template, np.uint8), places
 
 

@@ -1,4 +1,4 @@
-"""MESSAGE frames: many in one write, one taken apart; and what comes back for them: grouped acknowledgements.
+"""MESSAGE frames, many in one write; see `entry_blocks` for the way back.
 
 The command of a MESSAGE differs from entry to entry in the entry id alone, so for up to 128 entries a `Struct` writes
 totalSize, the unchanging front, one byte, and the unchanging rest; the stored bytes follow as they are.
@@ -11,24 +11,20 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import sub
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
-from spark_pulsar.model.errors import MalformedFrame
-from spark_pulsar.model.ids import signed, unsigned
+from spark_pulsar.model.ids import unsigned
 from spark_pulsar.wire import ack_sets as bitmaps
 from spark_pulsar.wire import varint
-from spark_pulsar.wire.entries import Entry, parse_entry
-from spark_pulsar.wire.frames import command_end, parse_command
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from spark_pulsar.wire.varint import LOW, LOW_CONTINUED, RAMP
+from spark_pulsar.wire.varint import LOW, LOW_CONTINUED
 
-from .ack_columns import is_plain_rest, read_ack_columns
+MESSAGE_START: Final = b"\x08\x09"
+"""The first bytes of a MESSAGE command: its type."""
+CONTENT_TAG: Final = b"\x4a"
 
 _SIZE: Final = Struct(">I")
 _VIEW_FROM_BYTES: Final = 8192
 _LOWEST_14: Final = (1 << 14) - 1
-_NO_ENTRY_FROM: Final = 1 << 62
-_ACK_START: Final = b"\x08\x0a\x52"
 
 
 def message_frames(
@@ -201,7 +197,7 @@ def _template(consumer_id: int, ledger_id: int, partition: int, entry_size: int,
     id_size = len(ledger) + entry_size + len(place)
     front = b"\x08" + varint.encode(consumer_id) + b"\x12" + bytes((id_size,)) + ledger
     body_size = len(front) + entry_size + len(place) + len(options)
-    before = b"\x08\x09\x4a" + varint.encode(body_size) + front
+    before = MESSAGE_START + CONTENT_TAG + varint.encode(body_size) + front
     command_size = len(before) + entry_size + len(place) + len(options)
     return _SIZE.pack(command_size) + before, place + options
 
@@ -218,158 +214,3 @@ def _options(redelivery_count: int, ack_set: int | None) -> bytes:
     if ack_set is not None:
         pieces += [b"\x20" + varint.encode(word) for word in bitmaps.words(ack_set)]
     return b"".join(pieces)
-
-
-class ReceivedMessage(NamedTuple):
-    """A MESSAGE frame, taken apart."""
-
-    command: BaseCommand
-    entry: Entry
-
-
-def parse_message_frame(buffer: bytes, start: int, end: int) -> ReceivedMessage:
-    """Take apart a MESSAGE frame. MalformedFrame when the frame is none, CorruptMessage when only its entry is bad."""
-    command, payload_start = parse_command(buffer, start, end)
-    if command.type != BaseCommand.MESSAGE:
-        raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command where a MESSAGE should be")
-    return ReceivedMessage(command, parse_entry(buffer, payload_start, end))
-
-
-class PlainAck(NamedTuple):
-    """An ACK of whole entries: `ranges` are (ledger, first entry, end entry exclusive), neighbours merged.
-
-    Of many entries apart from each other the ranges are `Singles`. Others come in the order of the frame, so they may
-    repeat or overlap, and name entries that do not exist. Ids that no entry can have (-1, for one) are left out. A
-    cumulative one has one range of one entry. `request_id` asks for an ACK_RESPONSE.
-    """
-
-    consumer_id: int
-    is_cumulative: bool
-    ranges: Sequence[tuple[int, int, int]]
-    request_id: int | None
-
-
-def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
-    """The acknowledgement in the frame `buffer[start:end]`, or None when protobuf must read it.
-
-    That is when the frame is no ACK, or one with a bitmap, a transaction, a validation error, properties, or fields
-    in an order that official clients do not write; or a cumulative one that names no entry (`L:-1` says "nothing of
-    this ledger yet") or several. MalformedFrame only for sizes that do not fit.
-    """
-    if not buffer.startswith(_ACK_START, start + 8):
-        return None
-    if command_end(buffer, start, end) != end:
-        return None
-    try:
-        size, at = varint.decode(buffer, start + 11, end)
-        if at + size != end or at >= end or buffer[at] != 0x08:
-            return None
-        consumer_id, at = varint.decode(buffer, at + 1, end)
-        ranges: Sequence[tuple[int, int, int]]
-        if at + 2 > end or buffer[at] != 0x10 or buffer[at + 1] > 1:
-            return None
-        is_cumulative = buffer[at + 1] == 1
-        at += 2
-        scattered = None if is_cumulative else read_ack_columns(buffer, at, end)
-        if scattered is not None:
-            ranges, at = scattered
-        else:
-            found: list[tuple[int, int, int]] = []
-            at, ranges = _read_ids(buffer, at, end, found), found
-        request_id = None
-        if 0 <= at < end and buffer[at] == 0x40:
-            request_id, at = varint.decode(buffer, at + 1, end)
-    except MalformedFrame:
-        return None
-    if is_cumulative and [end - first for _, first, end in ranges] != [1]:
-        return None
-    return PlainAck(consumer_id, is_cumulative, ranges, request_id) if at == end else None
-
-
-def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int]]) -> int:
-    """Read the ids from `at` on into `ranges`; returns where they end, or -1 when one of them is not plain."""
-    ledger_id, first, following = -1, 0, -1
-    while at < end and buffer[at] == 0x1A:
-        stop = at + 2 + buffer[at + 1] if at + 1 < end else end + 1
-        if not at + 3 <= stop <= end or buffer[at + 1] > 127 or buffer[at + 2] != 0x08:
-            return -1
-        this_ledger, entry_at = varint.decode(buffer, at + 3, stop)
-        if entry_at >= stop or buffer[entry_at] != 0x10:
-            return -1
-        entry_at += 1
-        entry, rest_at = varint.decode(buffer, entry_at, stop)
-        if not is_plain_rest(buffer, rest_at, stop):
-            return -1
-        if entry >= _NO_ENTRY_FROM:
-            at = stop
-            continue
-        if this_ledger != ledger_id or entry != following:
-            if following > first:
-                ranges.append((signed(ledger_id), first, following))
-            ledger_id, first = this_ledger, entry
-        stride, entry_offset = stop - at, entry_at - at
-        limit = min((end - at) // stride, 128)
-        alike = _consecutive(buffer, at, stride, entry_offset, min(limit, 128 - (entry & 127)))
-        following = entry + alike
-        at += alike * stride
-        if alike == 1 and limit > 2:
-            lows = _alike(buffer, at, stride, entry_offset, limit - 1)
-            high = entry - buffer[entry_at]
-            for low in lows:
-                if high + low != following:
-                    ranges.append((signed(ledger_id), first, following))
-                    first = following = high + low
-                following += 1
-            at += len(lows) * stride
-    if following > first:
-        ranges.append((signed(ledger_id), first, following))
-    return at
-
-
-def _consecutive(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> int:
-    """How many ids from `at` on, 1 to `limit`, are the one there with its entry id counting up by one."""
-    low = buffer[at + entry_offset]
-    if limit == 1 or buffer[at + stride + entry_offset] != low + 1:
-        return 1
-    lows = buffer[at + entry_offset : at + entry_offset + (limit - 1) * stride + 1 : stride]
-    alike = _common(lows, RAMP[low : low + limit])
-    while alike > 1:
-        block = bytearray(buffer[at : at + stride] * alike)
-        block[entry_offset::stride] = RAMP[low : low + alike]
-        if buffer.startswith(block, at):
-            return alike
-        alike //= 2
-    return 1
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """How many bytes two strings of one length begin with in common."""
-    if one == other:
-        return len(one)
-    low, high = 0, len(one)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[:middle] == other[:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _alike(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> list[int]:
-    """The first bytes of the entry ids of those ids from `at` on that are otherwise the same as the one before `at`."""
-    last = at - stride
-    head, tail = buffer[last : last + entry_offset], buffer[last + entry_offset + 1 : at]
-    continued = buffer[last + entry_offset] & 128
-    lows: list[int] = []
-    for this_head, low, this_tail in _id_layout(len(head), len(tail)).iter_unpack(buffer[at : at + limit * stride]):
-        if this_tail != tail or this_head != head or low & 128 != continued:
-            break
-        lows.append(low)
-    return lows
-
-
-@lru_cache(maxsize=256)
-def _id_layout(head_size: int, tail_size: int) -> Struct:
-    """An id in an ACK: up to its entry id, the first byte of that, the rest."""
-    return Struct(f"{head_size}sB{tail_size}s")

@@ -13,15 +13,26 @@ from spark_pulsar.model.ids import unsigned
 from spark_pulsar.wire.frames import HEADER
 from spark_pulsar.wire.varint import RAMP, encode, encode_cached
 
+RECEIPT_START: Final = b"\x08\x07\x3a"
+"""Type SEND_RECEIPT and the tag of its content; its size, always below 128, follows."""
+COMMAND_BYTES: Final = len(RECEIPT_START) + 1
+PRODUCER_ID: Final = b"\x08"
+SEQUENCE_ID: Final = b"\x10"
+MESSAGE_ID: Final = b"\x1a"
+"""The tag of the MessageIdData, whose size follows."""
+LEDGER_ID: Final = b"\x08"
+ENTRY_ID: Final = b"\x10"
+HIGHEST_SEQUENCE_ID: Final = b"\x20"
+NO_HIGHEST: Final = HIGHEST_SEQUENCE_ID + b"\0"
+
 _FRONT: Final = tuple(
-    HEADER.pack(size + 8, size + 4) + b"\x08\x07\x3a" + bytes((size,)) + b"\x08" for size in range(128)
+    HEADER.pack(size + COMMAND_BYTES + 4, size + COMMAND_BYTES) + RECEIPT_START + bytes((size,)) + PRODUCER_ID
+    for size in range(128)
 )
 """Everything before the producer id, by the size of the CommandSendReceipt, which is always below 128."""
 
-_ID_FRONT: Final = tuple(b"\x1a" + bytes((size,)) + b"\x08" for size in range(128))
+_ID_FRONT: Final = tuple(MESSAGE_ID + bytes((size,)) + LEDGER_ID for size in range(128))
 """Everything between the sequence id and the ledger id, by the size of the MessageIdData."""
-
-_NO_HIGHEST: Final = b"\x20\x00"
 
 
 def receipts(
@@ -36,7 +47,7 @@ def receipts(
     Echoes `highest_sequence_ids`, or 0 where there are none. A `first_entry_id` of -1 (with `ledger_id` -1) says of
     every one that it was a duplicate and is dropped.
     """
-    producer, ledger = encode_cached(producer_id) + b"\x10", encode_cached(unsigned(ledger_id)) + b"\x10"
+    producer, ledger = encode_cached(producer_id) + SEQUENCE_ID, encode_cached(unsigned(ledger_id)) + ENTRY_ID
     if highest_sequence_ids is not None or first_entry_id < 0:
         return _one_by_one(producer, ledger, first_entry_id, sequence_ids, highest_sequence_ids)
     count = len(sequence_ids)
@@ -45,7 +56,7 @@ def receipts(
     while index < count:
         sequence_id, entry_id = sequence_ids[index], first_entry_id + index
         sequence, entry = encode(sequence_id), encode(entry_id)
-        receipt = _receipt(producer, sequence, ledger, entry, _NO_HIGHEST)
+        receipt = _receipt(producer, sequence, ledger, entry, NO_HIGHEST)
         length = min(count - index, 128 - (sequence_id & 127), 128 - (entry_id & 127))
         if length > 1 and list(sequence_ids[index : index + length]) == list(range(sequence_id, sequence_id + length)):
             block = bytearray(receipt * length)
@@ -73,7 +84,11 @@ def _one_by_one(
     pieces: list[bytes] = []
     entry_id = first_entry_id
     for index, sequence_id in enumerate(sequence_ids):
-        highest = b"\x20" + encode(highest_sequence_ids[index]) if highest_sequence_ids is not None else _NO_HIGHEST
+        highest = (
+            HIGHEST_SEQUENCE_ID + encode(highest_sequence_ids[index])
+            if highest_sequence_ids is not None
+            else NO_HIGHEST
+        )
         pieces.append(_receipt(producer, encode(sequence_id), ledger, encode(entry_id), highest))
         if entry_id >= 0:
             entry_id += 1

@@ -1,7 +1,9 @@
-"""Runs of SENDs: what `sends` makes of a received buffer, and what is known of each."""
+"""Runs of SENDs of one producer, and columnar SENDs of several: what `sends` makes of a received buffer."""
 
 from __future__ import annotations
 
+from array import array
+from dataclasses import dataclass
 from typing import Final
 
 PLAIN: Final = 0
@@ -27,6 +29,12 @@ MARKER: Final = 32
 
 SHADOW: Final = 64
 """The SEND carries a message_id, as only the replicator of a shadow topic does."""
+
+STREAK: Final = 16
+"""SENDs of one producer in a row that are better off in a run of their own than among columnar SENDs."""
+
+LEAST: Final = 16
+"""The fewest columnar SENDs: fewer would share the cost of each column among too few."""
 
 
 class SendRun:
@@ -80,3 +88,26 @@ class SendRun:
         if self.highest_sequence_ids is not None:
             part.highest_sequence_ids = self.highest_sequence_ids[low:high]
         return part
+
+
+@dataclass(slots=True)
+class ColumnarSends:
+    """Consecutive plain SENDs of several producers in one buffer; index i of every column is the i-th of them.
+
+    A connection that publishes to many topics in turn brings them; a run for each producer would be an object for each
+    entry. The columns mean what they mean in a SendRun; there are no highest sequence ids and no flags. Neighbours may
+    be of one producer. Ids are below 2**56.
+    """
+
+    buffer: bytes
+    producer_ids: array[int]
+    sequence_ids: array[int]
+    message_counts: array[int]
+    starts: array[int]
+    ends: array[int]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __repr__(self) -> str:
+        return f"SendSweep(entries={len(self)})"

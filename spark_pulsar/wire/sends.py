@@ -28,15 +28,32 @@ from spark_pulsar.wire.send_runs import (
     CHECKSUM_ABSENT,
     CHECKSUM_WRONG,
     CHUNK,
+    LEAST,
     MARKER,
     METADATA_MALFORMED,
     PLAIN,
     SHADOW,
+    STREAK,
     TRANSACTION,
+    ColumnarSends,
     SendRun,
 )
 
-from .columnar_sends import LEAST, STREAK, ColumnarSends
+from .plain_send import (
+    CHECKED_AT,
+    ENTRY_HEAD,
+    ENTRY_HEAD_BYTES,
+    HIGHEST_SEQUENCE_ID,
+    MAGIC,
+    MAGIC_BYTES,
+    MESSAGES,
+    MOST_MESSAGES,
+    PRODUCER_ID,
+    SEQUENCE_ID,
+    SIZE_AT,
+    START,
+    START_AT,
+)
 
 __all__ = [
     "CHECKSUM_ABSENT",
@@ -53,15 +70,10 @@ __all__ = [
     "send_run",
 ]
 
-_SEND_START: Final = b"\x08\x06\x32"
-_MAGIC: Final = 0x0E01
-_MAGIC_BYTES: Final = b"\x0e\x01"
 _FIRST_COLUMNAR_SENDS: Final = 64
 _GROWTH: Final = 4
 _LONGEST_PAUSE: Final = 64
 _SIZE: Final = Struct(">I")
-_ENTRY: Final = Struct(">HII")
-
 
 Item = Frame | SendRun | ColumnarSends
 """What a stream of frames is made of."""
@@ -98,7 +110,7 @@ class RunSplitter(FrameSplitter):
             end = position + 4 + total
             if end > size or not MIN_TOTAL_SIZE_BYTES <= total <= max_total:
                 break
-            if buffer.startswith(_SEND_START, position + 8):
+            if buffer.startswith(START, position + START_AT):
                 if (
                     (self.expects_columnar_sends or _alternates(items))
                     and position >= columnar_sends_from
@@ -154,15 +166,15 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
 def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command_size: int, max_total: int) -> int:
     """Append what begins with the SEND at `position`, or lengthen the last item with it; returns where it ends."""
     payload_start = position + 8 + command_size
-    if payload_start + 10 > end:
+    if payload_start + ENTRY_HEAD_BYTES > end:
         return _add_odd(items, buffer, position, end)
-    send = _read_plain(buffer, position + 11, payload_start)
-    magic, checksum, metadata_size = _ENTRY.unpack_from(buffer, payload_start)
+    send = _read_plain(buffer, position + SIZE_AT, payload_start)
+    magic, checksum, metadata_size = ENTRY_HEAD.unpack_from(buffer, payload_start)
     if (
         send is None
-        or magic != _MAGIC
-        or metadata_size > end - payload_start - 10
-        or crc32c(buffer[payload_start + 6 : end]) != checksum
+        or magic != MAGIC
+        or metadata_size > end - payload_start - ENTRY_HEAD_BYTES
+        or crc32c(buffer[payload_start + CHECKED_AT : end]) != checksum
     ):
         return _add_odd(items, buffer, position, end)
     producer_id, sequence_id, message_count, highest, sequence_at = send
@@ -246,9 +258,9 @@ def _follow(
     layout = _layout(len(head), len(tail))
     unpack, layout_size = layout.unpack_from, layout.size
     entry_offset = payload_start - position
-    checked_offset = entry_offset + 6
+    checked_offset = entry_offset + CHECKED_AT
     # What a frame holds beside its metadata and payload, as totalSize counts it; sizes up to here are read safely.
-    fixed = entry_offset + 6
+    fixed = checked_offset
     sequence_ids, starts, ends = run.sequence_ids, run.starts, run.ends
     high = sequence_ids[-1] - buffer[sequence_at]
     add_sequence_id, add_start, add_end = sequence_ids.append, starts.append, ends.append
@@ -263,7 +275,7 @@ def _follow(
             this_tail != tail
             or this_head != head
             or low < 128
-            or magic != _MAGIC
+            or magic != MAGIC
             or end > size
             or not metadata_size + fixed <= total <= max_total
         ):
@@ -292,7 +304,7 @@ def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | 
     Returns (producer id, sequence id, message count, highest sequence id, index of the sequence id). Numbers of one
     and two bytes are read in place.
     """
-    if end - at < 5 or buffer[at] != end - at - 1 or buffer[at + 1] != 0x08:
+    if end - at < 5 or buffer[at] != end - at - 1 or buffer[at + 1] != PRODUCER_ID:
         return None
     producer_id = buffer[at + 2]
     at += 3
@@ -302,7 +314,7 @@ def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | 
             at += 1
         else:
             producer_id, at = varint.decode(buffer, at - 1, end)
-    if at + 1 >= end or buffer[at] != 0x10:
+    if at + 1 >= end or buffer[at] != SEQUENCE_ID:
         return None
     sequence_at = at + 1
     sequence_id = buffer[sequence_at]
@@ -316,25 +328,25 @@ def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | 
     message_count = 1
     highest = None
     if at != end:
-        if at + 1 < end and buffer[at] == 0x18:
+        if at + 1 < end and buffer[at] == MESSAGES:
             message_count = buffer[at + 1]
             at += 2
             if message_count > 127:
                 message_count, at = varint.decode(buffer, at - 1, end)
-        if at + 1 < end and buffer[at] == 0x30:
+        if at + 1 < end and buffer[at] == HIGHEST_SEQUENCE_ID:
             highest, at = varint.decode(buffer, at + 1, end)
-        if at != end or message_count > 0x7FFFFFFF:
+        if at != end or message_count > MOST_MESSAGES:
             return None
     return producer_id, sequence_id, message_count or 1, highest, sequence_at
 
 
 def _flaws(buffer: bytes, start: int, end: int) -> int:
     """What is wrong with the entry in `buffer[start:end]`, as flags."""
-    if buffer.startswith(_MAGIC_BYTES, start):
-        if end - start < 10:
+    if buffer.startswith(MAGIC_BYTES, start):
+        if end - start < ENTRY_HEAD_BYTES:
             return METADATA_MALFORMED
         (checksum,) = _SIZE.unpack_from(buffer, start + 2)
-        start += 6
+        start += CHECKED_AT
         if crc32c(buffer[start:end]) != checksum:
             return CHECKSUM_WRONG
         flags = PLAIN

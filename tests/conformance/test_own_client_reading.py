@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.client.blocks import EntryBlock, message_count_of
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import EndNotReached
@@ -18,6 +17,7 @@ from spark_pulsar.client.positions import after_entry
 from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST_ID, MessageId
 from spark_pulsar.wire.entries import Checksum, parse_entry
+from spark_pulsar.wire.entry_blocks import EntryBlock, message_count_of
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 from tests.eventually import eventually

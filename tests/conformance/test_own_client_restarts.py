@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from spark_pulsar.client.blocks import EntryBlock
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.model.ids import EARLIEST_ID, MessageId
 from spark_pulsar.wire.entries import parse_entry
+from spark_pulsar.wire.entry_blocks import EntryBlock
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 

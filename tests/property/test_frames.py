@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.model.ids import MessageId, Position, signed
 from spark_pulsar.wire import commands, entries, frames, requests, sends
+from spark_pulsar.wire.acks import parse_ack_ids
 from spark_pulsar.wire.columnar_receipts import columnar_receipts
-from spark_pulsar.wire.columnar_sends import ColumnarSends
 from spark_pulsar.wire.frames import Frame, FrameSplitter
-from spark_pulsar.wire.messages import message_frames, parse_ack_ids
+from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData, MessageMetadata
 from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.wire.send_runs import ColumnarSends
 from spark_pulsar.wire.sends import RunSplitter
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)

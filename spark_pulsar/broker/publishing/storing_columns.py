@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import ColumnarSendsReceived
     from spark_pulsar.ledger.apply.columns import Column
-    from spark_pulsar.wire.columnar_sends import ColumnarSends
+    from spark_pulsar.wire.send_runs import ColumnarSends
 
 
 def on_columnar_sends(core: Core, event: ColumnarSendsReceived) -> None:

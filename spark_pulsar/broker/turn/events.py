@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.wire.columnar_sends import ColumnarSends
-    from spark_pulsar.wire.messages import PlainAck
+    from spark_pulsar.wire.acks import PlainAck
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.send_runs import ColumnarSends, SendRun
 
 
 @dataclass(slots=True)

@@ -19,7 +19,8 @@ from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.entry_kernels import scan_entries
 
 if TYPE_CHECKING:
-    from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+    from spark_pulsar.wire.entry_blocks import EntryBlock
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 IntArray = npt.NDArray[np.int64]
 ByteArray = npt.NDArray[np.uint8]
@@ -268,6 +269,18 @@ def inspect_entries(entries: Entries | Iterable[EntrySlice]) -> EntryTable:
     if code < 0:
         table.refuse(i, code)
     return table
+
+
+def inspect_block(block: EntryBlock) -> EntryTable:
+    """Reads headers and metadata of a block's entries; only the batch indexes that the block says are wanted.
+
+    :raises MalformedBatch: as `inspect_entries`
+    """
+    count = len(block)
+    firsts = [block.first_batch_index] + [0] * (count - 1) if block.first_batch_index else None
+    stops = [_EVERY_INDEX] * (count - 1) + [block.end_batch_index] if block.end_batch_index >= 0 else None
+    ids = (block.ledger_ids, block.entry_ids, block.partition)
+    return inspect_entries(Entries.over(block.buffer, block.starts, block.ends, *ids, firsts, stops))
 
 
 def whole_message(

@@ -9,7 +9,7 @@ from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
 from spark_pulsar.model.ids import Position
 from spark_pulsar.server.turn_budget import TURN_BYTES, taken
 from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.messages import PlainAck
+from spark_pulsar.wire.acks import PlainAck
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 PART_BYTES = 1_000_000

@@ -7,14 +7,11 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from spark_pulsar.model.errors import CorruptMessage, MalformedFrame
+from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands, entries, frames
 from spark_pulsar.wire.entries import Checksum, Kind
-from spark_pulsar.wire.messages import parse_message_frame
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-
-PING = frames.command_frame(commands.ping())
 
 
 def metadata(**fields: object) -> MessageMetadata:
@@ -118,11 +115,9 @@ def test_incomplete_metadata_are_not_written() -> None:
 def test_message_frame() -> None:
     stored = entries.build_entry(metadata(), b"hello")
     frame = frames.payload_frame(commands.message(1, MessageId(7, 3, 2)), stored)
-    received = parse_message_frame(b"xx" + frame, 2, 2 + len(frame))
-    assert received.command.message.message_id.partition == 2
-    assert bytes(received.entry.payload) == b"hello"
-    with pytest.raises(MalformedFrame):
-        parse_message_frame(PING, 0, len(PING))
+    command, payload_start = frames.parse_command(b"xx" + frame, 2, 2 + len(frame))
+    assert command.message.message_id.partition == 2
+    assert bytes(entries.parse_entry(b"xx" + frame, payload_start).payload) == b"hello"
 
 
 @pytest.mark.parametrize("with_checksum", [True, False])

@@ -8,7 +8,7 @@ import pytest
 
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.ids import EARLIEST, LATEST, MessageId, Position
-from spark_pulsar.wire import ack_sets, commands, entries, frames, messages, requests
+from spark_pulsar.wire import ack_sets, acks, commands, entries, frames, messages, requests
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.entries import Checksum, Kind
 from spark_pulsar.wire.frames import Frame, FrameSplitter
@@ -354,5 +354,5 @@ class TestOurs:
         ("name", "ids"), [("ack-cumulative", [(5, 1, 2)]), ("ack-list", None), ("ack-corrupt", None)]
     )
     def test_acks_of_whole_entries_need_no_protobuf(self, name: str, ids: list[tuple[int, int, int]] | None) -> None:
-        plain = messages.parse_ack_ids(FRAMES[name], 0, len(FRAMES[name]))
+        plain = acks.parse_ack_ids(FRAMES[name], 0, len(FRAMES[name]))
         assert (plain.ranges if plain is not None else None) == ids

@@ -10,9 +10,9 @@ from crc32c import crc32c
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.wire import commands, entries, frames, requests, sends
 from spark_pulsar.wire.columnar_reading import read_columnar_sends
-from spark_pulsar.wire.columnar_sends import LEAST, STREAK, ColumnarSends
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from spark_pulsar.wire.send_runs import LEAST, STREAK, ColumnarSends
 from spark_pulsar.wire.sends import RunSplitter, SendRun
 
 PING = frames.command_frame(commands.ping())

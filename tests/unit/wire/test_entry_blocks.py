@@ -1,17 +1,14 @@
-"""MESSAGE frames to blocks of entries, the inbox between threads, permits."""
+"""Blocks of entries, cut from MESSAGE frames."""
 
 from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.client.blocks import EntryBlock, block_of, message_count_of, permits_of
-from spark_pulsar.client.errors import ConnectionLost
-from spark_pulsar.client.inbox import Inbox
-from spark_pulsar.client.permits import Permits
 from spark_pulsar.model.errors import ChecksumFailed, MalformedFrame
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.entries import build_broker_metadata, build_entry
+from spark_pulsar.wire.entry_blocks import EntryBlock, block_of, message_count_of, permits_of
 from spark_pulsar.wire.frames import Frame, FrameSplitter, command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.unit.client.peer import message
@@ -116,77 +113,6 @@ def test_runs_of_several_buffers_are_joined() -> None:
     block = block_of(runs, 1, -1, "t")
     assert _ids(block) == [(1, i) for i in range(6)]
     assert [entry[-1:] for entry in _entries(block)] == [b"0", b"x", b"2", b"x", b"4", b"x"]
-
-
-# ---- inbox
-
-
-def test_the_inbox_pauses_and_resumes_reading() -> None:
-    calls: list[str] = []
-    inbox = Inbox(300, lambda: calls.append("pause"), lambda: calls.append("resume"))
-    run = _frames(message(1, MessageId(1, 0), b"x" * 100))
-    inbox.messages(run)
-    assert not calls
-    inbox.messages(run)
-    inbox.messages(run)
-    assert calls == ["pause"]
-    assert len(inbox.take(0)) == 3  # what has piled up comes together
-    assert calls[-1] == "resume"
-    assert inbox.empty
-
-
-def test_the_inbox_hands_out_what_arrived_before_the_loss() -> None:
-    inbox = Inbox(1 << 20, lambda: None, lambda: None)
-    inbox.messages(_frames(message(1, MessageId(1, 0))))
-    inbox.detached(ConnectionLost("gone"))
-    assert len(inbox.take(1_000)) == 1
-    assert inbox.take(1_000_000) == []  # does not wait
-    assert isinstance(inbox.lost, ConnectionLost)
-
-
-def test_frames_of_different_buffers_are_different_runs() -> None:
-    inbox = Inbox(1 << 20, lambda: None, lambda: None)
-    inbox.messages(
-        _frames(message(1, MessageId(1, 0))) + _frames(message(1, MessageId(1, 1)), message(1, MessageId(1, 2)))
-    )
-    runs = inbox.take(0)
-    assert [len(run) for run in runs] == [1, 2]
-    assert _ids(block_of(runs, 1, -1, "t")) == [(1, 0), (1, 1), (1, 2)]
-
-
-# ---- permits
-
-
-def test_permits_follow_the_sizes_seen() -> None:
-    permits = Permits(1_000_000)
-    first = permits.grant()
-    assert 0 < first <= 1_000
-    assert permits.grant() == 0
-    permits.received(first, first, first * 100)
-    assert permits.grant() == 10_000  # a budget of 1 MB at 100 bytes each
-    permits.received(4_000, 4, 400_000)
-    assert permits.grant() == 0  # more than half is still out
-    permits.received(1_500, 2, 150_000)
-    assert permits.grant() == 5_500
-
-
-def test_permits_do_not_reach_beyond_the_entries_left() -> None:
-    permits = Permits(1 << 30)
-    permits.entries_left = 3
-    assert permits.grant() == 3
-    permits.received(1_000, 1, 100_000)  # one entry, sent whole
-    permits.entries_left = 2
-    assert permits.grant() == 2_000 - (3 - 1_000)
-    permits.received(2_000, 2, 200_000)
-
-
-def test_permits_start_anew_with_a_consumer() -> None:
-    permits = Permits(1_000)
-    permits.grant()
-    permits.reset()
-    assert permits.grant() > 0
-    assert permits.grant() == 0
-    assert permits.grant_again() > 0
 
 
 def test_an_unknown_command_in_place_of_a_message_is_malformed() -> None:
