@@ -21,7 +21,6 @@ from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
 from spark_pulsar.broker.upkeep.monitors import Monitors
-from spark_pulsar.broker.upkeep.rate_sampling import Rates
 from spark_pulsar.ledger.cache import EntryCache
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.ledger.state.ledger import RollLimits
@@ -40,6 +39,7 @@ from .subscriptions import acks, consumer_stats, last_message_id, seek, subscrib
 from .topic_log import damage, disk_full, retention, termination
 from .topics import lookup, name_limits, topic_list_watch
 from .turn import events
+from .upkeep import rate_sampling
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.session import Session
@@ -124,8 +124,6 @@ class Broker:
         self.core.taken_into_use = (
             lambda core, topic: core.monitors.adopt(topic),
             delayed_delivery.adopt,
-            deduplication.apply_policy,
-            compaction.prepare,
         )
         self.core.front_consumed, self.core.end_acked = retention.trim, termination.moved
         self.core.deleted = (compaction.forget, lambda core, topic: core.monitors.let_go(topic))
@@ -135,10 +133,9 @@ class Broker:
         for record in documents.records_of_a_new_broker(state, config):
             self.core.append(record)
         deduplication.begin(self.core)
-        delayed_delivery.begin(self.core)
         compaction.begin(self.core)
         self.core.monitors.start()
-        Rates(self.core).start()
+        rate_sampling.start(self.core)
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.SendsReceived: self._bound(storing.on_sends),

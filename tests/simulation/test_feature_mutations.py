@@ -192,23 +192,23 @@ def what_was_idle_before_a_restart_stays(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_inactive_topic_goes_early(patch: pytest.MonkeyPatch) -> None:
-    real = InactiveTopics._look_at
+    real = InactiveTopics._check
 
-    def look_at(self: InactiveTopics, state: TopicState) -> None:
+    def check(self: InactiveTopics, state: TopicState) -> None:
         self._since_ms = {topic_id: since_ms - 20_000 for topic_id, since_ms in self._since_ms.items()}
         real(self, state)
 
-    patch.setattr(InactiveTopics, "_look_at", look_at)
+    patch.setattr(InactiveTopics, "_check", check)
 
 
 def an_inactive_topic_stays(patch: pytest.MonkeyPatch) -> None:
-    real = InactiveTopics._look_at
+    real = InactiveTopics._check
 
-    def look_at(self: InactiveTopics, state: TopicState) -> None:
+    def check(self: InactiveTopics, state: TopicState) -> None:
         self._since_ms.clear()
         real(self, state)
 
-    patch.setattr(InactiveTopics, "_look_at", look_at)
+    patch.setattr(InactiveTopics, "_check", check)
 
 
 def a_backlog_is_no_use(patch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def what_is_due_is_not_sent(patch: pytest.MonkeyPatch) -> None:
 
 def what_waits_goes_on_waiting(patch: pytest.MonkeyPatch) -> None:
     """Also when delayed delivery is switched off."""
-    patch.setattr(delayed_delivery, "begin", lambda _core: None)
+    patch.setattr(delayed_delivery, "policies_changed", lambda _core, _topic: None)
 
 
 # ---- policies

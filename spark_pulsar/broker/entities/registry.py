@@ -40,17 +40,6 @@ def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicN
     return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefixes)]
 
 
-def names_under(core: Core, namespace: str, topic: str | None) -> list[str]:
-    """Full names of the topics and partitions that a policy of the namespace is about; when it is one of a single topic
-    (full name without partition), of that one and its partitions."""
-    if topic is None:
-        prefix = f"persistent://{namespace}/"
-        return [full for full in core.state.topics_by_name if full.startswith(prefix)]
-    known = core.state.partitioned.get(topic)
-    names = [topic] if known is None else [f"{topic}-partition-{index}" for index in range(known.partitions)]
-    return [full for full in names if full in core.state.topics_by_name]
-
-
 SYSTEM_NAMESPACE = "pulsar/system"
 """Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
 

@@ -9,12 +9,12 @@ compaction, as if a subscription stood there (`TopicState.slowest_mark_delete`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topic_log import retention
 from spark_pulsar.broker.turn.effects import CompactTopic, ContinueCompaction, StopCompaction
+from spark_pulsar.broker.turn.slices import run_in_slices
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.records.compaction import (
@@ -38,8 +38,7 @@ RUNNING: Final = "RUNNING"
 SUCCESS: Final = "SUCCESS"
 ERROR: Final = "ERROR"
 
-_LOOKED_AT_A_TURN: Final = 200
-_PAUSE_MS: Final = 1
+_CHECKS_A_TURN: Final = 200
 Span = tuple[int, int, int]
 """(ledger id, first, end) of entries, end exclusive."""
 _NOTHING_LEFT: Final = (-1, -1, -1)
@@ -112,9 +111,8 @@ def begin(core: Core) -> None:
     for state in core.state.topics.values():
         if state.compaction is not None and state.compaction.writing is not None:
             core.append(CompactionAbandoned(state.topic_id))
-    core.policies.watch(lambda namespace, topic: _look_at_policies(core, namespace, topic))
     if core.config.compaction_interval_ms > 0:
-        core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _look_at_thresholds(core))
+        core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _check_thresholds(core))
 
 
 def forget(core: Core, topic: Topic) -> None:
@@ -234,30 +232,17 @@ def prepare(core: Core, topic: Topic) -> None:
         core.append(CompactionPrepared(topic.state.topic_id, *EARLIEST))
 
 
-def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
-    for full in registry.names_under(core, namespace, topic_name):
-        topic = core.topics.get(full)
-        if topic is not None:
-            prepare(core, topic)
+def _check_thresholds(core: Core) -> None:
+    """Compacts the topics with more than their threshold to compact; a few of them are checked in each turn."""
+
+    def done() -> None:
+        core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _check_thresholds(core))
+
+    checks = map(lambda state: _check_threshold(core, state), list(core.state.topics.values()))
+    run_in_slices(core, checks, _CHECKS_A_TURN, done)
 
 
-def _look_at_thresholds(core: Core) -> None:
-    """Compact the topics with more than their threshold to compact; a few are looked at in each turn."""
-    left: Iterator[TopicState] = iter(list(core.state.topics.values()))
-
-    def look() -> None:
-        for _ in range(_LOOKED_AT_A_TURN):
-            state = next(left, None)
-            if state is None:
-                core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _look_at_thresholds(core))
-                return
-            _look_at(core, state)
-        core.at(core.now_ms + _PAUSE_MS, look)
-
-    look()
-
-
-def _look_at(core: Core, state: TopicState) -> None:
+def _check_threshold(core: Core, state: TopicState) -> None:
     in_use = core.topics.get(state.name)
     name = TopicName.parse(state.name) if in_use is None else in_use.name
     threshold = core.policies_of(name).compaction_threshold_bytes

@@ -101,22 +101,11 @@ class DelayWatch:
                 subscription.dispatcher.released(ranges)
 
 
-def begin(core: Core) -> None:
-    """Called once: where delayed delivery is switched off, what waits is delivered."""
-
-    def policies_changed(namespace: str, topic_name: str | None) -> None:
-        for topic in core.topics.values():
-            watch = topic.delays
-            if (
-                watch is None
-                or topic.name.namespace_name != namespace
-                or topic_name not in (None, topic.name.base.full)
-            ):
-                continue
-            if watch.delays and not core.policies_of(topic.name).delayed_delivery.active:
-                watch.free(list(watch.delays.held))
-
-    core.policies.watch(policies_changed)
+def policies_changed(core: Core, topic: Topic) -> None:
+    """Delivers the entries that wait, where delayed delivery is switched off."""
+    watch = topic.delays
+    if watch is not None and watch.delays and not core.policies_of(topic.name).delayed_delivery.active:
+        watch.free(list(watch.delays.held))
 
 
 def adopt(core: Core, topic: Topic) -> None:

@@ -15,11 +15,9 @@ from enum import Enum
 from operator import add, le, lt
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.entities import registry
 from spark_pulsar.ledger.records.deduplication import SequencesForgotten, SequencesReached
 from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, NotAllowed, PulsarError
 from spark_pulsar.model.ids import signed
-from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.entries import metadata_of
 from spark_pulsar.wire.send_runs import CHUNK, SendRun
 
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.producer import Producer
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.ledger.state.topics import TopicState
+    from spark_pulsar.model.names import TopicName
 
 NOTHING_SENT: Final = -1
 """The last sequence id that a producer is told when none is known of it (PR-3)."""
@@ -70,8 +70,7 @@ class SilentProducers:
 
 
 def begin(core: Core) -> None:
-    """A core starts: notice changes of policy, and producers that stay away."""
-    core.policies.watch(lambda namespace, topic: _look_at_policies(core, namespace, topic))
+    """Starts to note producers that stay away, if sequence ids are known of any."""
     if any(topic.sequences for topic in core.state.topics.values()):
         _watch(core)
 
@@ -82,17 +81,14 @@ def apply_policy(core: Core, topic: Topic) -> None:
     topic.deduplicates = core.policies_of(topic.name).deduplication
     if topic.deduplicates:
         _watch(core)
-    elif topic.state.sequences:
-        core.append(SequencesForgotten(topic.state.topic_id, ()))
+    else:
+        forget_if_off(core, topic.name, topic.state)
 
 
-def _look_at_policies(core: Core, namespace: str, topic_name: str | None) -> None:
-    for full in registry.names_under(core, namespace, topic_name):
-        topic, state = core.topics.get(full), core.state.topics_by_name[full]
-        if topic is not None:
-            apply_policy(core, topic)
-        elif state.sequences and not core.policies_of(TopicName.parse(full)).deduplication:
-            core.append(SequencesForgotten(state.topic_id, ()))
+def forget_if_off(core: Core, name: TopicName, state: TopicState) -> None:
+    """Forgets the sequence ids of a topic that is not de-duplicated, in use or not (DED-1)."""
+    if state.sequences and not core.policies_of(name).deduplication:
+        core.append(SequencesForgotten(state.topic_id, ()))
 
 
 # ---- judging ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ class RequiredEncryption:
         self._core = core
         self.topics: set[Topic] = set()
         """Asked for every run of SENDs."""
-        core.policies.watch(self._changed)
 
     def adopt(self, topic: Topic) -> None:
         """A topic came into use, or its policies are others: producers that do not encrypt are closed."""
@@ -51,12 +50,6 @@ class RequiredEncryption:
             return
         if self._core.config.encryption_required_of_producers or topic in self.topics:
             raise MetadataError(f"Encryption is required in {topic.name}")
-
-    def _changed(self, namespace: str, topic: str | None) -> None:
-        if topic is None:  # topics have no such policy of their own
-            for each in self._core.topics.values():
-                if each.name.namespace_name == namespace:
-                    self.adopt(each)
 
 
 def in_parts(sends: SendRun) -> Iterator[tuple[SendRun, bool]]:

@@ -1,4 +1,4 @@
-"""Sets and removes policies of namespaces and topics, and lets what they limit go on."""
+"""Sets and removes policies of namespaces and topics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> 
     policies = _with(json.loads(core.state.namespaces[namespace]), member, value)
     core.append(NamespaceSet(namespace, json.dumps(policies)))
     core.policies.changed(namespace)
-    _let_go_on(core, namespace)
 
 
 def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for_all_clusters: bool = False) -> None:
@@ -39,7 +38,6 @@ def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for
     policies = _with(json.loads(core.state.documents[kind].get(full, "{}")), member, value)
     core.append(DocumentSet(kind, full, json.dumps(policies)) if policies else DocumentDeleted(kind, full))
     core.policies.changed(name.namespace_name, full)
-    _let_go_on(core, name.namespace_name)
 
 
 def forget_topic(core: Core, name: TopicName) -> None:
@@ -50,14 +48,6 @@ def forget_topic(core: Core, name: TopicName) -> None:
         core.append(DocumentDeleted(kind, full))
     if gone:
         core.policies.changed(name.namespace_name, full)
-
-
-def _let_go_on(core: Core, namespace: str) -> None:
-    """Subscriptions have other limits now."""
-    for topic in core.topics.values():
-        if topic.name.namespace_name == namespace:
-            for subscription in topic.subscriptions.values():
-                subscription.dispatcher.limits_changed()
 
 
 def _kind(for_all_clusters: bool) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.policies.documents import INACTIVE_TOPIC
 from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import NO_SUBSCRIPTIONS
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.ledger.state.topics import TopicState
 
-_LOOKS_A_TURN: Final = 64
-_PAUSE_MS: Final = 1
+_CHECKS_A_TURN: Final = 64
 
 
 class InactiveTopics:
@@ -30,7 +30,6 @@ class InactiveTopics:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._since_ms: dict[int, int] = {}
-        self._to_look_at: list[int] = []
 
     def start(self) -> None:
         """Called once."""
@@ -38,12 +37,17 @@ class InactiveTopics:
 
     def _round(self) -> None:
         core = self._core
-        core.at(core.now_ms + core.config.inactive_check_interval_ms, self._round)
-        if not self._is_on_anywhere():
+        next_ms = core.now_ms + core.config.inactive_check_interval_ms
+        topics: list[TopicState] = []
+        if self._is_on_anywhere():
+            topics = list(core.state.topics.values())
+        else:
             self._since_ms.clear()
-            return
-        self._to_look_at = list(core.state.topics)
-        self._look()
+
+        def done() -> None:
+            core.at(max(core.now_ms + PAUSE_MS, next_ms), self._round)
+
+        run_in_slices(core, map(self._check, topics), _CHECKS_A_TURN, done)
 
     def _is_on_anywhere(self) -> bool:
         core, documents = self._core, self._core.state.documents
@@ -52,15 +56,9 @@ class InactiveTopics:
             INACTIVE_TOPIC in text for text in (*texts, *documents[GLOBAL_TOPIC_POLICIES].values())
         )
 
-    def _look(self) -> None:
-        for _ in range(min(_LOOKS_A_TURN, len(self._to_look_at))):
-            state = self._core.state.topics.get(self._to_look_at.pop())
-            if state is not None:
-                self._look_at(state)
-        if self._to_look_at:
-            self._core.at(self._core.now_ms + _PAUSE_MS, self._look)
-
-    def _look_at(self, state: TopicState) -> None:
+    def _check(self, state: TopicState) -> None:
+        if state.topic_id not in self._core.state.topics:
+            return
         core, name = self._core, TopicName.parse(state.name)
         policies = core.policies_of(name)
         policy = policies.inactive_topic

@@ -1,15 +1,18 @@
-"""Upkeep: what topics need done without anybody asking, and when it is looked at.
+"""Monitors: the work on topics that the clock, or a change of policies, asks for.
 
-| what | when |
+| work | time |
 | --- | --- |
 | ledgers roll over by time | `rollover`, at the time |
-| consumed ledgers go | `retention`: at a roll, at an ack that frees one, when retention is over |
+| consumed ledgers are trimmed | `retention`: at a roll, at an ack that frees one, when retention is over |
 | entries expire | `ttl_monitor`: at the time, and before they would be delivered |
-| idle subscriptions go | `idle_subscriptions`: at the time |
+| idle subscriptions are deleted | `idle_subscriptions`: at the time |
 | backlogs meet their quotas | `backlog_quota`: at the publish that reaches the limit, at the age |
 
 Beside that every topic is visited after the start, when its policies change and once in a while (the intervals of the
-configuration), a few of them in each turn: a topic that needs time of its own is taken into use by that.
+configuration): a topic that needs time of its own is taken into use by that. One round at a time goes over the names
+of all topics, in slices: at most `VISITS_A_TURN` topics are visited in one turn. What is asked for meanwhile waits for
+the next round. Policies that are set for one topic, or for a namespace while no round goes on, take effect in the same
+turn on the first `VISITS_A_TURN` topics.
 """
 
 from __future__ import annotations
@@ -18,61 +21,93 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.lifetime import ttl
-from spark_pulsar.broker.publishing import backlog_quota, publish_rates
+from spark_pulsar.broker.lifetime import compaction, delayed_delivery, ttl
+from spark_pulsar.broker.publishing import backlog_quota, deduplication, publish_rates
 from spark_pulsar.broker.topic_log import retention
 from spark_pulsar.broker.topic_log.rollover import RollQueue
+from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.topics import TopicState
 
-_VISITS_A_TURN: Final = 64
-_PAUSE_MS: Final = 1
-_FIRST_VISIT_MS: Final = 100
+VISITS_A_TURN: Final = 64
+_NAMES_A_VISIT: Final = 32
+"""Names of topics that are passed over at the price of one visit."""
+_FIRST_ROUND_MS: Final = 100
+_PARTITION: Final = "-partition-"
+
+
+class _Reasons:
+    """Reasons for which a round visits topics."""
+
+    __slots__ = ("changed", "is_quota_check", "is_retention_check", "is_start")
+
+    def __init__(self) -> None:
+        self.changed: set[str] = set()
+        """Namespaces (`persistent://tenant/namespace/`) and topics (without partition) that have other policies."""
+        self.is_start = self.is_retention_check = self.is_quota_check = False
+
+    def __bool__(self) -> bool:
+        return bool(self.changed) or self.is_start or self.is_retention_check or self.is_quota_check
+
+    def has_changed(self, full_name: str) -> bool:
+        """Tells whether a topic has other policies."""
+        changed = self.changed
+        return bool(changed) and (
+            full_name[: full_name.rindex("/") + 1] in changed
+            or full_name in changed
+            or full_name.rpartition(_PARTITION)[0] in changed
+        )
 
 
 class Monitors:
-    """The timers of all topics together."""
+    """Monitors of all topics: the queue of rolls, and the rounds."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.rolls = RollQueue(core)
-        self._to_visit: dict[int, None] = {}
-        self._visiting: Timer | None = None
+        self._next = _Reasons()
+        """Reasons of the next round."""
+        self._is_going_round = False
         core.state.keeps_consumed = self._keeps_consumed
         core.policies.watch(self._policies_changed)
 
     def start(self) -> None:
-        """Called once, with the state as it was recovered."""
+        """Starts the rounds, with the state as it was recovered."""
         core = self._core
         self.rolls.start()
-        core.at(core.now_ms + _FIRST_VISIT_MS, self._visit_all)
+        core.at(core.now_ms + _FIRST_ROUND_MS, self._start_round)
         if core.config.retention_check_interval_ms > 0:
             core.at(core.now_ms + core.config.retention_check_interval_ms, self._retention_round)
         if core.config.quota_check_enabled:
             core.at(core.now_ms + core.config.quota_check_interval_ms, self._quota_round)
 
     def adopt(self, topic: Topic) -> None:
-        """A topic came into use, or its policies are others: set up what they ask for."""
-        ttl.adopt(self._core, topic)
-        backlog_quota.adopt(self._core, topic)
-        publish_rates.adopt(self._core, topic)
-        dispatch_rates.adopt(self._core, topic)
-        self._core.encryption.adopt(topic)
+        """Sets up for a persistent topic that comes into use, or has other policies, what they ask for."""
+        core = self._core
+        ttl.adopt(core, topic)
+        backlog_quota.adopt(core, topic)
+        self._adopt_limits(topic)
+        deduplication.apply_policy(core, topic)
+        compaction.prepare(core, topic)
 
     def adopt_non_persistent(self, topic: Topic) -> None:
-        """The same for a non-persistent topic, of which nothing is kept."""
+        """Sets up what holds for a non-persistent topic, which keeps nothing."""
+        self._adopt_limits(topic)
+
+    def _adopt_limits(self, topic: Topic) -> None:
         publish_rates.adopt(self._core, topic)
         dispatch_rates.adopt(self._core, topic)
         self._core.encryption.adopt(topic)
 
     def appended(self, topic: Topic, run: EntryRun) -> None:
-        """A run of entries was appended to a topic whose `bytes_in` has reached its `look_at_bytes`. Called after its
+        """Checks TTL and quotas when a run brought the `bytes_in` of its topic to `look_at_bytes`. Called after its
         receipts were ordered."""
         if topic.ttl_monitor is not None:
             topic.ttl_monitor.appended(run)
@@ -80,18 +115,19 @@ class Monitors:
             backlog_quota.appended(self._core, topic, run)
 
     def joined(self, topic: Topic) -> None:
-        """A subscription was made or moved back: entries that it wants may be expired, its backlog too big."""
+        """Checks TTL and quotas for a subscription that was made or moved back: entries that it wants may be expired,
+        its backlog too big."""
         if topic.ttl_monitor is not None:
             topic.ttl_monitor.begin_again()
         if topic.quota is not None:
             backlog_quota.look(self._core, topic)
 
     def unloaded(self, topic: Topic) -> None:
-        """A topic closed all its clients, which come back."""
+        """Forgets the consumers of a topic that was unloaded, which come back."""
         dispatch_rates.unloaded(topic)
 
     def let_go(self, topic: Topic) -> None:
-        """A topic is gone."""
+        """Ends all that was set up for a topic that is deleted."""
         self._core.encryption.let_go(topic)
         publish_rates.let_go(self._core, topic)
         dispatch_rates.let_go(topic)
@@ -102,7 +138,7 @@ class Monitors:
         if topic.trim_timer is not None:
             topic.trim_timer.cancel()
 
-    # Visits
+    # Rounds
 
     def _keeps_consumed(self, state: TopicState) -> bool:
         topic = self._core.topics.get(state.name)
@@ -110,54 +146,83 @@ class Monitors:
         return not self._core.policies_of(name).retention.keeps_nothing
 
     def _policies_changed(self, namespace: str, topic: str | None) -> None:
-        prefix = f"persistent://{namespace}/" if topic is None else topic
-        for state in self._core.state.topics.values():
-            if state.name.startswith(prefix):
-                self._to_visit[state.topic_id] = None
-        for non_persistent in self._core.non_persistent.by_name.values():
-            if non_persistent.name.namespace_name == namespace and topic in (None, non_persistent.name.base.full):
-                self.adopt_non_persistent(non_persistent)
-        self._go_on_visiting()
+        if topic is None:
+            self._next.changed |= {f"persistent://{namespace}/", f"non-persistent://{namespace}/"}
+            self._begin_round()
+            return
+        known = self._core.state.partitioned.get(topic)
+        partitions = 0 if known is None else known.partitions
+        for index in range(-1, min(partitions, VISITS_A_TURN - 1)):
+            self._visit(topic if index < 0 else f"{topic}{_PARTITION}{index}", has_changed=True)
+        # The round visits further partitions, and topics that bear the name of one.
+        self._next.changed.add(topic)
+        self._core.at(self._core.now_ms + PAUSE_MS, self._begin_round)
 
-    def _visit_all(self) -> None:
-        self._to_visit.update(dict.fromkeys(self._core.state.topics))
-        self._go_on_visiting()
+    def _start_round(self) -> None:
+        self._next.is_start = True
+        self._begin_round()
 
     def _retention_round(self) -> None:
-        core = self._core
-        for state in core.state.topics.values():
-            front = state.ledger.front
-            if front is not None and front.sealed_ms is not None:
-                self._to_visit[state.topic_id] = None
-        self._go_on_visiting()
-        core.at(core.now_ms + core.config.retention_check_interval_ms, self._retention_round)
+        self._next.is_retention_check = True
+        self._core.at(self._core.now_ms + self._core.config.retention_check_interval_ms, self._retention_round)
+        self._begin_round()
 
     def _quota_round(self) -> None:
+        self._next.is_quota_check = True
+        self._core.at(self._core.now_ms + self._core.config.quota_check_interval_ms, self._quota_round)
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        if self._next and not self._is_going_round:
+            self._is_going_round = True
+            reasons, self._next = self._next, _Reasons()
+            run_in_slices(self._core, self._round(reasons), VISITS_A_TURN, self._end_round)
+
+    def _end_round(self) -> None:
+        self._is_going_round = False
+        if self._next:
+            self._core.at(self._core.now_ms + PAUSE_MS, self._begin_round)
+
+    def _round(self, reasons: _Reasons) -> Iterator[None]:
+        """Visits the topics that there is a reason for; each step is a visit, or names that are passed over."""
         core = self._core
-        for topic in core.topics.values():
-            if topic.quota is not None:
-                backlog_quota.look(core, topic)
-        core.at(core.now_ms + core.config.quota_check_interval_ms, self._quota_round)
+        for number, full_name in enumerate([*core.state.topics_by_name, *core.non_persistent.by_name]):
+            if self._visit_for(reasons, full_name) or number % _NAMES_A_VISIT == _NAMES_A_VISIT - 1:
+                yield
 
-    def _go_on_visiting(self) -> None:
-        if self._to_visit and self._visiting is None:
-            self._visiting = self._core.at(self._core.now_ms + _PAUSE_MS, self._visit_some)
+    def _visit_for(self, reasons: _Reasons, full_name: str) -> bool:
+        """Visits a topic if there is a reason, and tells whether there was one."""
+        core = self._core
+        topic, state = core.topics.get(full_name), core.state.topics_by_name.get(full_name)
+        is_visit = reasons.has_changed(full_name)
+        if not is_visit and state is not None:
+            front = state.ledger.front
+            is_sealed = front is not None and front.sealed_ms is not None
+            is_visit = reasons.is_start or (reasons.is_retention_check and is_sealed)
+        if is_visit:
+            self._visit(full_name, has_changed=reasons.has_changed(full_name))
+        if reasons.is_quota_check and topic is not None and topic.quota is not None:
+            backlog_quota.look(core, topic)
+            return True
+        return is_visit
 
-    def _visit_some(self) -> None:
-        self._visiting = None
-        to_visit = self._to_visit
-        for _ in range(min(_VISITS_A_TURN, len(to_visit))):
-            topic_id = next(iter(to_visit))
-            del to_visit[topic_id]
-            state = self._core.state.topics.get(topic_id)
-            if state is not None:
-                self._visit(state)
-        self._go_on_visiting()
+    def _visit(self, full_name: str, *, has_changed: bool) -> None:
+        """Does for a topic what its policies and its age ask for; tells its subscriptions when policies changed."""
+        core = self._core
+        state, topic = core.state.topics_by_name.get(full_name), core.topics.get(full_name)
+        if state is not None:
+            topic = self._visit_persistent(state, topic)
+        elif topic is not None:
+            self.adopt_non_persistent(topic)
+        if topic is not None and has_changed:
+            delayed_delivery.policies_changed(core, topic)
+            for subscription in topic.subscriptions.values():
+                subscription.dispatcher.limits_changed()
 
-    def _visit(self, state: TopicState) -> None:
+    def _visit_persistent(self, state: TopicState, topic: Topic | None) -> Topic | None:
+        """Returns the topic if it is in use, or is taken into use because it needs time of its own."""
         core = self._core
         core.idle.look(state)
-        topic = core.topics.get(state.name)
         name = TopicName.parse(state.name) if topic is None else topic.name
         if state.ledger.current is not None:
             self.rolls.opened(state.ledger.current, name)
@@ -165,9 +230,11 @@ class Monitors:
             front = state.ledger.front
             needs_time = state.cursors and (ttl.is_on(core, name) or backlog_quota.is_on(core, name))
             if not needs_time and (front is None or front.sealed_ms is None):
-                return
+                deduplication.forget_if_off(core, name, state)
+                return None
             topic = registry.find(core, name)
             assert topic is not None, "its state exists"
         else:
             self.adopt(topic)
         retention.trim(core, topic)
+        return topic

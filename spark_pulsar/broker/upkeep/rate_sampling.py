@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
+
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
 
-
-class Rates:
-    """The timer, and the topics that it has still to look at."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._to_look_at: list[Topic] = []
-
-    def start(self) -> None:
-        """Called once."""
-        self._core.at(self._core.now_ms + self._core.config.stats_interval_ms, self._round)
-
-    def _round(self) -> None:
-        core = self._core
-        core.at(core.now_ms + core.config.stats_interval_ms, self._round)
-        is_looking = bool(self._to_look_at)
-        self._to_look_at = list(core.topics.values())
-        if not is_looking:
-            self._look()
-
-    def _look(self) -> None:
-        for _ in range(min(_LOOKS_A_TURN, len(self._to_look_at))):
-            look_at(self._to_look_at.pop(), self._core.now_ms)
-        if self._to_look_at:
-            self._core.at(self._core.now_ms + _PAUSE_MS, self._look)
+_TOPICS_A_TURN: Final = 64
 
 
-def look_at(topic: Topic, now_ms: int) -> None:
-    """Take the counters of a topic and of all that is connected to it."""
+def start(core: Core) -> None:
+    """Samples all topics in use every `stats_interval_ms` from now on."""
+    core.at(core.now_ms + core.config.stats_interval_ms, lambda: _round(core))
+
+
+def _round(core: Core) -> None:
+    next_ms = core.now_ms + core.config.stats_interval_ms
+
+    def done() -> None:
+        core.at(max(core.now_ms + PAUSE_MS, next_ms), lambda: _round(core))
+
+    run_in_slices(core, map(lambda topic: sample(topic, core.now_ms), list(core.topics.values())), _TOPICS_A_TURN, done)
+
+
+def sample(topic: Topic, now_ms: int) -> None:
+    """Samples the counters of a topic, its producers, subscriptions and consumers."""
     topic.meter.look(now_ms, (topic.messages_in, topic.bytes_in, topic.ledger.total_entries))
     for producer in topic.producers.values():
         producer.meter.look(now_ms, (producer.messages_in, producer.bytes_in, 0, producer.chunks_in))
@@ -62,9 +54,3 @@ def look_at(topic: Topic, now_ms: int) -> None:
                     consumer.chunks_out,
                 ),
             )
-
-
-_LOOKS_A_TURN: Final = 64
-
-
-_PAUSE_MS: Final = 1

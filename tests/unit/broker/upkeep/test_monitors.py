@@ -1,0 +1,148 @@
+"""Policies of many topics: a change takes effect on all of them, and no turn visits more than its share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.entities.topic import Topic
+from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.upkeep.monitors import VISITS_A_TURN, Monitors
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import PublishRate
+from tests.unit.broker.world import QUIET, World
+
+TOPICS = 1_000
+NAMESPACE = "public/default"
+OTHER = "public/other"
+
+
+class Visits:
+    """Counts the visits of topics in each turn of a world."""
+
+    def __init__(self, world: World, patch: pytest.MonkeyPatch) -> None:
+        self.in_turn: list[int] = [0]
+        handle, visit = world.broker.handle, Monitors._visit
+
+        def counted_handle(events: Sequence[Any], now_ms: int) -> list[Any]:
+            self.in_turn.append(0)
+            return handle(events, now_ms)
+
+        def counted_visit(monitors: Monitors, full_name: str, *, has_changed: bool) -> None:
+            self.in_turn[-1] += 1
+            visit(monitors, full_name, has_changed=has_changed)
+
+        patch.setattr(world.broker, "handle", counted_handle)
+        patch.setattr(Monitors, "_visit", counted_visit)
+
+    @property
+    def most(self) -> int:
+        return max(self.in_turn)
+
+
+def world_of(count: int = TOPICS, domain: str = "persistent") -> World:
+    world = World(**QUIET, namespaces=(NAMESPACE, OTHER))
+    names = [f"{domain}://{NAMESPACE}/t{number}" for number in range(count)] + [f"{domain}://{OTHER}/t"]
+    world.ask(lambda core: [lifecycle.create(core, TopicName.parse(name)) for name in names])
+    world.advance(1_000)
+    return world
+
+
+def set_policy(world: World, member: str, value: object, namespace: str = NAMESPACE) -> None:
+    world.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, value))
+
+
+def topics_where(world: World, holds: Callable[[Topic], object]) -> int:
+    return sum(bool(holds(topic)) for topic in world.core.topics.values())
+
+
+SETTINGS: dict[str, tuple[object, Callable[[Topic], object]]] = {
+    documents.DEDUPLICATION: (True, lambda topic: topic.deduplicates),
+    documents.MESSAGE_TTL: (3_600, lambda topic: topic.ttl_monitor),
+    documents.COMPACTION_THRESHOLD: (1_000_000, lambda topic: topic.state.compaction),
+    documents.PUBLISH_RATE: (PublishRate(1_000, -1).to_json(), lambda topic: topic.publish_limit),
+}
+
+
+@pytest.mark.parametrize("member", SETTINGS)
+def test_a_policy_of_a_namespace_reaches_a_thousand_topics_in_slices(
+    member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # covers DED-1, TTL-1, CMP-C4, PR-14
+    value, holds = SETTINGS[member]
+    world = world_of()
+    visits = Visits(world, monkeypatch)
+    set_policy(world, member, value)
+    assert topics_where(world, holds) == VISITS_A_TURN, "the first slice at once"
+    world.advance(1_000)
+    assert topics_where(world, holds) == TOPICS, "those of the other namespace have no such policy"
+    assert sum(visits.in_turn) == TOPICS, "each once"
+    assert visits.most == VISITS_A_TURN
+    if member != documents.COMPACTION_THRESHOLD:
+        set_policy(world, member, None)
+        world.advance(1_000)
+        assert not topics_where(world, holds)
+
+
+@pytest.mark.parametrize("domain", ["persistent", "non-persistent"])
+def test_encryption_is_required_of_a_thousand_topics(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers PR-12
+    world = world_of(domain=domain)
+    visits = Visits(world, monkeypatch)
+    set_policy(world, documents.ENCRYPTION_REQUIRED, True)
+    world.advance(1_000)
+    assert {topic.name.namespace_name for topic in world.core.encryption.topics} == {NAMESPACE}
+    assert len(world.core.encryption.topics) == TOPICS
+    assert visits.most == VISITS_A_TURN
+
+
+def test_what_changes_during_a_round_takes_effect_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of()
+    visits = Visits(world, monkeypatch)
+    set_policy(world, documents.DEDUPLICATION, True)
+    set_policy(world, documents.DEDUPLICATION, False)
+    set_policy(world, documents.DEDUPLICATION, True, OTHER)
+    world.advance(1_000)
+    assert [topic.full_name for topic in world.core.topics.values() if topic.deduplicates] == [
+        f"persistent://{OTHER}/t"
+    ]
+    assert visits.most == VISITS_A_TURN
+
+
+def test_a_policy_of_one_topic_takes_effect_at_once_whatever_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of()
+    visits = Visits(world, monkeypatch)
+    set_policy(world, documents.MESSAGE_TTL, 3_600)
+    last = world.core.topics[f"persistent://{NAMESPACE}/t{TOPICS - 1}"]
+    world.ask(lambda core: policy_changes.set_of_topic(core, last.name, documents.DEDUPLICATION, True))
+    assert last.deduplicates
+    assert last.ttl_monitor
+    world.advance(1_000)
+    assert topics_where(world, lambda topic: topic.deduplicates) == 1
+    assert topics_where(world, lambda topic: topic.ttl_monitor) == TOPICS
+    assert visits.most == VISITS_A_TURN
+
+
+def test_a_policy_of_a_partitioned_topic_reaches_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(count=1)
+    name = TopicName.parse(f"persistent://{NAMESPACE}/p")
+    bears_the_name_of_a_partition = TopicName.parse(f"persistent://{NAMESPACE}/t0-partition-7")
+    world.ask(lambda core: lifecycle.create_partitioned(core, name, 100, {}))
+    world.ask(lambda core: lifecycle.create(core, bears_the_name_of_a_partition))
+    visits = Visits(world, monkeypatch)
+    for each in (name, TopicName.parse(f"persistent://{NAMESPACE}/t0")):
+        world.ask(lambda core, each=each: policy_changes.set_of_topic(core, each, documents.DEDUPLICATION, True))
+    assert topics_where(world, lambda topic: topic.deduplicates) == VISITS_A_TURN
+    world.advance(10)
+    assert topics_where(world, lambda topic: topic.deduplicates) == 102
+    assert visits.most == VISITS_A_TURN
+
+
+def test_the_start_of_a_broker_visits_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of().restart(**QUIET, namespaces=(NAMESPACE, OTHER))
+    visits = Visits(world, monkeypatch)
+    world.advance(1_000)
+    assert (sum(visits.in_turn), visits.most) == (TOPICS + 1, VISITS_A_TURN)
