@@ -1,4 +1,4 @@
-"""What must hold between any two turns. Checked after tests, and after every turn when the shell is told to."""
+"""Invariants between any two turns. Checked after tests, and after every turn when the shell is told to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(broker: Broker) -> None:
-    """AssertionError when the broker's state contradicts itself."""
+    """Raises AssertionError when the broker's state contradicts itself."""
     core = broker.core
     for session in core.sessions.values():
         _check_session(core, session)

@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command")
 
 SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
-"""What CONNECTED says: the Pulsar version whose behaviour we keep, and who we are."""
+"""Server version in CONNECTED: the Pulsar version whose behaviour the broker keeps, and its own."""
 
 
 MAX_ASKING: Final = 1_000
-"""Who may wait at once to hear whether a peer still answers. To more than those it is there."""
+"""Calls that may wait for one liveness check; further ones take the peer for alive."""
 
 
 MAX_VERSION_LENGTH: Final = 1_000
-"""Characters that are kept of what a client says it is."""
+"""Characters kept of the client version in CONNECT."""
 
 
 def on_opened(core: Core, event: SessionOpened) -> None:
-    """A connection was accepted; the clock of its handshake starts."""
+    """Opens a session for an accepted connection; the time for its handshake starts."""
     session = Session(event.session_id, event.peer, event.local, core.now_ms)
     core.sessions[event.session_id] = session
     core.at(core.now_ms + core.config.handshake_timeout_ms, lambda: _expect_handshake(core, session))
 
 
 def on_closed(core: Core, event: SessionClosed) -> None:
-    """The connection is gone: its producers and consumers go at once (A6)."""
+    """Releases the session of a closed connection: its producers and consumers close at once (A6)."""
     session = core.sessions.get(event.session_id)
     if session is not None:
         session.open = False
@@ -52,13 +52,14 @@ def on_closed(core: Core, event: SessionClosed) -> None:
 
 
 def end(core: Core, session: Session, reason: str) -> None:
-    """Close a connection from our side and release what it owns."""
+    """Closes a connection and releases its session."""
     core.close_session(session, reason)
     release(core, session)
 
 
 def release(core: Core, session: Session) -> None:
-    """Forget a session with its producers and consumers. Receipts still under way are dropped when they are due."""
+    """Removes a session, closes its producers and consumers (`Subscription.remove` redelivers). Receipts still under
+    way are dropped when they are due."""
     if core.sessions.pop(session.session_id, None) is None:
         return
     core.paused_sessions.discard(session.session_id)
@@ -76,14 +77,14 @@ def release(core: Core, session: Session) -> None:
 
 
 def on_writing_paused(core: Core, event: WritingPaused) -> None:
-    """The peer reads slowly: its consumers get nothing more for now (SH-9)."""
+    """Stops sending to the consumers of a session whose peer reads slowly (SH-9)."""
     session = core.sessions.get(event.session_id)
     if session is not None:
         session.writable = False
 
 
 def on_writing_resumed(core: Core, event: WritingResumed) -> None:
-    """The peer caught up: its consumers may have more."""
+    """Sends to the consumers of a session again: its peer has caught up."""
     session = core.sessions.get(event.session_id)
     if session is not None:
         session.writable = True
@@ -93,14 +94,14 @@ def on_writing_resumed(core: Core, event: WritingResumed) -> None:
 
 
 def on_still_reading(core: Core, event: StillReading) -> None:
-    """It cannot answer a PING at the moment, and need not."""
+    """Takes a session for alive whose peer reads and cannot answer a PING yet."""
     session = core.sessions.get(event.session_id)
     if session is not None:
         heard_from(session)
 
 
 def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
-    """CONNECT: no authentication yet, so that every client is welcome; a second one ends the connection."""
+    """CONNECT: answers CONNECTED, without authentication yet; a second CONNECT ends the connection."""
     if session.connected:
         end(core, session, "a second CONNECT")
         return
@@ -117,12 +118,12 @@ def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
 
 
 def on_ping(core: Core, session: Session, _command: object) -> None:
-    """PING is answered at once (A3)."""
+    """PING: answers PONG at once (A3)."""
     core.send(session, commands.pong())
 
 
 def on_pong(core: Core, session: Session, _command: object) -> None:
-    """PONG: that it arrived is all it says."""
+    """PONG: does nothing; `heard_from` has noted its arrival."""
 
 
 def on_auth_response(core: Core, session: Session, _command: CommandAuthResponse) -> None:
@@ -132,14 +133,14 @@ def on_auth_response(core: Core, session: Session, _command: CommandAuthResponse
 
 
 def heard_from(session: Session) -> None:
-    """Something arrived."""
+    """Notes that anything arrived from a session: it is alive."""
     session.heard = True
     if session.alive_waiters:
         _tell_waiters(session, alive=True)
 
 
 def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) -> None:
-    """Find out whether the peer of an old connection still answers (PR-2, EX-1).
+    """Checks whether the peer of a connection still answers (PR-2, EX-1).
 
     `answer` is called with the result, in a later turn unless it is known now. A connection that stays silent is ended
     first, so that what it held is free when `answer` hears False.
@@ -170,8 +171,8 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
 
 
 def still_wanted(core: Core, session: Session, waiting: dict[int, _Command], number: int, command: _Command) -> bool:
-    """Whether what waits under the number of its producer or consumer is this command yet: it was neither closed nor
-    asked for again meanwhile, and its connection is there. It waits no more."""
+    """Tells whether a PRODUCER or SUBSCRIBE that waits is still wanted: neither closed nor sent again meanwhile, its
+    connection there. It waits no more."""
     if session.session_id not in core.sessions or waiting.get(number) is not command:
         return False
     del waiting[number]
@@ -201,7 +202,7 @@ def _keep_alive(core: Core, session: Session) -> None:
 
 
 def resume_reading(core: Core, session: Session) -> None:
-    """Read again from a session that was paused (PR-15)."""
+    """Reads again from a session that was paused (PR-15)."""
     session.reading_paused = False
     session.heard = True
     core.paused_sessions.discard(session.session_id)
@@ -209,7 +210,7 @@ def resume_reading(core: Core, session: Session) -> None:
 
 
 def refuse(core: Core, session: Session, answer: PulsarError, request_id: int) -> None:
-    """Answer ERROR; end the connection when the error says so."""
+    """Answers ERROR, and ends the connection when the error says so."""
     core.fail(session, request_id, answer)
     if answer.closes == "session":
         end(core, session, answer.message)

@@ -1,4 +1,4 @@
-"""Dispatch: which entries go to which consumer, and when.
+"""Dispatch: sends the entries of a subscription to its consumers.
 
 A dispatcher belongs to one subscription while consumers are connected. It is asked to send whatever it may at the end
 of a turn in which something happened to it: entries became durable, permits came, acks came, a read returned, a socket

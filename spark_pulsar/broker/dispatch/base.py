@@ -1,4 +1,4 @@
-"""What all dispatchers have in common: the door to their subscription, and sending part of a run to a consumer."""
+"""Base class of dispatchers: their interface, and sending a part of a run to a consumer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Default = TypeVar("Default")
 
 
 class Dispatcher(ABC):
-    """Sends a subscription's entries to its consumers."""
+    """Sends the entries of a subscription to its consumers."""
 
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self.core = core
@@ -38,9 +38,10 @@ class Dispatcher(ABC):
         self.position = Position(-1, -1)
         """The next entry to send for the first time; `rewind` sets it (RP)."""
         self.turn_messages = self.turn_entries = self.turn_bytes = UNLIMITED
-        """What may be sent in this turn; counted down by what is (SUB-7). Of messages and entries one is limited."""
+        """Messages, entries and bytes that rates allow in this turn, counted down (SUB-7); messages or entries are
+        unlimited."""
         self.stopping = False
-        """The next entry is lost: the consumers are about to be closed."""
+        """True when the next entry is lost: the consumers are about to be closed."""
         self.reader = EntryReader(core, subscription.topic, self._wake, self._stop)
         self.rewind()
 
@@ -53,70 +54,71 @@ class Dispatcher(ABC):
             damage.stop_soon(self.core, self.subscription)
 
     def rewind(self) -> None:
-        """Go back to the first entry that is not acked as a prefix (EX-4)."""
+        """Moves the read position back behind mark-delete (EX-4)."""
         mark_delete = self.subscription.cursor.mark_delete
         self.position = Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
         self.reader.reset()
 
     def admit(self, consumer: Consumer) -> None:  # noqa: B027 - most let everybody in
-        """A consumer is about to join; an error refuses it, and nothing has happened (KS-7)."""
+        """Refuses a consumer that is about to join, by an error; nothing has happened then (KS-7)."""
 
     @abstractmethod
     def attach(self, consumer: Consumer) -> None:
-        """A consumer joined."""
+        """Takes a consumer that joined."""
 
     @abstractmethod
     def detach(self, consumer: Consumer) -> None:
-        """A consumer left; it is not in `subscription.consumers` any more."""
+        """Redelivers the unacknowledged messages of a consumer that left `subscription.consumers` (see
+        `redelivery`)."""
 
     @abstractmethod
     def dispatch(self) -> bool:
-        """Send what may be sent now. True when more could be sent at once in the next turn."""
+        """Sends entries as far as permits and limits allow. True when more could be sent in the next turn."""
 
     @abstractmethod
     def has_work(self) -> bool:
-        """Asked when a rate forbids to send (SUB-7): whether `dispatch` might send something otherwise."""
+        """Tells, when a rate forbids to send, whether `dispatch` might send something otherwise (SUB-7)."""
 
     def begin(self) -> None:  # noqa: B027 - most have nothing to do then
-        """Called instead of `dispatch` while a rate forbids to send: what does not depend on rates begins (FO-5)."""
+        """Does, while a rate forbids to send, the part of `dispatch` that does not depend on rates (FO-5)."""
 
     @abstractmethod
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """A consumer wants entries again, or all that it holds (None) (NACK-2, NACK-3)."""
+        """Redelivers entries that a consumer asks for, or all that it holds (None) (NACK-2, NACK-3)."""
 
     @abstractmethod
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
-        """Whole entries were acked by a consumer; the cursor knows already."""
+        """Releases whole entries that a consumer acknowledged; the cursor knows already."""
 
     @abstractmethod
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
-        """A part of a batch was acked by a consumer; that many of its messages are not."""
+        """Notes that a consumer acknowledged a part of a batch; `messages_left` of its messages are not."""
 
     @abstractmethod
     def passed(self) -> None:
-        """Mark-delete moved forward without an ack of a consumer: forget what it passed (skip, expiry, quota)."""
+        """Releases entries that mark-delete passed without an ack of a consumer (skip, expiry, quota)."""
 
     @abstractmethod
     def expired(self, ranges: Iterable[EntryRange]) -> None:
-        """Entries were acked without a consumer, also behind mark-delete: forget them (TTL-1)."""
+        """Releases entries that were acknowledged without a consumer, also behind mark-delete (TTL-1)."""
 
     @abstractmethod
     def limits_changed(self) -> None:
-        """The topic's policies are others: what consumers may hold may be more, or less, than before (SH-6)."""
+        """Applies changed limits of unacknowledged messages (SH-6)."""
 
     @property
     def is_blocked(self) -> bool:
-        """Whether nothing is sent because too much is unacked (SH-7)."""
+        """True while nothing is sent because too many messages are unacknowledged (SH-7)."""
         return False
 
     @property
     def active_consumer(self) -> Consumer | None:
-        """The one consumer that gets everything; None when all get their share, or nobody is there (FO-1)."""
+        """The consumer that gets everything; None when all get a part, or none is connected (FO-1)."""
         return None
 
     @abstractmethod
     def released(self, ranges: Iterable[EntryRange]) -> None:
-        """Entries that were held back until their time are not any more (DEL-4)."""
+        """Sends delayed entries whose time has come (DEL-4)."""
 
     @property
     def delayed_count(self) -> int:
@@ -130,7 +132,7 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Assert what must hold between turns; see `invariants`."""
+        """Asserts the dispatcher's invariants between turns; see `invariants`."""
 
     # For the dispatchers
 
@@ -139,20 +141,20 @@ class Dispatcher(ABC):
         return self.subscription.topic.last_add_confirmed
 
     def has_to_send(self, entries: int) -> bool:
-        """Whether at least so many unacked entries come from the read position on."""
+        """Tells whether at least `entries` unacknowledged entries come from the read position on."""
         ranges = self.subscription.cursor.unacked(self.position, self.visible_through(), entries)
         return sum(end - first for _, first, end in ranges) >= entries
 
     def is_more_after(self, ranges: list[EntryRange], asked: int, through: Position) -> bool:
-        """Called when all of `ranges`, the next `asked` entries at most, were sent: whether there are more. If not,
-        the read position moves behind what is acked already."""
+        """Tells, when all of `ranges` were sent, the next `asked` entries at most, whether there are more. If not,
+        moves the read position behind the acknowledged ones."""
         if sum(end - first for _, first, end in ranges) >= asked:
             return True
         self.position = Position(through.ledger_id, through.entry_id + 1)
         return False
 
     def send_part(self, consumer: Consumer, run: EntryRun, low: int, high: int, *, with_counts: bool) -> int:
-        """Send entries `low … high - 1` of a run; returns their number of messages, which cost as many permits."""
+        """Sends entries `low … high - 1` of a run; returns their number of messages, which cost as many permits."""
         starts, ends = run.starts[low:high], run.ends[low:high]
         counts = run.message_counts
         messages = high - low if counts is None else sum(counts[low:high])
@@ -182,12 +184,12 @@ class Dispatcher(ABC):
         return messages
 
     def count_chunks(self, consumer: Consumer, run: EntryRun, indexes: Iterable[int]) -> None:
-        """Count what of these entries is a chunk."""
+        """Counts the chunks among entries of a run."""
         if self.subscription.topic.state.has_chunks:
             consumer.chunks_out += chunks_among(run.buffer, run.starts, run.ends, indexes)
 
     def count_sent(self, consumer: Consumer, entries: int, messages: int, size_bytes: int) -> None:
-        """A consumer was sent so much: it costs permits, and statistics want to know."""
+        """Counts sent messages: in permits, in the turn's limits, in statistics."""
         consumer.permits -= messages
         self.turn_messages -= messages
         self.turn_entries -= entries
@@ -203,7 +205,7 @@ class Dispatcher(ABC):
 
 
 def values_of(table: dict[int, int] | None, entry_ids: Sequence[int], default: Default) -> list[int | Default] | None:
-    """What a per-entry table says of some entries, None when it says nothing about any of them."""
+    """Looks entries up in a per-entry table; None when it holds none of them."""
     if not table:
         return None
     values = [table.get(entry_id, default) for entry_id in entry_ids]
@@ -211,7 +213,8 @@ def values_of(table: dict[int, int] | None, entry_ids: Sequence[int], default: D
 
 
 def fit(counts: Sequence[int] | None, ends: Sequence[int], low: int, high: int, messages: int, limit_at: int) -> int:
-    """How far entries `low … high - 1` may be sent: while messages are left, up to the offset `limit_at`; at least one.
+    """Tells how far entries `low … high - 1` may be sent: while messages are left, up to the offset `limit_at`; at
+    least one.
 
     The entry that exceeds `messages` still goes: permits may drop below zero (SUB-4).
     """

@@ -1,5 +1,5 @@
-"""Chunks of large messages on a Shared subscription: all of a message go to one consumer, which puts them together
-(CHK-6). Looked at on topics that ever took a chunk, only there.
+"""Chunked messages on a Shared subscription: all chunks of a message go to one consumer, which puts them together
+(CHK-6).
 
 The consumer that gets the first chunk of a message gets the others too. Chunks for one that is not ready are passed
 over and wait, so that nobody else has to. When one is to be sent again, all that are unacked are; they may go to
@@ -16,7 +16,7 @@ from spark_pulsar.model.ranges import RangeSet
 from spark_pulsar.wire.entries import metadata_of, text_of
 
 _MAX_UUID: Final = 256
-"""Characters; of longer ones a digest is kept."""
+"""Characters of a UUID; a digest stands for longer ones."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 class ChunkedMessage:
-    """One large message, as far as chunks of it were sent and are not acked."""
+    """A chunked message: its chunks that were sent and are not acknowledged."""
 
     __slots__ = ("awaited", "consumer", "places")
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
-        """Who gets its chunks."""
+        """The consumer of its chunks."""
         self.places: dict[Place, None] = {}
-        """Ledger and entry of each."""
+        """Ledger and entry of each chunk."""
         self.awaited = RangeSet()
         """Chunks that were passed over because the consumer was not ready; some may have been sent since."""
 
 
 class ChunkBook:
-    """Who has which large messages, of one subscription."""
+    """The chunked messages of one subscription, and the consumer of each."""
 
     def __init__(self) -> None:
         self._messages: dict[str, ChunkedMessage] = {}
@@ -52,29 +52,29 @@ class ChunkBook:
         self.waiting: dict[Consumer, RangeSet] = {}
         """Chunks that were passed over because their consumer was not ready."""
         self.free = RangeSet()
-        """Chunks that waited for a consumer who lost one of his messages: they may be somebody else's now."""
+        """Chunks that waited for a consumer which lost one of its messages: any consumer may get them now."""
 
     def __bool__(self) -> bool:
         return bool(self._messages or self.waiting or self.free)
 
     def clear(self) -> None:
-        """Nobody has anything."""
+        """Forgets all messages."""
         self._messages.clear()
         self._uuids.clear()
         self.waiting.clear()
         self.free.clear()
 
     def count(self) -> int:
-        """Entries that wait."""
+        """Counts the chunks that wait."""
         return self.free.count() + sum(each.count() for each in self.waiting.values())
 
     def owner(self, uuid: str) -> Consumer | None:
-        """Who gets the chunks of a message; None when nobody has begun it."""
+        """Finds the consumer of a chunked message; None when none of its chunks was sent."""
         message = self._messages.get(uuid)
         return None if message is None else message.consumer
 
     def sent(self, uuid: str, consumer: Consumer, ledger_id: int, entry_id: int) -> None:
-        """A chunk went to a consumer, who gets the others too."""
+        """Notes that a chunk was sent to a consumer, which gets the others too."""
         message = self._messages.get(uuid)
         if message is None:
             message = self._messages[uuid] = ChunkedMessage(consumer)
@@ -82,17 +82,17 @@ class ChunkBook:
         self._uuids[ledger_id, entry_id] = uuid
 
     def wait(self, uuid: str, consumer: Consumer, ledger_id: int, entry_id: int) -> None:
-        """A chunk of a begun message is passed over until its consumer is ready."""
+        """Makes a chunk wait until the consumer of its message is ready."""
         self._messages[uuid].awaited.add(ledger_id, entry_id, entry_id + 1)
         self.waiting.setdefault(consumer, RangeSet()).add(ledger_id, entry_id, entry_id + 1)
 
     @property
     def is_ready(self) -> bool:
-        """Whether `ready` has something."""
+        """True when `ready` yields something."""
         return bool(self.free) or any(consumer.can_receive for consumer in self.waiting)
 
     def ready(self) -> Iterator[EntryRange]:
-        """What waits no more, because its consumer is ready or another one may get it."""
+        """Takes the chunks that wait no more: their consumer is ready, or any consumer may get them."""
         if self.free:
             yield from list(self.free)
             self.free.clear()
@@ -100,14 +100,14 @@ class ChunkBook:
             yield from self.waiting.pop(consumer)
 
     def left(self, consumer: Consumer) -> list[EntryRange]:
-        """A consumer is gone: somebody else gets its messages. Returns what waited for it."""
+        """Forgets the messages of a consumer that closed: others may get them. Returns the chunks that waited for
+        it."""
         for uuid in [uuid for uuid, message in self._messages.items() if message.consumer is consumer]:
             self._forget_message(uuid)
         return list(self.waiting.pop(consumer, ()))
 
     def whole(self, ranges: Iterable[EntryRange]) -> list[EntryRange]:
-        """Ranges that are to be sent again, with all chunks of messages that have one there; anybody may get those
-        messages then."""
+        """Completes ranges to redeliver with all chunks of their messages, which any consumer may get then."""
         found = RangeSet(ranges)
         if self._uuids:
             uuids = {self._uuids[place] for place in self._places_in(found)}
@@ -118,7 +118,7 @@ class ChunkBook:
         return list(found)
 
     def done(self, ranges: Iterable[EntryRange]) -> None:
-        """Entries were acked: a message of which none is left is nobody's."""
+        """Forgets acknowledged chunks, and messages of which none is left."""
         if not self:
             return
         found = RangeSet(ranges)
@@ -137,7 +137,7 @@ class ChunkBook:
                 del self.waiting[consumer]
 
     def done_through(self, ledger_id: int, entry_id: int) -> None:
-        """Everything at or before a position is acked."""
+        """Forgets all chunks at or before a position, which are acknowledged."""
         if self:
             passed = [place for place in self._uuids if place <= (ledger_id, entry_id)]
             self.done((ledger, entry, entry + 1) for ledger, entry in passed)
@@ -173,7 +173,7 @@ class ChunkBook:
 
 
 def uuid_of(run: EntryRun, index: int) -> str | None:
-    """Which large message an entry of a run is a chunk of; None when it is none."""
+    """Reads the UUID of the chunked message that an entry belongs to; None when it is no chunk."""
     try:
         metadata = metadata_of(run.buffer, run.starts[index], run.ends[index])
     except CorruptMessage:

@@ -35,13 +35,13 @@ class CompactedReader(EntryReader):
 
 
 class CompactedDispatcher(ExclusiveDispatcher):
-    """`position` counts in the topic, also while it is read from the compacted ledger."""
+    """Dispatcher of the compacted view; `position` is one of the topic, also while the compacted ledger is read."""
 
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self._ledger_id = -1
-        """The compacted ledger that `_next` belongs to."""
+        """Compacted ledger that `_next` belongs to."""
         self._next = 0
-        """Its next entry; those from there on that lie before `position` are passed over."""
+        """Next entry of the compacted ledger; those that lie before `position` are passed over."""
         super().__init__(core, subscription)
         self._compacted_reader = CompactedReader(core, subscription.topic, self._wake, self._stop)
 
@@ -75,7 +75,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
         return super().has_work() or (is_compacted and self.receiver() is not None)
 
     def _dispatch_compacted(self, consumer: Consumer, compaction: Compaction) -> bool:
-        """Send from the compacted ledger. False when something must come first: a read, or permits."""
+        """Sends from the compacted ledger. False when something must come first: a read, or permits."""
         info = compaction.ledger
         assert info is not None, "asked before"
         reader = self._compacted_reader
@@ -112,8 +112,8 @@ class CompactedDispatcher(ExclusiveDispatcher):
         return True
 
     def _stretch(self, run: EntryRun) -> tuple[EntryRun | None, int]:
-        """The next entries that were neighbours in the topic, as a run of it, and the compacted entry after them; no
-        run when the next one is not wanted."""
+        """Reads the next compacted entries that were neighbours in the topic, as a run of it; also returns the index of
+        the compacted entry after them. No run when the next one is behind the read position or acknowledged."""
         cursor, index = self.subscription.cursor, self._next - run.first_entry_id
         source = Position(*SOURCE.unpack_from(run.buffer, run.starts[index]))
         if source < self.position or cursor.is_acked(*source):

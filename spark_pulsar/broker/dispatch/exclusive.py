@@ -1,5 +1,5 @@
-"""One consumer gets everything, in storage order (7.2; EX-1 ... EX-4). Serves readers too, and is what Failover is
-built on."""
+"""Dispatcher of Exclusive subscriptions and readers: one consumer gets everything, in storage order (7.2; EX-1 ...
+EX-4). Failover is built on it."""
 
 from __future__ import annotations
 
@@ -79,28 +79,28 @@ class ExclusiveDispatcher(Dispatcher):
         return self.receiver() is not None and self.position <= self.visible_through()
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Single entries cannot be redelivered: everything unacked comes again (NACK-2)."""
+        """Redelivers everything unacknowledged: single entries cannot be (NACK-2)."""
         consumer.raise_epoch(epoch)
         self.rewind()
         self.core.wake(self.subscription)
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
-        """The cursor is all there is to know."""
+        """Does nothing: the cursor knows already."""
 
     def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
-        """The cursor is all there is to know."""
+        """Does nothing: the cursor knows already."""
 
     def passed(self) -> None:
-        """The cursor is all there is to know."""
+        """Does nothing: the cursor knows already."""
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
-        """The cursor is all there is to know."""
+        """Does nothing: the cursor knows already."""
 
     def released(self, ranges: Iterable[EntryRange]) -> None:
-        """Nothing is held back here (DEL-2)."""
+        """Does nothing: Exclusive and Failover do not delay entries (DEL-2)."""
 
     def limits_changed(self) -> None:
-        """Unacked messages are not counted here."""
+        """Does nothing: unacknowledged messages are not limited here."""
 
     def check(self) -> None:
         assert len(self.subscription.consumers) <= 1, "an Exclusive subscription has one consumer"

@@ -1,4 +1,5 @@
-"""Many consumers, of which one gets everything, in storage order; when it goes, the next one does (7.3; FO-1 ... FO-7).
+"""Dispatcher of Failover subscriptions: one of many consumers is active and gets everything, in storage order; when it
+goes, the next one does (7.3; FO-1 ... FO-7).
 
 Which one that is depends only on who is connected, so that the partitions of a topic are spread over its consumers and
 everybody finds the same place again after a reconnect.
@@ -25,22 +26,22 @@ if TYPE_CHECKING:
     from .base import EntryRange
 
 _POINTS: Final = 100
-"""Points of one consumer on the ring."""
+"""Points of one consumer on the hash ring."""
 _VERSION_WITH_CHANGES: Final = 12
 """Protocol version from which a client knows ACTIVE_CONSUMER_CHANGE."""
 
 
 class FailoverDispatcher(CompactedDispatcher):
-    """Sends to the active consumer; the compacted view if that is what it wants."""
+    """Sends to the active consumer; the compacted view if it reads that."""
 
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self._active: Consumer | None = None
         self._has_started = False
-        """Whether the active consumer was told, and gets entries."""
+        """True when the active consumer was told, and gets entries."""
         self._start: Timer | None = None
-        """Runs out when the active consumer may start; set while it waits for that."""
+        """Timer of a new active consumer that may not start yet (FO-6)."""
         self._distances: dict[Consumer, int] = {}
-        """How far behind the topic's place each consumer's first point on the ring lies."""
+        """Distance from the topic's place on the ring to each consumer's first point."""
         self._on_ring: list[Consumer] = []
         """All consumers by priority, then by that distance, then by name, then as they came."""
         self._topic_point = murmur3_32(subscription.topic.full_name.encode())
@@ -85,7 +86,8 @@ class FailoverDispatcher(CompactedDispatcher):
         return consumer.priority, self._distances[consumer], consumer.name
 
     def _choose(self) -> bool:
-        """Give the role to whose it is now; the new one starts after a delay (FO-6). False when that changes nothing.
+        """Makes the consumer active whose turn it is; a new one starts after a delay (FO-6). False when it was active
+        already.
 
         What the old one was sent and did not ack comes again, from mark-delete on; its acks still count.
         """
@@ -109,7 +111,7 @@ class FailoverDispatcher(CompactedDispatcher):
 
     @property
     def start_delay_ms(self) -> int:
-        """How long a new active consumer waits (FO-6)."""
+        """Milliseconds that a new active consumer waits (FO-6)."""
         return self.core.config.failover_delay_ms
 
     def _delay_is_over(self) -> None:
@@ -117,8 +119,8 @@ class FailoverDispatcher(CompactedDispatcher):
         self._wake()
 
     def _candidate(self, consumers: list[Consumer]) -> Consumer:
-        """The consumer whose turn it is, of those of the best priority (FO-2): by the number of the partition (FO-3),
-        or on a ring, where it is the first one behind the topic (FO-4)."""
+        """Finds the consumer whose turn it is, among those of the best priority (FO-2): by the index of the partition
+        (FO-3), or on a ring, where it is the first one behind the topic (FO-4)."""
         partition = self.subscription.topic.partition
         if partition >= 0 and not self.core.config.failover_ring_for_partitions:
             best = bisect_right(consumers, consumers[0].priority, key=lambda each: each.priority)
@@ -133,13 +135,13 @@ class FailoverDispatcher(CompactedDispatcher):
         )
 
     def _tell(self, consumer: Consumer) -> None:
-        """ACTIVE_CONSUMER_CHANGE (FO-5)."""
+        """Sends ACTIVE_CONSUMER_CHANGE (FO-5)."""
         if consumer.session.protocol_version >= _VERSION_WITH_CHANGES:
             change = commands.active_consumer_change(consumer.consumer_id, consumer is self._active)
             self.core.send(consumer.session, change)
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Only the active consumer can ask for entries again."""
+        """Redelivers to the active consumer; others only raise their epoch."""
         if consumer is self._active:
             super().redeliver(consumer, ranges, epoch)
         else:

@@ -14,33 +14,36 @@ if TYPE_CHECKING:
 
 _FIRST_RETRY_MS: Final = 10
 _LAST_RETRY_MS: Final = 1_000
-"""Pause after a read that failed, doubled each time it fails again."""
+"""Pauses after a read that failed, doubled each time it fails again."""
 
 _MIN_READ_BYTES: Final = 64 * 1024
 _ALL_WINDOWS_BYTES: Final = 128 * 1024 * 1024
-"""What all readers together may hold; shared out among those that read from storage at the moment."""
+"""Memory of all readers together, divided among those that read from storage at the moment."""
 
 
 class EntryReader:
-    """Finds runs for one subscription. Holds the runs read from storage that lie ahead; at most one read is out."""
+    """Finds runs for one subscription: from the cache, else from storage, a window ahead, with one read under way at
+    most."""
 
     __slots__ = ("_core", "_few", "_order_id", "_pause_ms", "_retry_at_ms", "_stop", "_topic", "_wake", "_windows")
 
     def __init__(self, core: Core, topic: Topic, wake: _Wake, stop: _Wake) -> None:
-        """`wake` is called when something new can be found, `stop` when the next entry is lost."""
+        """Begins without a window; `wake` is called when something new can be found, `stop` when the next entry is
+        lost."""
         self._core = core
         self._topic = topic
         self._wake = wake
         self._stop = stop
         self._windows: list[EntryRun] = []
         self._few = 1
-        """With so many runs left the next are read, so that the disk works while these are sent."""
+        """Count of runs below which the next are read, so that the disk works while these are sent."""
         self._order_id: object | None = None
         self._retry_at_ms = 0
         self._pause_ms = _FIRST_RETRY_MS
 
     def find(self, ledger_id: int, entry_id: int) -> EntryRun | None:
-        """The run that holds the entry; None when it must be read first: the subscription is woken when it is here."""
+        """Finds the run that holds an entry; None when it must be read first: the subscription is woken when it is
+        here."""
         run = self._core.cache.lookup(ledger_id, entry_id)
         if run is not None:
             return run
@@ -56,7 +59,7 @@ class EntryReader:
         return None
 
     def reset(self) -> None:
-        """Forget what was read and what is under way: the reader moves elsewhere."""
+        """Drops the window and the read under way: the reader moves elsewhere."""
         if self._windows:
             self._core.readers_with_windows -= 1
         self._windows = []

@@ -31,34 +31,35 @@ if TYPE_CHECKING:
 
 
 class Core(Turn):
-    """What every rule of the broker may use. `Broker` sets the members that stand here without a value."""
+    """State and features that all rules of the broker share. `Broker` sets the members that stand here without a
+    value."""
 
     roll_limits: RollLimits
-    """When a ledger is full."""
+    """Entries, bytes and age of a full ledger."""
     topic_counters: ColumnStore[Topic]
     producer_counters: ColumnStore[Producer]
     new_dispatcher: features.DispatcherFactory
     taken_into_use: tuple[features.TopicObserver, ...]
-    """Told, in this order, of each persistent topic that is taken into use."""
+    """Observers, in this order, of persistent topics that are taken into use."""
     deleted: tuple[features.TopicObserver, ...]
-    """Told, in this order, of each persistent topic that is deleted."""
+    """Observers, in this order, of persistent topics that are deleted."""
     front_consumed: features.TopicObserver
-    """Told when a durable subscription has consumed the oldest ledger of a topic."""
+    """Observer of durable subscriptions that have consumed the oldest ledger of a topic."""
     end_acked: features.SubscriptionObserver
-    """Told when the mark-delete of a subscription of a terminated topic moved."""
+    """Observer of subscriptions of terminated topics whose mark-delete moved."""
     monitors: features.Monitors
     idle: features.IdleSubscriptions
     watchers: features.TopicListWatchers
     non_persistent: features.NonPersistentTopics
-    """The topics that are non-persistent, which are among `topics` too."""
+    """Non-persistent topics, which are among `topics` too."""
     publish_limits: features.PublishLimits
-    """How fast topics may be published to (PR-14)."""
+    """Publish rates (PR-14)."""
     encryption: features.RequiredEncryption
-    """Which topics take encrypted messages only (PR-12)."""
+    """Topics that take encrypted messages only (PR-12)."""
     dispatch_limit: features.DispatchLimiter | None
-    """How fast all topics together may be consumed (SUB-7)."""
+    """Dispatch rate of all topics together (SUB-7)."""
     unacked_limit: features.UnackedLimit | None
-    """What Shared subscriptions together may hold (SH-8), when that is limited."""
+    """Limit of unacknowledged messages of all Shared subscriptions together (SH-8), when there is one."""
     silent_producers: features.SilentProducers
     compactions: features.Compactions
 
@@ -68,43 +69,43 @@ class Core(Turn):
         self.policies = PolicyBook(state, config)
         """Effective policies; `policies_of` asks it."""
         self.schema_groups: dict[str, int] = {}
-        """The group of records that the schemas of a name are on disk with, where they changed since the start."""
+        """Group of records that the schemas of a name are durable with, where they changed since the start."""
         self.instance = instance
-        """A number that no earlier start of this broker had; part of generated producer names."""
+        """Number that no earlier start of this broker had; part of generated producer names."""
         self.sessions: dict[int, Session] = {}
         self.topics: dict[str, Topic] = {}
-        """Topics in use since the start, by full name. The durable ones of `state` come in when first asked for."""
+        """Topics in use since the start, by full name. Durable ones are taken into use when first asked for."""
         self.producer_names_given = self.pending_publish_bytes = 0
         self.readers_with_windows = 0
-        """Subscriptions that hold entries read from storage; they share one bound of memory."""
+        """Count of subscriptions that hold entries read from storage; they share one bound of memory."""
         self.disk_full_reason = ""
-        """Why the disk takes no more; empty when it does."""
+        """Reason why the disk takes no more; empty when it does."""
         self.is_stalled = False
-        """Whether nothing at all can be written for lack of space."""
+        """True when nothing at all can be written for lack of space."""
         self.paused_sessions: set[int] = set()
         """Sessions that are not read because of back-pressure (PR-15)."""
 
     # Telling
 
     def send(self, session: Session, command: BaseCommand) -> None:
-        """Send a command to a session, if it is still there."""
+        """Sends a command to a session, if it is still there."""
         if session.open:
             self.effects.append(SendCommand(session.session_id, command))
 
     def succeed(self, session: Session, request_id: int) -> None:
-        """Answer SUCCESS."""
+        """Answers SUCCESS."""
         self.send(session, commands.success(request_id))
 
     def fail(self, session: Session, request_id: int, error: PulsarError) -> None:
-        """Answer ERROR."""
+        """Answers ERROR."""
         self.send(session, commands.error(request_id, error))
 
     def close_session(self, session: Session, reason: str) -> None:
-        """Order the end of a connection. What it holds is released when the shell reports SessionClosed."""
+        """Closes a connection. Its session is released when the shell reports SessionClosed."""
         if session.open:
             session.open = False
             self.effects.append(CloseSession(session.session_id, reason))
 
     def policies_of(self, name: TopicName) -> EffectivePolicies:
-        """What holds for a topic: its own policies over its namespace's over the configuration's. Cheap."""
+        """Looks up the effective policies of a topic: its own over its namespace's over the configuration's. Cached."""
         return self.policies.of(name)

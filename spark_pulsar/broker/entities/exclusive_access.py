@@ -1,4 +1,4 @@
-"""Who may produce to a topic: access modes, who waits for a topic, and the topic's epoch (PR-3 ... PR-8).
+"""Exclusive access of producers: access modes, producers that wait, and the topic's epoch (PR-3 ... PR-8).
 
 An epoch is one stretch of exclusive access. It is a durable record that is on disk before its holder hears of it, so
 that a holder of an earlier one is refused over restarts too: there is never more than one leader.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .topic import Topic
 
 MAX_EPOCH: Final = 1 << 62
-"""The highest epoch that a client may bring along; every further one fits into a record."""
+"""Highest epoch that a client may bring along; every further one fits into a record."""
 
 MAX_WAITERS: Final = 10_000
 """Producers that may wait for one topic."""
@@ -31,7 +31,7 @@ Refuse = Callable[[PulsarError], None]
 
 
 class Waiter:
-    """A producer that waits until it may have the topic alone (PR-6)."""
+    """A producer that waits for exclusive access (PR-6)."""
 
     __slots__ = ("access", "grant", "producer_id", "refuse", "session")
 
@@ -40,18 +40,18 @@ class Waiter:
         self.session = session
         self.producer_id = producer_id
         self.grant = grant
-        """Opens the producer, or raises why not."""
+        """Call that opens the producer, or raises why not."""
         self.refuse = refuse
-        """Answers its request with an error."""
+        """Call that answers its request with an error."""
 
     def leave(self) -> None:
-        """Wait no more: granted, refused, closed by the client, or the client is gone."""
+        """Ends the wait: granted, refused, closed by the client, or the client is gone."""
         self.session.waiting_producers.pop(self.producer_id, None)
         del self.access.waiters[self]
 
 
 class Access:
-    """Exclusive access to one topic: who has it, and who waits for it in which order."""
+    """Exclusive access to one topic: its holder, and the producers that wait for it, in order."""
 
     __slots__ = ("holder", "topic", "waiters")
 
@@ -59,16 +59,16 @@ class Access:
         self.topic = topic
         self.holder: Producer | None = None
         self.waiters: OrderedDict[Waiter, None] = OrderedDict()
-        """The first one has waited longest. Thousands may leave at once, from anywhere."""
+        """Waiting producers, the first one longest. Thousands may leave at once, from anywhere."""
 
     def left(self, producer: Producer) -> None:
-        """A producer of the topic is gone: the next waiter has it, if nobody else is left."""
+        """Notes that a producer left the topic: the next one that waits may get it."""
         if self.holder is producer:
             self.holder = None
         self.promote()
 
     def promote(self) -> None:
-        """Let the first waiter in that can be, when nobody produces to the topic."""
+        """Grants a topic without producers to the first that waits and can be opened."""
         while self.waiters and not self.topic.producers:
             waiter = next(iter(self.waiters))
             waiter.leave()
@@ -78,7 +78,7 @@ class Access:
                 waiter.refuse(error)
 
     def refuse_waiters(self, error: PulsarError) -> None:
-        """Nobody waits any more."""
+        """Refuses all producers that wait."""
         while self.waiters:
             waiter = next(iter(self.waiters))
             waiter.leave()
@@ -86,13 +86,14 @@ class Access:
 
 
 def epoch_of(command: CommandProducer) -> int | None:
-    """The epoch that a client brings along. Shared producers may send one that means nothing (wire-protocol 5.4)."""
+    """Reads the epoch that a client brings along. Shared producers may send one that means nothing (wire-protocol
+    5.4)."""
     return command.topic_epoch if command.HasField("topic_epoch") else None
 
 
 def must_wait(topic: Topic, mode: int, epoch: int | None) -> bool:
-    """Whether a producer has to wait for the topic; else it may open now. Raises ProducerBusy or ProducerFenced when it
-    may neither."""
+    """Tells whether a producer has to wait for the topic, or may open now. Raises ProducerBusy or ProducerFenced when
+    it may neither."""
     access = topic.access
     taken = access is not None and (access.holder is not None or bool(access.waiters))
     if mode == ProducerAccessMode.Shared:
@@ -109,7 +110,7 @@ def must_wait(topic: Topic, mode: int, epoch: int | None) -> bool:
 
 
 def check_epoch(topic: Topic, epoch: int | None) -> None:
-    """ProducerFenced when a client brings an epoch that is over: it had the topic and lost it (PR-7)."""
+    """Raises ProducerFenced when a client brings an epoch that is over: it had the topic and lost it (PR-7)."""
     current = topic.state.epoch
     if epoch is not None and not current <= epoch <= MAX_EPOCH:
         raise ProducerFenced(
@@ -118,7 +119,7 @@ def check_epoch(topic: Topic, epoch: int | None) -> None:
 
 
 def take(core: Core, topic: Topic, producer: Producer, epoch: int | None) -> None:
-    """Give a producer the topic alone, in the epoch it brings along or the next one."""
+    """Gives a producer exclusive access, in the epoch it brings along or the next one."""
     current = topic.state.epoch
     wanted = current + 1 if epoch is None else epoch
     access_of(topic).holder = producer
@@ -129,7 +130,7 @@ def take(core: Core, topic: Topic, producer: Producer, epoch: int | None) -> Non
 
 
 def wait(topic: Topic, session: Session, producer_id: int, grant: Grant, refuse: Refuse) -> None:
-    """Stand behind all who wait for the topic already. ProducerBusy when they are too many."""
+    """Makes a producer wait behind those that wait already. ProducerBusy when they are too many."""
     access = access_of(topic)
     if len(access.waiters) >= MAX_WAITERS:
         raise ProducerBusy(f"Topic '{topic.name}' has {MAX_WAITERS} producers that wait for it, and takes no more")
@@ -139,25 +140,25 @@ def wait(topic: Topic, session: Session, producer_id: int, grant: Grant, refuse:
 
 
 def access_of(topic: Topic) -> Access:
-    """The access of a topic, from its first exclusive producer on."""
+    """Finds the access of a topic, which is made for its first exclusive producer."""
     if topic.access is None:
         topic.access = Access(topic)
     return topic.access
 
 
 def told_epoch(topic: Topic) -> int | None:
-    """What PRODUCER_SUCCESS says, also to Shared producers (PR-7)."""
+    """Tells the epoch in PRODUCER_SUCCESS, also to Shared producers (PR-7)."""
     return None if topic.state.epoch == UNSET else topic.state.epoch
 
 
 def refuse_waiters(topic: Topic, error: PulsarError) -> None:
-    """Nobody waits for the topic any more."""
+    """Refuses all producers that wait for the topic."""
     if topic.access is not None:
         topic.access.refuse_waiters(error)
 
 
 def mode_name(mode: int) -> str:
-    """Pulsar's name of an access mode."""
+    """Tells Pulsar's name of an access mode."""
     return ProducerAccessMode.Name(ProducerAccessMode.ValueType(mode))
 
 
@@ -167,8 +168,8 @@ def _held_by(topic: Topic) -> str:
 
 
 def fence(topic: Topic) -> None:
-    """Nobody waits and nobody produces any more. As from Apache Pulsar, clients of producers hear of it at their next
-    SEND, which ends their connection (PR-5, PR-8)."""
+    """Refuses producers that wait, and takes the topic from the others. As from Apache Pulsar, their clients hear of it
+    at their next SEND, which ends the connection (PR-5, PR-8)."""
     refuse_waiters(topic, ProducerFenced("Fenced out"))
     for producer in list(topic.producers.values()):
         producer.leave()

@@ -1,4 +1,4 @@
-"""Rates: how fast the counters of topics, producers, subscriptions and consumers grew (section 17).
+"""Meters: rates of the counters of topics, producers, subscriptions and consumers (section 17).
 
 Nothing is done when messages pass: a timer compares each counter with what it was one interval before
 (`statsUpdateFrequencyInSecs`, as in Apache Pulsar), some topics in each turn. A rate is that of the last whole
@@ -17,49 +17,49 @@ if TYPE_CHECKING:
 
 
 class Published(NamedTuple):
-    """Of a topic or a producer, per second."""
+    """Rates of a topic or a producer, per second."""
 
     messages: float = 0.0
     bytes: float = 0.0
     stored: float = 0.0
-    """Entries that its ledgers took; of a topic only."""
+    """Entries stored; of a topic only."""
     chunks: float = 0.0
     """Chunks of large messages; of a producer only."""
 
     @property
     def average_message_bytes(self) -> float:
-        """0 when nothing came."""
+        """Average size of a message; 0 without messages."""
         return self.bytes / self.messages if self.messages else 0.0
 
 
 class Delivered(NamedTuple):
-    """Of a subscription, per second; what its consumers do beside is summed over them (`Consumed`)."""
+    """Rates of a subscription, per second; `Consumed` has those that are summed over its consumers."""
 
     messages: float = 0.0
     bytes: float = 0.0
     expired: float = 0.0
-    """Entries."""
+    """Expired entries."""
     dropped: float = 0.0
-    """Messages that nobody could take (NP-3)."""
+    """Messages dropped for lack of permits (NP-3)."""
     read: float = 0.0
-    """Entries that its messages and bytes were in."""
+    """Entries sent."""
 
 
 class Consumed(NamedTuple):
-    """Of a consumer, per second."""
+    """Rates of a consumer, per second."""
 
     messages: float = 0.0
     bytes: float = 0.0
     redelivered: float = 0.0
-    """Messages that it gave back."""
+    """Messages redelivered at its request."""
     acked: float = 0.0
-    """Messages that it acked; outside Shared subscriptions acks, of which a cumulative one counts as one."""
+    """Messages acknowledged; outside Shared subscriptions acks, of which a cumulative one counts as one."""
     chunks: float = 0.0
     """Chunks of large messages."""
 
 
 class Meter:
-    """The counters of one thing when they were looked at last, and how fast they had grown until then."""
+    """Counters of one entity at the last look, and their rates until then."""
 
     __slots__ = ("_counted", "_since_ms", "per_second")
 
@@ -67,10 +67,10 @@ class Meter:
         self._since_ms = since_ms
         self._counted = counted
         self.per_second: tuple[float, ...] = ()
-        """One for each counter; empty when none grew."""
+        """Rate of each counter; empty when none grew."""
 
     def look(self, now_ms: int, counted: tuple[int, ...]) -> None:
-        """Take the counters of this moment; counters that were never looked at were 0."""
+        """Takes the counters of this moment; counters that were never looked at were 0."""
         elapsed_ms = now_ms - self._since_ms
         if elapsed_ms <= 0:
             return
@@ -84,15 +84,15 @@ class Meter:
 
 
 def published(thing: Topic | Producer) -> Published:
-    """What comes to a topic, or from a producer."""
+    """Tells the publish rates of a topic or producer."""
     return Published(*thing.meter.per_second)
 
 
 def delivered(subscription: Subscription) -> Delivered:
-    """What goes to the consumers of a subscription, those that left within the interval too."""
+    """Tells the rates of a subscription, consumers that left within the interval included."""
     return Delivered(*subscription.meter.per_second)
 
 
 def consumed(consumer: Consumer) -> Consumed:
-    """What goes to a consumer, and what it answers."""
+    """Tells the rates of a consumer."""
     return Consumed(*consumer.meter.per_second)

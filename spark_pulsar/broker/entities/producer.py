@@ -62,21 +62,21 @@ class Producer(HasCounters):
         self.properties = properties
         self.connected_ms = connected_ms
         self.access_mode = access_mode
-        """PR-3 ... PR-6."""
+        """Access mode (PR-3 ... PR-6)."""
         self.is_encrypted = False
-        """Whether it says that it encrypts (PR-12)."""
+        """True when the producer says that it encrypts (PR-12)."""
         self.schema_version = b""
-        """The version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
+        """Version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
         self.meter = Meter(connected_ms)
         self.chunks_in = 0
 
     messages_in = Counter(MESSAGES_IN)
     bytes_in = Counter(BYTES_IN)
     last_group = Counter(LAST_GROUP)
-    """The group that its last entry is durable with; 0 when it sent none."""
+    """Group that its last entry is durable with; 0 when it sent none."""
 
     def join(self, table: ColumnStore[Producer]) -> None:
-        """Take the id on the session and the name on the topic; the numbers stand in this table until it leaves."""
+        """Takes the id on the session and the name on the topic; its counters stand in this table until it leaves."""
         self._table, self.row = table, table.claim()
         table.put(self.row, self)
         self.session.producer_rows[self.producer_id] = self.row
@@ -86,7 +86,7 @@ class Producer(HasCounters):
         self.topic.was_used = True
 
     def leave(self) -> None:
-        """Give both free; who waits for the topic may get it by that (PR-6)."""
+        """Frees the id and the name; a producer that waits for exclusive access may get the topic (PR-6)."""
         if self._table is not None:
             if self.session.producer_rows.get(self.producer_id) == self.row:
                 del self.session.producer_rows[self.producer_id]
@@ -103,8 +103,8 @@ class Producer(HasCounters):
 
 
 def send_receipts(core: Core, producer: Producer, sends: SendRun, ledger_id: int, first_entry_id: int) -> None:
-    """Answer a run of SENDs, if the producer's connection is still there; both ids are -1 for what was stored before
-    (DED-3)."""
+    """Sends the receipts of a run of SENDs, if the producer's connection is still there; both ids are -1 for repeated
+    entries (DED-3)."""
     session = producer.session
     if session.open:
         core.effects.append(
@@ -120,15 +120,14 @@ def send_receipts(core: Core, producer: Producer, sends: SendRun, ledger_id: int
 
 
 def disconnect_after_receipts(core: Core, producer: Producer) -> None:
-    """Take no more of a producer, and close it when what it sent before is answered: its client sends again only what
-    was not stored."""
+    """Closes a producer after the receipts of its SENDs: its client sends again only entries that were not stored."""
     producer.leave()
     producer.session.dropped_producers.add(producer.producer_id)
     core.when_durable(lambda: core.send(producer.session, commands.close_producer(producer.producer_id)))
 
 
 def disconnect(core: Core, producer: Producer) -> None:
-    """Close a producer from our side; what it still sends is dropped until the client opens it again."""
+    """Closes a producer; its further SENDs are dropped until the client opens it again."""
     producer.leave()
     producer.session.dropped_producers.add(producer.producer_id)
     core.send(producer.session, commands.close_producer(producer.producer_id))

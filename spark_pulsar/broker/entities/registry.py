@@ -1,4 +1,4 @@
-"""Which topics there are: the names in a namespace, and those that a policy is about (section 1 of the rules)."""
+"""Registry of topics: names, existence, partitions, taking into use (section 1 of the rules)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
-    """All topics and partitions of a namespace, sorted by name."""
+    """Lists all topics and partitions of a namespace, sorted by name."""
     return [TopicName.parse(full) for full in sorted(_full_names_in(core, tenant, namespace))]
 
 
 def count_in(core: Core, tenant: str, namespace: str) -> int:
-    """How many topics and partitions a namespace has."""
+    """Counts the topics and partitions of a namespace."""
     return len(_full_names_in(core, tenant, namespace))
 
 
@@ -35,34 +35,34 @@ def _full_names_in(core: Core, tenant: str, namespace: str) -> list[str]:
 
 
 def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
-    """All partitioned topics of a namespace, sorted by name."""
+    """Lists all partitioned topics of a namespace, sorted by name."""
     prefixes = tuple(f"{domain}://{tenant}/{namespace}/" for domain in (PERSISTENT, NON_PERSISTENT))
     return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefixes)]
 
 
 SYSTEM_NAMESPACE = "pulsar/system"
-"""Exists in every Pulsar; here so that clients with transactions reach the refusal that explains itself."""
+"""System namespace, which every Pulsar has: clients with transactions reach the refusal that explains itself."""
 
 
 def check_namespace(core: Core, name: TopicName) -> None:
-    """TopicNotFound unless the topic's namespace exists (TN-7)."""
+    """Raises TopicNotFound unless the topic's namespace exists (TN-7)."""
     if name.namespace_name not in core.state.namespaces and name.namespace_name != SYSTEM_NAMESPACE:
         raise TopicNotFound("Namespace not found")
 
 
 def exists(core: Core, name: TopicName) -> bool:
-    """Whether the topic (not: partitioned topic) exists."""
+    """Tells whether a topic (not: partitioned topic) exists."""
     return name.full in core.state.topics_by_name or name.full in core.non_persistent.by_name
 
 
 def partition_count(core: Core, name: TopicName) -> int | None:
-    """Partitions of a partitioned topic, None when the name is not that of one."""
+    """Counts the partitions of a partitioned topic, None for any other name."""
     known = core.state.partitioned.get(name.full)
     return None if known is None else known.partitions
 
 
 def find(core: Core, name: TopicName) -> Topic | None:
-    """The topic if it exists; brings it into use."""
+    """Finds a topic and takes it into use; None when it does not exist."""
     full = name.full
     topic = core.topics.get(full)
     if topic is None:

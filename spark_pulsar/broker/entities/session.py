@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Session:
-    """One connection and what it owns. Dictionaries are by the ids that its client chose."""
+    """One connection, its producers and its consumers. Dictionaries are by the ids that its client chose."""
 
     session_id: int
     peer: str

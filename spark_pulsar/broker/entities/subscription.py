@@ -94,8 +94,8 @@ class Subscription:
         return self.dispatcher.dispatch() if limits is None else limits.dispatch(self)
 
     def mark_delete_moved(self) -> None:
-        """Does what follows from a mark-delete that moved forward, by acks, expiry, skips or quotas: the ledger that it
-        passed may go (TRIM-1), and consumers may have reached the end of the topic (TN-13). Acks call it."""
+        """Acts on a mark-delete that moved forward, by acks, expiry, skips or quotas: the ledger that it passed may go
+        (TRIM-1), and consumers may have reached the end of the topic (TN-13). Acks call it."""
         core, topic, cursor = self.core, self.topic, self.cursor
         self.last_moved_ms = core.now_ms
         if cursor.is_durable:

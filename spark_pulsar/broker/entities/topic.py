@@ -138,7 +138,7 @@ class Topic(HasCounters):
         self.oldest: OldestEntry | None = None
         """Last answer of `backlog_size.with_oldest`."""
         self.held_ledger = NOTHING_HELD
-        """The oldest ledger, when nothing but retention keeps it."""
+        """Oldest ledger, when retention alone keeps it."""
         self.trim_timer: Timer | None = None
         """Timer for the end of that retention."""
         self.was_used = False
@@ -151,7 +151,7 @@ class Topic(HasCounters):
     messages_in = Counter(TOPIC_MESSAGES_IN)
     bytes_in = Counter(TOPIC_BYTES_IN)
     look_at_bytes = Counter(LOOK_AT_BYTES)
-    """Count of `bytes_in` from which on monitors look at what is appended."""
+    """Value of `bytes_in` from which on monitors look at appended entries."""
     last_published_ms = Counter(LAST_PUBLISHED_MS)
     """Time of the last publish since the start; 0 = never."""
     subscription_count = Counter(SUBSCRIPTIONS)

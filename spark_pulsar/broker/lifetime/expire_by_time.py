@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.entry_timestamps import time_in
+from spark_pulsar.broker.topic_log.entry_timestamps import time_in
 from spark_pulsar.model.ids import Position
 
 from .ttl import CLOCK_TOLERANCE_MS, ack_expired

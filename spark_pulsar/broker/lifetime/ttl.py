@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.entry_timestamps import delivery_time_in, time_in
+from spark_pulsar.broker.topic_log.entry_timestamps import delivery_time_in, time_in
 from spark_pulsar.ledger.records.cursors import CursorAcked
 from spark_pulsar.model.ids import Position
 

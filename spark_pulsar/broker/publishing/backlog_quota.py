@@ -16,7 +16,7 @@ from spark_pulsar.broker.entities.topic import NEVER_BYTES
 from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import backlog_size
-from spark_pulsar.broker.turn.entry_timestamps import time_in
+from spark_pulsar.broker.topic_log.entry_timestamps import time_in
 from spark_pulsar.ledger.state.size_marks import SizeSpan
 from spark_pulsar.model.errors import BacklogQuotaExceeded, BacklogQuotaHold, PulsarError
 from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, BacklogQuota

@@ -1,4 +1,4 @@
-"""The schema registry (rules section 14): which schemas a topic has, and who may use it with which.
+"""Schema registry (rules section 14): the schemas of a topic, and the producers and consumers that may use it.
 
 `registry` holds the rules and is asked when a producer or consumer comes, never per message: a message carries the
 version it was written with, and it stays in there as it came. `compatibility` judges whether a schema may follow

@@ -1,4 +1,4 @@
-"""Avro schemas: from their JSON to types with resolved names, and whether two say the same.
+"""Avro schemas: parses their JSON to types with resolved names, and compares two.
 
 Only what a registry needs: no data is read or written. Read leniently where that harms nobody: defaults are not checked
 against their types.
@@ -23,12 +23,12 @@ _OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "aliases", "ord
 _MAX_DEPTH: Final = 100
 _MAX_REASON: Final = 1_000
 _REMEMBERED: Final = 4_096
-"""How many meanings are remembered; each takes some 300 bytes."""
+"""Digests that are remembered; each takes some 300 bytes."""
 NO_DEFAULT: Final = object()
 
 
 class InvalidAvro(ValueError):
-    """A text that is no Avro schema; says why, in a bounded length."""
+    """Error of a text that is no Avro schema; says why, in a bounded length."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text if len(text) <= _MAX_REASON else f"{text[: _MAX_REASON - 3]}...")
@@ -36,7 +36,7 @@ class InvalidAvro(ValueError):
 
 @dataclass(slots=True, eq=False)
 class AvroField:
-    """A field of a record; `default` is `NO_DEFAULT` when it has none."""
+    """A field of a record; `default` is `NO_DEFAULT` without one."""
 
     name: str
     type: AvroType
@@ -48,32 +48,33 @@ class AvroField:
 
 @dataclass(slots=True, eq=False)
 class AvroType:
-    """A type. `name` is the full one, with namespace, of a record, enum or fixed; types may contain themselves."""
+    """An Avro type. `name` is the full one, with namespace, of a record, enum or fixed; types may contain
+    themselves."""
 
     kind: str
     name: str = ""
     aliases: frozenset[str] = frozenset()
     fields: list[AvroField] = field(default_factory=list)
-    """Of a record."""
+    """Fields of a record."""
     symbols: tuple[str, ...] = ()
-    """Of an enum."""
+    """Symbols of an enum."""
     size_bytes: int = 0
-    """Of a fixed."""
+    """Size of a fixed."""
     items: AvroType | None = None
-    """Of an array: its items; of a map: its values."""
+    """Type of the items of an array, or of the values of a map."""
     branches: list[AvroType] = field(default_factory=list)
-    """Of a union."""
+    """Branches of a union."""
     attributes: dict[str, Any] = field(default_factory=dict)
-    """What else stands there, such as `logicalType`."""
+    """Further attributes, such as `logicalType`."""
 
     @property
     def short_name(self) -> str:
-        """Without namespace."""
+        """Name without namespace."""
         return self.name.rpartition(".")[2]
 
 
 def parse(data: bytes) -> AvroType:
-    """The type that a definition describes. InvalidAvro when it describes none."""
+    """Parses a definition. InvalidAvro when it is none."""
     try:
         return _Parser().type_of(_json(data), "", 0)
     except RecursionError as error:
@@ -88,8 +89,8 @@ def _json(data: bytes) -> Any:
 
 
 def meaning(data: bytes) -> bytes:
-    """A digest that is equal for definitions that say the same: documentation and aliases aside, everything is equal
-    and in the same order. InvalidAvro when it is no definition.
+    """Computes a digest that is equal for definitions that say the same: documentation and aliases aside, everything is
+    equal and in the same order. InvalidAvro when it is no definition.
 
     Clients come back with the same text again and again, and each new version of a topic is held against all older
     ones: the last that were asked for are remembered, those that are none as well.
@@ -108,11 +109,11 @@ def meaning(data: bytes) -> bytes:
 
 
 _meanings: Final[OrderedDict[bytes, bytes | str]] = OrderedDict()
-"""What `_meaning_or_reason` told, by the SHA-256 of the definition, so that no text is kept; longest unused first."""
+"""Answers of `_meaning_or_reason` by the SHA-256 of the definition, so that no text is kept; longest unused first."""
 
 
 def _meaning_or_reason(data: bytes) -> bytes | str:
-    """The digest of what a definition says, or why it is none."""
+    """Computes the digest of a definition, or tells why it is none."""
     try:
         text = json.dumps(_canonical(parse(data), set()), sort_keys=True)
     except InvalidAvro as error:
@@ -233,7 +234,7 @@ class _Parser:
 
 
 def _canonical(one: AvroType, seen: set[str]) -> Any:
-    """What is equal, as JSON, for schemas that say the same; a named type stands in it once."""
+    """Builds the JSON that is equal for schemas that say the same; a named type stands in it once."""
     if one.name:
         if one.name in seen:
             return one.name

@@ -1,5 +1,5 @@
-"""Whether data written with one Avro schema can be read with another: Avro's schema resolution, as Apache Pulsar's
-registry has it applied by Avro for Java.
+"""Avro's schema resolution: tells whether data written with one schema can be read with another, as Avro for Java does
+in Apache Pulsar's registry.
 
 The rules are those of the specification ("Schema Resolution") with the three liberties that Avro for Java takes, so
 that this registry accepts what Apache Pulsar accepts: records need not have the same name, unless the reader chooses
@@ -21,30 +21,30 @@ PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"bytes"}),
     "bytes": frozenset({"string"}),
 }
-"""What a primitive may be read as, beside itself."""
+"""Types that a primitive may be read as, beside itself."""
 
 MAX_STEPS: Final = 1_000_000
-"""How many types, fields, aliases and branches one question may look at. Short texts can ask for much more: where two
+"""Types, fields, aliases and branches that one comparison may look at. Short texts can ask for much more: where two
 unions of records meet, each record is compared with each. A record of 100,000 fields takes a third of it."""
 
 
 class TooMuchToCompare(ValueError):
-    """Two schemas that cannot be compared within `MAX_STEPS`."""
+    """Error of two schemas that cannot be compared within `MAX_STEPS`."""
 
 
 def can_read(reader: AvroType, writer: AvroType) -> bool:
-    """Whether everything written with `writer` has a meaning for `reader` (enum symbols aside, see above).
+    """Tells whether everything written with `writer` has a meaning for `reader` (enum symbols aside, see above).
     TooMuchToCompare when it takes too long to tell."""
     return _Resolution().fits(reader, writer)
 
 
 class _Resolution:
-    """One question. Pairs of records that are being looked at count as fitting, so that recursive types end."""
+    """One comparison. Pairs of records that are being looked at count as fitting, so that recursive types end."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], bool] = {}
         self._fitting: list[tuple[int, int]] = []
-        """The pairs that are known to fit, in the order in which they were first looked at."""
+        """Pairs that are known to fit, in the order in which they were first looked at."""
         self._steps_left = MAX_STEPS
 
     def _count(self, steps: int) -> None:
@@ -95,8 +95,8 @@ class _Resolution:
         return False
 
     def _branch(self, branches: list[AvroType], writer: AvroType) -> AvroType | None:
-        """The branch of a reader's union that a type is read with: one of its kind (and name), for a record else one
-        whose fields fit, at last one that the type can be promoted to."""
+        """Finds the branch of a reader's union that a type is read with: one of its kind (and name), for a record else
+        one whose fields fit, at last one that the type can be promoted to."""
         self._count(len(branches))
         alike = [branch for branch in branches if branch.kind == writer.kind]
         named = [branch for branch in alike if not branch.name or _same_name(branch, writer)]
@@ -115,7 +115,7 @@ def _same_name(reader: AvroType, writer: AvroType) -> bool:
 
 
 def _written_as(wanted: AvroField, written: Mapping[str, AvroField]) -> AvroField | None:
-    """The writer's field that a reader's field is, by its name or one of its aliases."""
+    """Finds the writer's field for a reader's field, by its name or one of its aliases."""
     found = written.get(wanted.name)
     if found is None and wanted.aliases:
         found = next((written[alias] for alias in sorted(wanted.aliases) if alias in written), None)

@@ -1,5 +1,5 @@
-"""May a schema follow others? Asked of structure for AVRO, JSON and PROTOBUF_NATIVE, of the type for all others (SC-3,
-SC-4, SC-5)."""
+"""Compatibility of schemas: by structure for AVRO, JSON and PROTOBUF_NATIVE, by type for all others (SC-3, SC-4,
+SC-5)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MAX_SHOWN: Final = 16_384
 
 
 def are_equal(one: Schema, other: Schema) -> bool:
-    """Whether two schemas are the same version: the same bytes, or, where Avro defines them, the same meaning (SC-1).
-    Properties do not matter."""
+    """Tells whether two schemas are the same version: the same bytes, or, where Avro defines them, the same meaning
+    (SC-1). Properties do not matter."""
     if one.type is not other.type:
         return False
     if one.data == other.data:
@@ -35,7 +35,7 @@ def are_equal(one: Schema, other: Schema) -> bool:
 
 
 def check_follows(existing: Sequence[Schema], new: Schema, strategy: Compatibility) -> None:
-    """IncompatibleSchema unless `new` may follow `existing` (oldest first, as many as the strategy is about)."""
+    """Raises IncompatibleSchema unless `new` may follow `existing` (oldest first, as many as the strategy is about)."""
     for old in existing:
         if old.type is not new.type:
             raise IncompatibleSchema(
@@ -78,7 +78,7 @@ def _unreadable(strategy: Compatibility, written: Schema, read: Schema) -> Incom
 
 
 def _pretty(schema: Schema) -> str:
-    """As far as an error may say: what is nested deep gets a thousand times as long by its indentation."""
+    """Renders a schema for an error, cut at MAX_SHOWN: indentation makes deep ones a thousand times as long."""
     shown = ""
     for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(schema.data)):
         shown += piece
@@ -88,7 +88,7 @@ def _pretty(schema: Schema) -> str:
 
 
 def _check_json(old: Schema, new: Schema, strategy: Compatibility) -> None:
-    """As Avro, unless one of the two is in the form of clients before protocol 13, which any Avro definition may
+    """Checks as Avro, unless one of the two is in the form of clients before protocol 13, which any Avro definition may
     replace and follow."""
     if _avro_or_none(old) is not None and _avro_or_none(new) is not None:
         _check_avro(old, new, strategy)
@@ -130,4 +130,4 @@ _CHECKS: Final[Mapping[SchemaType, Callable[[Schema, Schema, Compatibility], Non
     SchemaType.PROTOBUF_NATIVE: _check_protobuf_native,
     SchemaType.KEY_VALUE: _check_key_value,
 }
-"""How types are judged that are judged by more than being the same."""
+"""Checks of types beyond being the same."""

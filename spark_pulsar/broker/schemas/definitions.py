@@ -1,4 +1,4 @@
-"""Is a schema one at all? Each type's definition is checked before a topic gets it (SC-2)."""
+"""Definitions of schemas: each is checked against its type before a topic gets it (SC-2)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from spark_pulsar.model.schemas import AVRO_BASED, OF_CLIENTS, UNSTRUCTURED, Sch
 
 _LENGTH_BYTES: Final = 4
 _EMPTY_STRINGS: Final = (b"", b"null")
-"""What the definition of a STRING may be; Python and C++ clients send the second."""
+"""Definitions of a STRING; Python and C++ clients send the second."""
 
 
 class InvalidSchema(IncompatibleSchema):
-    """18: the definition is not one of its type."""
+    """Error 18: the definition is not one of its type."""
 
     http_status = 422
 
 
 class SchemaTooLarge(IncompatibleSchema):
-    """18: the schema is larger than this broker reads: its text is looked at by the thread that serves everybody."""
+    """Error 18: the schema is larger than this broker reads, in the thread that serves all clients."""
 
     http_status = 413
 
 
 def check_size(schema: Schema, limit_bytes: int) -> None:
-    """SchemaTooLarge when definition and properties together have more bytes than that."""
+    """Raises SchemaTooLarge when definition and properties together exceed a limit."""
     properties = schema.properties.items()
     size_bytes = len(schema.data) + sum(len(key.encode()) + len(value.encode()) for key, value in properties)
     if size_bytes > limit_bytes:
@@ -40,7 +40,7 @@ def check_size(schema: Schema, limit_bytes: int) -> None:
 
 
 def check(schema: Schema) -> None:
-    """InvalidSchema unless the definition is one of its type."""
+    """Raises InvalidSchema unless the definition is one of its type."""
     kind = schema.type
     if kind in UNSTRUCTURED:
         return
@@ -82,8 +82,8 @@ def _check_avro(schema: Schema) -> None:
 
 
 def old_json_schema(data: bytes) -> dict[str, Any] | None:
-    """The definition of a JSON schema as clients before protocol 13 sent it: a JSON Schema document, not one of Avro.
-    None when it is none of those either."""
+    """Parses the definition of a JSON schema as clients before protocol 13 sent it: a JSON Schema document, not one of
+    Avro. None when it is none of those either."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def old_json_schema(data: bytes) -> dict[str, Any] | None:
 
 
 def root_message(schema: Schema) -> str:
-    """Full name of the message that a PROTOBUF_NATIVE schema is about, which its descriptors must describe."""
+    """Reads the full name of the message of a PROTOBUF_NATIVE schema, which its descriptors must describe."""
     try:
         definition = json.loads(schema.data)
         name = definition["rootMessageTypeName"]
@@ -105,8 +105,8 @@ def root_message(schema: Schema) -> str:
 
 
 def _describe(files: FileDescriptorSet, name: str) -> bool:
-    """Whether a message of this full name is among the descriptors. No other full name is put together: a long one may
-    have many messages inside."""
+    """Tells whether a message of this full name is among the descriptors. No other full name is put together: a long
+    one may have many messages inside."""
     waiting = [(len(file.package) + 1, file.message_type) for file in files.file if name.startswith(f"{file.package}.")]
     waiting += [(0, file.message_type) for file in files.file if not file.package]
     while waiting:
@@ -122,15 +122,15 @@ def _describe(files: FileDescriptorSet, name: str) -> bool:
 
 
 def key_and_value(schema: Schema) -> tuple[Schema, Schema]:
-    """The two schemas of a KEY_VALUE schema: their definitions stand one after the other behind their lengths, their
-    types and properties in its properties."""
+    """Splits a KEY_VALUE schema in two: their definitions stand one after the other behind their lengths, their types
+    and properties in its properties."""
     key, rest = _length_prefixed(schema.data)
     value, _ = _length_prefixed(rest)
     return _part(schema, "key", key), _part(schema, "value", value)
 
 
 def join(key: bytes, value: bytes) -> bytes:
-    """The definition of a KEY_VALUE schema out of those of its parts."""
+    """Joins the definitions of a key and a value to that of a KEY_VALUE schema."""
     return b"".join(len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in (key, value))
 
 

@@ -1,4 +1,4 @@
-"""The rules of the registry: what a topic's schemas are, and whether a producer or consumer with one may come (SC-*).
+"""Registry of schemas: the versions of a topic, and the producers and consumers that may use them (SC-*).
 
 A topic's schemas are those of its name without domain and partition (SC-1). A version is on disk before anybody is told
 its number. Avro's rules are imported with the first schema that needs them.
@@ -30,26 +30,26 @@ VERSION_BYTES: Final = 8
 _READ_AS_BACKWARD: Final = frozenset(
     {Compatibility.BACKWARD, Compatibility.FORWARD, Compatibility.FORWARD_TRANSITIVE, Compatibility.FULL}
 )
-"""Strategies under which a consumer must be able to read what the last schema writes, and no more."""
+"""Strategies under which a consumer must be able to read the messages of the last schema, and no more."""
 
 
 # ---- names and numbers ------------------------------------------------------------------------------------------
 
 
 def name_of(topic: TopicName) -> str:
-    """Under which name a topic's schemas are kept, and told: `tenant/namespace/topic`, the last part URL-encoded."""
+    """Tells the name that a topic's schemas are kept under: `tenant/namespace/topic`, the last part URL-encoded."""
     base = topic.base
     local = quote_plus(base.local, safe="*").replace("~", "%7E")
     return f"{base.tenant}/{base.namespace}/{local}"
 
 
 def version_bytes(version: int) -> bytes:
-    """A version as it travels: 8 bytes, big-endian."""
+    """Encodes a version: 8 bytes, big-endian."""
     return version.to_bytes(VERSION_BYTES, "big", signed=True)
 
 
 def from_wire(schema: WireSchema) -> Schema:
-    """The schema that a command carries."""
+    """Decodes the schema of a command."""
     properties = {pair.key: pair.value for pair in schema.properties}
     return Schema(SchemaType(schema.type), schema.schema_data, properties)
 
@@ -58,23 +58,23 @@ def from_wire(schema: WireSchema) -> Schema:
 
 
 def versions_of(core: Core, topic: TopicName) -> list[StoredSchema]:
-    """The schemas of a topic, oldest first; none when they were deleted."""
+    """Lists the schemas of a topic, oldest first; none when they were deleted."""
     return [each for each in core.state.schemas.get(name_of(topic), ()) if not each.is_deleted]
 
 
 def latest(core: Core, topic: TopicName) -> StoredSchema | None:
-    """The last version, which may be the mark of a deletion."""
+    """Finds the last version, which may be the mark of a deletion."""
     versions = core.state.schemas.get(name_of(topic))
     return versions[-1] if versions else None
 
 
 def at_version(core: Core, topic: TopicName, version: int) -> StoredSchema | None:
-    """The schema with this version."""
+    """Finds the schema with this version."""
     return next((each for each in versions_of(core, topic) if each.version == version), None)
 
 
 def equal_version(core: Core, topic: TopicName, schema: Schema) -> int | None:
-    """The version that says the same as `schema`."""
+    """Finds the version that says the same as `schema`."""
     versions = versions_of(core, topic)
     alike = [each for each in versions if each.schema.type is schema.type]
     same_bytes = next((each.version for each in alike if each.schema.data == schema.data), None)
@@ -88,7 +88,7 @@ def equal_version(core: Core, topic: TopicName, schema: Schema) -> int | None:
 
 
 def strategy_of(core: Core, topic: TopicName) -> Compatibility:
-    """Which schemas may follow those of a topic (SC-4)."""
+    """Tells the compatibility strategy of a topic (SC-4)."""
     return Compatibility.ALWAYS_COMPATIBLE if topic.is_system else core.policies_of(topic).schema_compatibility
 
 
@@ -96,8 +96,8 @@ def strategy_of(core: Core, topic: TopicName) -> Compatibility:
 
 
 def put(core: Core, topic: TopicName, schema: Schema) -> int:
-    """The version of a schema, which is added when the topic does not have it. IncompatibleSchema when it is none, or
-    may not follow those that are there."""
+    """Adds a schema to a topic unless it has it, and returns its version. IncompatibleSchema when it is none, or may
+    not follow those that are there."""
     check(core, schema)
     known = equal_version(core, topic, schema)
     if known is not None:
@@ -112,13 +112,13 @@ def put(core: Core, topic: TopicName, schema: Schema) -> int:
 
 
 def check(core: Core, schema: Schema) -> None:
-    """IncompatibleSchema unless it is a schema, of a size that is read here."""
+    """Raises IncompatibleSchema unless it is a schema, of a size that is read here."""
     definitions.check_size(schema, core.config.max_schema_bytes)
     definitions.check(schema)
 
 
 def check_may_follow(core: Core, topic: TopicName, schema: Schema) -> None:
-    """IncompatibleSchema unless the topic's strategy lets the schema follow those that are there."""
+    """Raises IncompatibleSchema unless the topic's strategy lets the schema follow those that are there."""
     strategy = strategy_of(core, topic)
     if strategy is Compatibility.ALWAYS_COMPATIBLE:
         return
@@ -131,7 +131,7 @@ def check_may_follow(core: Core, topic: TopicName, schema: Schema) -> None:
 
 
 def delete(core: Core, topic: TopicName) -> int:
-    """Delete all schemas of a topic; the version of the mark that stays behind (SC-10)."""
+    """Deletes all schemas of a topic; returns the version of the mark that stays behind (SC-10)."""
     name = name_of(topic)
     version = next_version(core.state.schemas.get(name, ()))
     core.append(SchemasDeleted(name, version, core.now_ms))
@@ -140,7 +140,7 @@ def delete(core: Core, topic: TopicName) -> int:
 
 
 def forget(core: Core, topic: TopicName) -> None:
-    """Delete all schemas of a topic with their versions."""
+    """Deletes all schemas of a topic with their versions."""
     name = name_of(topic)
     if name in core.state.schemas:
         core.append(SchemasForgotten(name))
@@ -148,7 +148,7 @@ def forget(core: Core, topic: TopicName) -> None:
 
 
 def topic_gone(core: Core, topic: TopicName) -> None:
-    """A topic (not: one of several partitions) is deleted: its schemas go with it, unless the one of the other domain,
+    """Deletes the schemas of a deleted topic (not: one of several partitions), unless the topic of the other domain,
     which has the same, is still there."""
     other = replace(topic, domain=NON_PERSISTENT if topic.is_persistent else PERSISTENT).full
     state = core.state
@@ -157,7 +157,7 @@ def topic_gone(core: Core, topic: TopicName) -> None:
 
 
 def forget_namespace(core: Core, namespace: str) -> None:
-    """A namespace is deleted: schemas of topics that never came into being go with it."""
+    """Deletes the schemas of a deleted namespace, for topics that were never created."""
     for name in [name for name in core.state.schemas if name.startswith(f"{namespace}/")]:
         core.append(SchemasForgotten(name))
         _changed(core, name)
@@ -168,7 +168,7 @@ def _changed(core: Core, name: str) -> None:
 
 
 def group_of(core: Core, topic: TopicName) -> int:
-    """The group of records that the topic's schemas are on disk with, for `Core.when_group_durable`."""
+    """Tells the group that the topic's schemas are durable with, for `Core.when_group_durable`."""
     return core.schema_groups.get(name_of(topic), 0)
 
 
@@ -176,7 +176,8 @@ def group_of(core: Core, topic: TopicName) -> int:
 
 
 def add(core: Core, topic: TopicName, schema: Schema) -> int:
-    """The version of a schema that a client brings: added, unless only those that are there may be used (SC-6)."""
+    """Finds or adds the schema that a client brings, and returns its version; adds none when schema updates are off
+    (SC-6)."""
     if core.policies_of(topic).allow_schema_updates:
         return put(core, topic, schema)
     check(core, schema)
@@ -187,8 +188,8 @@ def add(core: Core, topic: TopicName, schema: Schema) -> int:
 
 
 def admit_producer(core: Core, topic: Topic, command: CommandProducer) -> bytes:
-    """The version that PRODUCER_SUCCESS tells, empty for a producer without schema. IncompatibleSchema when it may not
-    produce with what it brings, or with nothing (SC-7)."""
+    """Admits a producer by its schema, and returns the version for PRODUCER_SUCCESS, empty without schema.
+    IncompatibleSchema when it may not produce with its schema, or without one (SC-7)."""
     if command.HasField("schema"):
         return version_bytes(add(core, topic.name, from_wire(command.schema)))
     check_without_schema(core, topic.name)
@@ -196,7 +197,7 @@ def admit_producer(core: Core, topic: Topic, command: CommandProducer) -> bytes:
 
 
 def check_without_schema(core: Core, topic: TopicName) -> None:
-    """IncompatibleSchema when messages must have a schema, because the topic has one (SC-7)."""
+    """Raises IncompatibleSchema when messages must have a schema, because the topic has one (SC-7)."""
     if core.policies_of(topic).enforce_schemas and versions_of(core, topic):
         raise IncompatibleSchema(
             "Producers cannot connect or send message without a schema to topics with a schema "
@@ -205,8 +206,8 @@ def check_without_schema(core: Core, topic: TopicName) -> None:
 
 
 def admit_consumer(core: Core, topic: Topic, command: CommandSubscribe) -> None:
-    """IncompatibleSchema when a consumer brings a schema that does not fit. A topic without any, that nobody uses and
-    that holds nothing, gets it (SC-8)."""
+    """Raises IncompatibleSchema when a consumer brings a schema that does not fit. A topic without schemas, users and
+    entries gets it (SC-8)."""
     if not command.HasField("schema"):
         return
     schema = from_wire(command.schema)
@@ -233,12 +234,13 @@ def admit_consumer(core: Core, topic: Topic, command: CommandSubscribe) -> None:
 
 
 def is_auto_consume(command: CommandSubscribe) -> bool:
-    """Whether a consumer takes whatever schema a message has."""
+    """Tells whether a consumer takes any schema (AUTO_CONSUME)."""
     return command.HasField("schema") and command.schema.type == WireSchema.AutoConsume
 
 
 def _is_used(topic: Topic) -> bool:
-    """Whether messages without a schema may be there or come: a producer, data, or a consumer that wants bytes."""
+    """Tells whether messages without a schema may be there or come: a producer, data, or a consumer that wants
+    bytes."""
     return (
         bool(topic.producers)
         or topic.ledger.size_bytes > 0

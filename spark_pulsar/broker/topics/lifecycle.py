@@ -1,4 +1,5 @@
-"""Topics: which exist, which come into being when used, partitions, deletion (section 1 and 12 of the rules)."""
+"""Life of topics: creates, unloads and deletes topics, partitioned topics and their subscriptions (sections 1 and 12 of
+the rules)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
-    """Make a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
+    """Creates a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
     PersistenceError when its policy wants more copies than there can be, InvalidTopicName when the name is too long."""
     non_persistent.check_enabled(core, name)
     check_copies(core, name)
@@ -51,8 +52,8 @@ def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = 
 
 
 def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapping[str, str]) -> None:
-    """Make a partitioned topic with all its partitions, or what it lacks of them; every subscription of the old ones is
-    created on new partitions at their beginning (PT-7). Refused as by `partitions.lacking` and `create`."""
+    """Creates a partitioned topic with all its partitions, or those that it lacks; subscriptions of the old ones are
+    created on the new ones, at their beginning (PT-7). Refused as by `partitions.lacking` and `create`."""
     check_copies(core, name)
     lacking = partitions.lacking(core, name, count)
     core.append(PartitionedTopicSet(name.full, count, dict(properties)))
@@ -63,8 +64,8 @@ def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapp
 
 
 def unload(core: Core, topic: Topic) -> None:
-    """Close all producers and consumers of a topic, which come back. What comes next goes into a ledger of its own, as
-    after every loading of a topic (ML-1); one that took nothing yet still serves."""
+    """Closes all producers and consumers of a topic, which come back, and opens a new ledger unless the present one is
+    empty (ML-1)."""
     disconnect_all(core, topic)
     core.monitors.unloaded(topic)
     info = topic.ledger.open_ledger
@@ -73,7 +74,7 @@ def unload(core: Core, topic: Topic) -> None:
 
 
 def disconnect_all(core: Core, topic: Topic) -> None:
-    """Close all producers and consumers of a topic; their clients come back if the topic stays."""
+    """Closes all producers and consumers of a topic; their clients come back if the topic stays."""
     exclusive_access.refuse_waiters(topic, ServiceNotReady("Topic is temporarily unavailable"))  # PR-17
     for producer in list(topic.producers.values()):
         producers.disconnect(core, producer)
@@ -82,7 +83,7 @@ def disconnect_all(core: Core, topic: Topic) -> None:
 
 
 def delete(core: Core, topic: Topic) -> None:
-    """Delete a topic with its subscriptions; connected clients are closed first."""
+    """Deletes a topic with its subscriptions; connected clients are closed first."""
     disconnect_all(core, topic)
     if topic.non_persistent is not None:
         core.non_persistent.forget(topic)
@@ -106,7 +107,7 @@ def delete(core: Core, topic: Topic) -> None:
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
-    """Delete a partitioned topic with all its partitions."""
+    """Deletes a partitioned topic with all its partitions."""
     for index in range(partition_count(core, name) or 0):
         topic = find(core, name.at_partition(index))
         if topic is not None:
@@ -120,19 +121,19 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
 
 
 def before_first(topic: Topic) -> Position:
-    """The mark-delete position before the oldest stored entry (CUR-9 Earliest)."""
+    """Tells the mark-delete position before the oldest stored entry (CUR-9 Earliest)."""
     return topic.ledger.previous_position(topic.ledger.first_position)
 
 
 def at_end(topic: Topic) -> Position:
-    """The mark-delete position behind everything taken so far (CUR-9 Latest)."""
+    """Tells the mark-delete position behind the last entry (CUR-9 Latest)."""
     return topic.ledger.previous_position(topic.ledger.end_position)
 
 
 def create_subscription(
     core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
 ) -> Subscription:
-    """Create a durable subscription that does not exist. NotAllowed above the limit (CUR-18)."""
+    """Creates a durable subscription that does not exist. NotAllowed above the limit (CUR-18)."""
     limit = core.policies_of(topic.name).max_subscriptions
     if limit and len(topic.subscriptions) >= limit:
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
@@ -155,7 +156,7 @@ def _create_durable(
 
 
 def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
-    """The subscription that a producer asks for (PR-18): at the beginning, if it is missing."""
+    """Creates the initial subscription of a producer, at the beginning, if it is missing (PR-18)."""
     if name in topic.subscriptions:
         return
     if topic.non_persistent is None and not core.policies_of(topic.name).allow_auto_subscription_creation:

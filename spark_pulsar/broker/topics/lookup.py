@@ -1,4 +1,4 @@
-"""Finding topics: lookup, partition metadata, topics of a namespace (wire-protocol 5.2, 5.3, 5.13)."""
+"""Look-up: LOOKUP, partition metadata, topics of a namespace (wire-protocol 5.2, 5.3, 5.13)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None
 
 
 def service_url(core: Core, session: Session) -> str:
-    """The address of this broker as the client of the session can reach it."""
+    """Tells the address of this broker as the client of the session can reach it."""
     advertised = core.config.advertised_address
     if not advertised:
         return f"pulsar://{session.local}"
@@ -52,8 +52,8 @@ def service_url(core: Core, session: Session) -> str:
 
 
 def on_partition_metadata(core: Core, session: Session, command: CommandPartitionedTopicMetadata) -> None:
-    """PARTITIONED_METADATA: the number of partitions, 0 for a topic without; creates a partitioned topic if that is
-    what auto-creation makes (TN-7)."""
+    """PARTITIONED_METADATA: answers the number of partitions, 0 for a topic without; auto-creation may make a
+    partitioned topic (TN-7)."""
     name = TopicName.parse(command.topic)
     registry.check_namespace(core, name)
     before = core.group_of_now

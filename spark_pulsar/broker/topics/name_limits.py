@@ -1,4 +1,4 @@
-"""How long the names are that clients may give, and how much they may say about what they open.
+"""Limits of the names and properties that clients send.
 
 A frame may have 5 MB, and all of it could be one name: it would be hashed a hundred times for one consumer (KS-6,
 FO-4), kept for as long as that is there, written to disk, and told to everybody who asks for statistics. Apache Pulsar
@@ -28,7 +28,7 @@ MAX_PROPERTIES_LENGTH: Final = 65_536
 """Characters of all keys and values that a producer, consumer, subscription or topic has."""
 
 MAX_HASH_RANGES: Final = 65_536
-"""Ranges of slots of one consumer; there are no more slots (KS-7)."""
+"""Hash ranges of one consumer; there are no more sticky hashes (KS-7)."""
 
 _TOPIC: Final = ("topic", "Topic name", MAX_TOPIC_NAME_LENGTH, InvalidTopicName)
 _NAMESPACE: Final = ("namespace", "Namespace", MAX_NAME_LENGTH, InvalidTopicName)
@@ -50,11 +50,11 @@ _TEXTS: Final[Mapping[int, tuple[tuple[str, str, int, type[PulsarError]], ...]]]
         ("consumer_name", "Consumer name", MAX_NAME_LENGTH, NotAllowed),
     ),
 }
-"""The texts of each command: field, what it is called, most characters, the error when it is longer."""
+"""Names in each command: field, its name in errors, most characters, the error when it is longer."""
 
 
 def check_command(kind: int, content: Any) -> None:
-    """Raise what a command is refused with when a text in it is too long, or it brings too many properties."""
+    """Refuses a command with too long a name, or too many properties."""
     if kind == BaseCommand.ACK:
         _check_length("Ack properties", sum(len(pair.key) for pair in content.properties))
     texts = _TEXTS.get(kind)
@@ -75,25 +75,25 @@ def check_command(kind: int, content: Any) -> None:
 
 
 def check_properties(what: str, properties: Mapping[str, str]) -> None:
-    """NotAllowed when these are too much."""
+    """Raises NotAllowed when properties are too long."""
     _check_length(what, sum(len(key) + len(value) for key, value in properties.items()))
 
 
 def check_name(what: str, name: str) -> None:
-    """NotAllowed when a name is too long."""
+    """Raises NotAllowed when a name is too long."""
     if len(name) > MAX_NAME_LENGTH:
         raise NotAllowed(too_long(what, len(name), MAX_NAME_LENGTH))
 
 
 def check_topic(name: TopicName) -> None:
-    """InvalidTopicName when no client could name a topic of this name."""
+    """Raises InvalidTopicName when the name of a topic is too long for any client."""
     length = len(name.full)
     if length > MAX_TOPIC_NAME_LENGTH:
         raise InvalidTopicName(too_long("Topic name", length, MAX_TOPIC_NAME_LENGTH))
 
 
 def too_long(what: str, length: int, limit: int) -> str:
-    """How a text that is too long is refused. It is not quoted: the answer would be as long."""
+    """Says that a name is too long. It is not quoted: the answer would be as long."""
     return f"{what} has {length} characters, more than {limit}: choose a shorter one"
 
 

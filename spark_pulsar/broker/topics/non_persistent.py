@@ -1,4 +1,4 @@
-"""Non-persistent topics: an entry goes to whoever can take it now, and is forgotten (section 11 of the rules).
+"""Non-persistent topics: an entry goes to consumers with permits at once, and is not stored (section 11 of the rules).
 
 Such a topic is a `Topic` whose durable part is in memory only: a ledger without ledgers, cursors of readers. Nothing of
 it is recorded, and what is published never waits for the disk: receipts first, then one delivery for each subscription,
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _LEDGER_ID: Final = 0
 _NO_ID: Final = -1
-"""Of the topic: no record can name it."""
+"""Id of each non-persistent topic; no record names it."""
 
 
 class NonPersistentTopics:
-    """The non-persistent topics that are in use, and the rounds that forget them."""
+    """Non-persistent topics in use, and the rounds that forget unused ones."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -47,13 +47,13 @@ class NonPersistentTopics:
         self.by_name: dict[str, Topic] = {}
 
     def add(self, topic: Topic) -> None:
-        """A topic came into being."""
+        """Adds a topic."""
         topic.non_persistent = NonPersistentEntries()
         self.by_name[topic.full_name] = self._core.topics[topic.full_name] = topic
         self._go_on()
 
     def forget(self, topic: Topic) -> None:
-        """A topic is deleted, or nobody uses it; who is connected was closed before."""
+        """Removes a topic that was deleted or is unused; its clients were closed before."""
         self._core.monitors.let_go(topic)
         self.by_name.pop(topic.full_name, None)
         self._core.topics.pop(topic.full_name, None)
@@ -65,7 +65,7 @@ class NonPersistentTopics:
             self._round = core.at(core.now_ms + core.config.inactive_check_interval_ms, self._look)
 
     def _look(self) -> None:
-        """Forget what was unused in the round before, too."""
+        """Removes topics that were unused in the round before, too."""
         self._round = None
         for topic in list(self.by_name.values()):
             assert topic.non_persistent is not None, "it is one of these"
@@ -77,18 +77,18 @@ class NonPersistentTopics:
 
 
 def check_enabled(core: Core, name: TopicName) -> None:
-    """NotAllowed for a non-persistent topic where there are none (NP-1)."""
+    """Raises NotAllowed for a non-persistent topic where they are off (NP-1)."""
     if not name.is_persistent and not core.config.non_persistent_topics:
         raise NotAllowed("Broker is unable to load persistent topic")
 
 
 def volatile_state(core: Core, name: TopicName, properties: Mapping[str, str]) -> TopicState:
-    """What other topics have in the durable state."""
+    """Makes the state that other topics have in the durable state."""
     return TopicState(_NO_ID, name.full, core.now_ms, dict(properties), ManagedLedger(_NO_ID))
 
 
 def create_subscription(core: Core, topic: Topic, name: str, properties: Mapping[str, str]) -> Subscription:
-    """A subscription, which has no position and lives as long as its topic (NP-8)."""
+    """Creates a subscription, which has no position and lives as long as its topic (NP-8)."""
     subscription = Subscription(core, topic, Cursor(topic.ledger, name, EARLIEST, properties=properties))
     subscription.born_group = 0  # nothing of it is ever on disk
     topic.add_subscription(subscription)
@@ -96,14 +96,14 @@ def create_subscription(core: Core, topic: Topic, name: str, properties: Mapping
 
 
 class Receiving(Protocol):
-    """A dispatcher of `dispatch.non_persistent`."""
+    """Dispatcher of a non-persistent topic (`dispatch.non_persistent`)."""
 
     def deliver(self, run: EntryRun) -> None:
-        """Send what can be taken now, drop and count the rest."""
+        """Sends a run to consumers with permits; drops and counts the rest."""
 
 
 def publish(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Receipts, then every subscription's share (NP-1, NP-2, NP-3)."""
+    """Publishes a run: receipts, then one delivery for each subscription (NP-1, NP-2, NP-3)."""
     topic = producer.topic
     non_persistent = topic.non_persistent
     assert non_persistent is not None, "the topic is non-persistent"

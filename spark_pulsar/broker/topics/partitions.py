@@ -1,5 +1,5 @@
-"""What is made of a partitioned topic at once, and what that must keep to: how many partitions there are, how long
-their names get, and what is written for all of them. Nothing is made when it is too much."""
+"""Partitions that are created at once: their number, the length of their names, and the bytes of their records are
+limited. Nothing is created beyond."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
 MOST_WRITTEN_BYTES: Final = 16 * 1024 * 1024
-"""What is written at once for all partitions of a topic: of one turn, which does more than that."""
+"""Bytes of records that may be written for all partitions of a topic at once; one turn does more than that."""
 
 MOST_MADE_BYTES: Final = 4 * MOST_WRITTEN_BYTES
-"""What one turn writes of partitioned topics. Requests to the admin API are that few; of clients that have topics made
-by asking for them the rest has to ask again."""
+"""Bytes of records of partitioned topics in one turn. Clients beyond that have to ask again."""
 
 _RECORD_BYTES: Final = 128
-"""More than the records of a topic or subscription have beside names and properties."""
+"""Upper bound of the bytes of a topic's or subscription's records beside names and properties."""
 
 
 class TooMuchAtOnce(NotAllowed):
-    """More would be written than one turn may write."""
+    """Error of a request that would write more than one turn may."""
 
     http_status = 413
 
 
 class Lacking(NamedTuple):
-    """The partitions that a topic lacks, and the subscriptions that its others have, with their properties."""
+    """Partitions that a topic lacks, and the subscriptions of its others, with their properties."""
 
     names: list[TopicName]
     subscriptions: dict[str, dict[str, str]]
 
 
 def most(config: BrokerConfig) -> int:
-    """How many partitions a topic may have. All of them are made in one turn, and no client believes in more."""
+    """Tells how many partitions a topic may have. All of them are created in one turn, and no client believes in
+    more."""
     return config.max_partitions_per_topic or MAX_PARTITIONS
 
 
 def lacking(core: Core, name: TopicName, partitions: int) -> Lacking:
-    """What a topic lacks to have so many partitions. NotAllowed when it may not have them, InvalidTopicName when their
-    names are too long, TooMuchAtOnce when they cannot be made in one turn, ServiceNotReady when others were made in
-    this one."""
+    """Finds the partitions that a topic lacks. NotAllowed when it may not have so many, InvalidTopicName when their
+    names are too long, TooMuchAtOnce when they cannot be created in one turn, ServiceNotReady when others were created
+    in this one."""
     known = core.state.partitioned.get(name.full)
     if partitions > (0 if known is None else known.partitions) and partitions > most(core.config):
         raise NotAllowed(f"Number of partitions should be less than or equal to {most(core.config)}")
@@ -81,14 +81,15 @@ def lacking(core: Core, name: TopicName, partitions: int) -> Lacking:
 
 
 def check_room(core: Core, name: TopicName, more: int) -> None:
-    """NotAllowed when so many more topics are too many for the namespace (TN-10)."""
+    """Raises NotAllowed when `more` topics are too many for the namespace (TN-10)."""
     limit = core.policies_of(name).max_topics
     if limit and more and registry.count_in(core, name.tenant, name.namespace) + more > limit:
         raise NotAllowed("Exceed maximum number of topics in namespace.")
 
 
 def check_subscription(partitions: int, subscription: str, properties: Mapping[str, str]) -> None:
-    """TooMuchAtOnce when a subscription and its properties cannot be written for so many partitions in one turn."""
+    """Raises TooMuchAtOnce when a subscription and its properties cannot be written for so many partitions in one
+    turn."""
     _check_volume(partitions, _size_bytes(subscription, properties))
 
 

@@ -1,4 +1,4 @@
-"""Watching the list of a namespace's topics: WATCH_TOPIC_LIST (MT-2; wire-protocol 2.6, 5.13).
+"""Topic list watchers: WATCH_TOPIC_LIST (MT-2; wire-protocol 2.6, 5.13).
 
 A watcher hears of the persistent topics and partitions that match its pattern as they come and go, system topics left
 out. What happens in one turn is told at once, when it is on disk.
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
 MAX_WATCHERS_PER_SESSION: Final = 1_000
-"""Each may have a pattern of its own, whose names are remembered; one connection may not fill the memory with them."""
+"""Watchers of one connection: names are remembered for each pattern."""
 _FEW: Final = 16
-"""So many names are put into a sorted list one by one; it is sorted anew for more."""
+"""Names that are put into a sorted list one by one; it is sorted anew for more."""
 
 
 class Watcher:
-    """A client's watch, one of those of its list."""
+    """A watcher of one session."""
 
     __slots__ = ("knows", "list", "session", "watcher_id")
 
@@ -41,12 +41,12 @@ class Watcher:
         self.watcher_id = watcher_id
         self.list = watched
         self.knows = knows
-        """The number of the last changes that it was told with the whole list."""
+        """Number of the last changes that the watcher was told with the whole list."""
 
 
 class WatchedList:
-    """The names that match one pattern, as far as its watchers were told, and who they are. The texts are shared with
-    all other lists: thousands may watch as many names."""
+    """The names that match one pattern, as told to its watchers. The texts are shared with all other lists: thousands
+    may watch as many names."""
 
     __slots__ = ("_hash", "knows", "names", "namespace", "pattern", "watchers")
 
@@ -54,21 +54,21 @@ class WatchedList:
         self.namespace = namespace
         self.pattern = pattern
         self.names = [*map(intern, names)]
-        """Rising."""
+        """Names, rising."""
         self.knows = knows
-        """The number of the last changes that are in `names`, told or not."""
+        """Number of the last changes that are in `names`, told or not."""
         self.watchers: dict[Watcher, None] = {}
         self._hash: str | None = None
 
     @property
     def hash(self) -> str:
-        """What clients compare lists by."""
+        """Hash that clients compare lists by."""
         if self._hash is None:
             self._hash = hash_of_sorted(self.names)
         return self._hash
 
     def take(self, came: list[TopicName], gone: list[TopicName]) -> tuple[list[str], list[str]]:
-        """What of this is news; it knows it from now on."""
+        """Adds and removes names; returns those that were not there, and those that were."""
         names = self.names
         new = [intern(name) for name in sorted(self.pattern.select(came)) if not self._has(name)]
         lost = sorted(name.full for name in gone if self._has(name.full))
@@ -89,7 +89,7 @@ class WatchedList:
 
 
 class Changes:
-    """Topics that came and went in the records of one group."""
+    """Topics that were created and deleted by the records of one group."""
 
     __slots__ = ("group", "names", "number")
 
@@ -97,11 +97,11 @@ class Changes:
         self.group = group
         self.number = number
         self.names: dict[TopicName, bool] = {}
-        """Whether each exists."""
+        """Topic → True when it was created, False when it was deleted."""
 
 
 class TopicWatchers:
-    """All watchers, by namespace and pattern: what matches a pattern is found out once for all who watch it."""
+    """All watchers, by namespace and pattern: names are matched once for all watchers of a pattern."""
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[str, WatchedList]] = {}
@@ -110,7 +110,7 @@ class TopicWatchers:
         """Numbers of the last changes that were begun, and told."""
 
     def list_of(self, core: Core, tenant: str, namespace: str, text: str) -> tuple[WatchedList, list[str], str]:
-        """The list of a pattern, what is in it now, and the hash of that, which may be ahead of what its watchers were
+        """Finds the list of a pattern, its present names, and their hash, which may be ahead of what its watchers were
         told. InvalidPattern when it is none."""
         full = f"{tenant}/{namespace}"
         known = self._by_namespace.get(full, {}).get(text)
@@ -125,7 +125,7 @@ class TopicWatchers:
         return known, names, hash_of_sorted(names)
 
     def add(self, session: Session, watcher_id: int, watched: WatchedList) -> None:
-        """A session watches a list that it was told: from now on it hears of changes."""
+        """Adds a watcher to a list that its session was told."""
         watcher = Watcher(session, watcher_id, watched, self._made)
         self._changes = None  # what comes later in this turn is news to it
         self._by_namespace.setdefault(watched.namespace, {})[watched.pattern.text] = watched
@@ -133,7 +133,7 @@ class TopicWatchers:
         session.watchers[watcher_id] = watcher
 
     def remove(self, watcher: Watcher) -> None:
-        """It hears nothing more."""
+        """Removes a watcher."""
         del watcher.session.watchers[watcher.watcher_id]
         watched = watcher.list
         del watched.watchers[watcher]
@@ -144,7 +144,7 @@ class TopicWatchers:
                 del self._by_namespace[watched.namespace]
 
     def changed(self, core: Core, name: TopicName, *, exists: bool) -> None:
-        """A topic was created or deleted by a record of this turn."""
+        """Notes that a topic was created or deleted by a record of this turn."""
         if name.namespace_name not in self._by_namespace or not is_watched(name):
             return
         changes = self._changes
@@ -180,8 +180,8 @@ def _tell_all(core: Core, watched: WatchedList, number: int, new: list[str], los
 
 
 def on_watch(core: Core, session: Session, command: CommandWatchTopicList) -> None:
-    """WATCH_TOPIC_LIST: the names that match now, unless the client knows them by their hash, and news from then on.
-    A known id is watched anew."""
+    """WATCH_TOPIC_LIST: answers the names that match now, unless the client knows them by their hash, and tells changes
+    from then on. A known id is watched anew."""
     if not core.config.topic_patterns:
         raise NotAllowed("Unable to create topic list watcher: watching is switched off on this broker")
     longest = core.config.topic_pattern_max_length
@@ -212,5 +212,5 @@ def on_close(core: Core, session: Session, command: CommandWatchTopicListClose) 
 
 
 def is_watched(name: TopicName) -> bool:
-    """Whether watchers may hear of it."""
+    """Tells whether watchers may hear of a topic."""
     return name.is_persistent and not name.is_hidden

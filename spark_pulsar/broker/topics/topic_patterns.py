@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     Matcher = Callable[[str, Sequence[str]], list[bool]]
 
 _MAX_COMPILED_BYTES: Final = 256 * 1024
-"""Of one pattern. RE2 keeps the 128 that were used last."""
+"""Memory of one compiled pattern. RE2 keeps the 128 that were used last."""
 
 MAX_INSTRUCTIONS: Final = 4_000
-"""Of a compiled pattern: a name takes a microsecond for every ten of them at the worst, and the broker does nothing
-else meanwhile. Names of a hundred topics, one after the other, have 3,000."""
+"""Instructions of a compiled pattern: a name takes a microsecond for every ten of them at the worst, and the broker
+does nothing else meanwhile. Names of a hundred topics, one after the other, have 3,000."""
 
 
 class InvalidPattern(ValueError):
-    """The text is no regular expression, or one that would take too much memory."""
+    """Error of a text that is no regular expression, or one that would take too much memory."""
 
 
 class TopicPattern:
-    """A regular expression that a name without domain and partition matches as a whole: `public/default/a.*`. A domain
-    in front of the pattern means nothing."""
+    """Regular expression that a name without domain and partition matches as a whole: `public/default/a.*`. A domain in
+    front of the pattern means nothing."""
 
     __slots__ = ("_expression", "text")
 
@@ -44,14 +44,14 @@ class TopicPattern:
         matches(self._expression, ("",))
 
     def select(self, names: Sequence[TopicName]) -> list[str]:
-        """The full names of those that match."""
+        """Selects the full names of topics that match."""
         texts = [f"{name.tenant}/{name.namespace}/{name.base.local}" for name in names]
         return [name.full for name, fits in zip(names, matcher()(self._expression, texts), strict=True) if fits]
 
 
 @cache
 def matcher() -> Matcher:
-    """Which of some texts an expression is found in. Raises InvalidPattern."""
+    """Makes the function that tells in which texts an expression is found. It raises InvalidPattern."""
     import re2
 
     options = re2.Options()

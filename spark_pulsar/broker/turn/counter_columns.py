@@ -1,4 +1,4 @@
-"""The numbers of topics and producers that change with every entry, by column (see `model.numbers`).
+"""Columns of the counters of topics and producers that change with every entry (see `model.column_store`).
 
 A topic's stand in the row that the numbers of its open ledger have in `DurableState.tails`.
 """
@@ -16,9 +16,9 @@ from typing import Final
     LAST_PUBLISHED_MS,
     SUBSCRIPTIONS,
 ) = range(7)
-"""Of a topic."""
+"""Columns of a topic."""
 TOPIC_WIDTH: Final = 7
 
 TOPIC_ROW, MESSAGES_IN, BYTES_IN, LAST_GROUP = range(4)
-"""Of a producer."""
+"""Columns of a producer."""
 PRODUCER_WIDTH: Final = 4

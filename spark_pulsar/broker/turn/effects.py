@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SendCommand:
-    """Send one command."""
+    """Order to send one command."""
 
     session_id: int
     command: BaseCommand
@@ -25,7 +25,7 @@ class SendCommand:
 
 @dataclass(slots=True)
 class SendReceipts:
-    """Send one SEND_RECEIPT per sequence id, for consecutive entries from `ledger_id:first_entry_id` on."""
+    """Order to send one SEND_RECEIPT per sequence id, for consecutive entries from `ledger_id:first_entry_id` on."""
 
     session_id: int
     producer_id: int
@@ -37,7 +37,7 @@ class SendReceipts:
 
 @dataclass(slots=True)
 class SendColumnarReceipts:
-    """Send one SEND_RECEIPT per entry of a sweep; all lists are parallel."""
+    """Order to send one SEND_RECEIPT per entry of columnar SENDs; all lists are parallel."""
 
     session_id: int
     producer_ids: Sequence[int]
@@ -48,7 +48,7 @@ class SendColumnarReceipts:
 
 @dataclass(slots=True)
 class SendMessages:
-    """Send one MESSAGE per entry, for consecutive entries, or for those of `entry_ids`; entry i is
+    """Order to send one MESSAGE per entry, for consecutive entries, or for those of `entry_ids`; entry i is
     `buffer[starts[i]:ends[i]]`.
 
     `redelivery_counts` and `ack_sets` (bit sets, 1 = deliver; None = whole entry) are None when no entry has one.
@@ -70,7 +70,7 @@ class SendMessages:
 
 @dataclass(slots=True)
 class AppendRecords:
-    """Write these records to the journal as one group; report `RecordsDurable(group)` when they are on disk."""
+    """Order to write records to the journal as one group; answered by `RecordsDurable(group)` when they are on disk."""
 
     group: int
     records: list[Record]
@@ -78,7 +78,8 @@ class AppendRecords:
 
 @dataclass(slots=True)
 class ReadEntries:
-    """Read entries from storage, from this one on; report `EntriesRead` or `ReadFailed` with the token."""
+    """Order to read entries from storage, from this one on; answered by `EntriesRead` or `ReadFailed` with the
+    token."""
 
     token: int
     ledger_id: int
@@ -89,7 +90,7 @@ class ReadEntries:
 
 @dataclass(slots=True)
 class ReadSizes:
-    """Ask storage for the sizes of entries `first … end - 1`; report `SizesRead` or `ReadFailed` with the token."""
+    """Order to read the sizes of entries `first … end - 1`; answered by `SizesRead` or `ReadFailed` with the token."""
 
     token: int
     ledger_id: int
@@ -99,7 +100,7 @@ class ReadSizes:
 
 @dataclass(slots=True)
 class CloseSession:
-    """Close the connection after what was sent to it before."""
+    """Order to close the connection after all effects for it before."""
 
     session_id: int
     reason: str
@@ -107,22 +108,22 @@ class CloseSession:
 
 @dataclass(slots=True)
 class PauseReading:
-    """Read nothing more from the connection (PR-15)."""
+    """Order to read nothing more from the connection (PR-15)."""
 
     session_id: int
 
 
 @dataclass(slots=True)
 class ResumeReading:
-    """Read from the connection again."""
+    """Order to read from the connection again."""
 
     session_id: int
 
 
 @dataclass(slots=True)
 class CompactTopic:
-    """Find the last message of each key; report `EntriesCompacted` for every block of what is left, the next one after
-    `ContinueCompaction`, then `CompactionEnded`; or `CompactionFailed`.
+    """Order to find the last message of each key; answered by `EntriesCompacted` for each block of entries, the next
+    one after `ContinueCompaction`, then `CompactionEnded`; or `CompactionFailed`.
 
     What there is to compact: entries `first … end - 1` of the compacted ledger of the time before, then of ledgers of
     the topic; all of them can be read.
@@ -136,14 +137,14 @@ class CompactTopic:
 
 @dataclass(slots=True)
 class ContinueCompaction:
-    """Report the next block."""
+    """Order to report the next block."""
 
     token: int
 
 
 @dataclass(slots=True)
 class StopCompaction:
-    """Report nothing more."""
+    """Order to report nothing more."""
 
     token: int
 

@@ -30,7 +30,7 @@ class SessionOpened:
 
 @dataclass(slots=True)
 class SessionClosed:
-    """The connection is gone, whoever ended it."""
+    """A connection is gone, whichever side ended it."""
 
     session_id: int
 
@@ -52,12 +52,12 @@ class UnknownCommandReceived:
 
 
 Flaw = Literal["checksum", "metadata", "transaction", "marker"]
-"""What is wrong with a SEND: its CRC32C, its metadata's size, or that it belongs to something clients may not send."""
+"""Flaw of a SEND: its CRC32C, the size of its metadata, or a kind that clients may not send."""
 
 
 @dataclass(slots=True)
 class SendsReceived:
-    """Consecutive SENDs of one producer, as `wire.sends` found them. A run with a flaw has one entry."""
+    """Consecutive SENDs of one producer (`wire.send_runs`). A run with a flaw has one entry."""
 
     session_id: int
     run: SendRun
@@ -65,7 +65,7 @@ class SendsReceived:
 
     @property
     def size_bytes(self) -> int:
-        """Of the entries and what lies between them."""
+        """Bytes of the entries and between them."""
         return self.run.ends[-1] - self.run.starts[0]
 
 
@@ -78,7 +78,7 @@ class ColumnarSendsReceived:
 
     @property
     def size_bytes(self) -> int:
-        """Of the entries and what lies between them."""
+        """Bytes of the entries and between them."""
         return self.columnar_sends.ends[-1] - self.columnar_sends.starts[0]
 
 
@@ -106,7 +106,7 @@ class WritingResumed:
 
 @dataclass(slots=True)
 class StillReading:
-    """A peer that is not read from until it has taken what it was sent has taken some of it: it is there."""
+    """A peer that is not read from has taken some of the bytes sent to it: it is alive."""
 
     session_id: int
 
@@ -144,8 +144,8 @@ class ReadFailed:
 
 @dataclass(slots=True)
 class DiskFull:
-    """The disk has no space (or no permission) for more of the journal; an empty reason: it has again. With
-    `is_stalled` not even what was submitted can be written before."""
+    """The disk takes no more of the journal, for lack of space or permission; with an empty reason it does again. With
+    `is_stalled` not even records submitted before can be written."""
 
     reason: str
     is_stalled: bool = False
@@ -153,7 +153,7 @@ class DiskFull:
 
 @dataclass(slots=True)
 class EntriesLost:
-    """Storage found that entries, as (ledger id, first, end), cannot be read any more, and where and why."""
+    """Storage lost entries, as (ledger id, first, end), and says where and why."""
 
     spans: Sequence[tuple[int, int, int]]
     place: str
@@ -165,13 +165,13 @@ class Requested:
     """The admin API asks for a change of state; `request` runs inside the core, at its place in the order."""
 
     request: Callable[[Any], None]
-    """Takes the core."""
+    """Call that takes the core."""
 
 
 @dataclass(slots=True)
 class EntriesCompacted:
-    """A block of what a compaction leaves: entries `buffer[starts[i]:ends[i]]` for the compacted ledger, each with its
-    source in front. `source` is that of the first; `last` is source and batch index of the last message."""
+    """A block of a compaction's entries: `buffer[starts[i]:ends[i]]` for the compacted ledger, each with its source in
+    front. `source` is that of the first; `last` is source and batch index of the last message."""
 
     token: int
     source: tuple[int, int]
@@ -184,7 +184,7 @@ class EntriesCompacted:
 
 @dataclass(slots=True)
 class CompactionEnded:
-    """All blocks were reported; so many messages are not among them."""
+    """All blocks of a compaction were reported; `removed` messages are not among them."""
 
     token: int
     removed: int
@@ -192,7 +192,7 @@ class CompactionEnded:
 
 @dataclass(slots=True)
 class CompactionFailed:
-    """The compaction could not be done; nothing more will be reported."""
+    """A compaction failed; nothing more will be reported."""
 
     token: int
     reason: str

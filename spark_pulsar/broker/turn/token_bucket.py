@@ -1,4 +1,4 @@
-"""Buckets of tokens that fill at a rate: what limits of publishing, dispatching and subscribing count with."""
+"""Token buckets of publish, dispatch and subscribe rates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SECOND_MS: Final = 1_000
 
 
 class TokenBucket:
-    """Holds what may be taken in one period and fills again at that rate; full at first.
+    """A bucket with the tokens of one period, full at first, which fills again at its rate.
 
     Tokens are counted in parts of them, so that a millisecond of any rate is a whole number of parts.
     """
@@ -23,21 +23,21 @@ class TokenBucket:
         self.left = rate * self.unit
 
     def refill(self, elapsed_ms: int) -> None:
-        """So much time has passed."""
+        """Adds the tokens of the time that has passed."""
         self.left = min(self.rate * self.unit, self.left + self.rate * elapsed_ms)
 
     def take(self, amount: int) -> None:
-        """Below zero, too."""
+        """Takes tokens, below zero too."""
         if self.rate:
             self.left -= amount * self.unit
 
     @property
     def tokens(self) -> int:
-        """Whole tokens that it holds; of no meaning without a limit."""
+        """Whole tokens in the bucket; of no meaning without a limit."""
         return self.left // self.unit
 
     @property
     def wait_ms(self) -> int:
-        """How long it holds no whole token."""
+        """Milliseconds until it holds a whole token."""
         missing = self.unit - self.left
         return 0 if not self.rate or missing <= 0 else -(-missing // self.rate)

@@ -54,11 +54,12 @@ class Dispatching(Protocol):
     """A subscription, as a turn sees it."""
 
     def dispatch(self) -> bool:
-        """Send what may be sent now. True when more could be sent at once in the next turn."""
+        """Sends entries as far as permits and limits allow. True when more could be sent in the next turn."""
 
 
 class Turn:
-    """What a turn gathers and orders, and what later turns are asked to do. `entities.core.Core` is one."""
+    """Records, effects, reads and timers of a turn, and those that wait for later turns. `entities.core.Core` is
+    one."""
 
     def __init__(self, state: DurableState, config: BrokerConfig) -> None:
         self.state = state
@@ -77,7 +78,7 @@ class Turn:
         self._reads: dict[int, Callable[[Any], None]] = {}
         self._timers: list[tuple[int, int, Timer]] = []
         self._clear_timers_at = _FEW_TIMERS
-        """With so many timers those that were cancelled are removed: their times may be far away."""
+        """Number of timers at which cancelled ones are removed: their times may be far away."""
         self._awake: dict[Dispatching, None] = {}
 
     # One turn
@@ -98,20 +99,20 @@ class Turn:
     # Durability
 
     def append(self, record: Record) -> None:
-        """Apply a record now and write it with the group of this turn."""
+        """Applies a record now and writes it with the group of this turn."""
         apply(self.state, record)
         self._records.append(record)
         self._lazy_since_ms = None
 
     def append_lazily(self, record: Record) -> None:
-        """Apply a record now and write it with the next group, in at most `lazy_record_delay_ms`."""
+        """Applies a record now and writes it with the next group, in at most `lazy_record_delay_ms`."""
         apply(self.state, record)
         if not self._records:
             self._lazy_since_ms = self.now_ms
         self._records.append(record)
 
     def when_durable(self, due: Due) -> None:
-        """Call `due` when all that was appended up to now is on disk; at once when it is already."""
+        """Calls `due` when all that was appended up to now is on disk; at once when it is already."""
         if self._records:
             self._lazy_since_ms = None
             self._dues.append(due)
@@ -122,32 +123,32 @@ class Turn:
 
     @property
     def waiting_records(self) -> int:
-        """Records appended and not yet ordered to be written."""
+        """Count of records appended and not yet ordered to be written."""
         return len(self._records)
 
     def waiting_for_disk(self) -> list[Due]:
-        """What is to be called when something is on disk."""
+        """Lists the calls that wait for the disk."""
         return [due for _, dues in self._in_flight for due in dues] + self._dues
 
     @property
     def group_of_now(self) -> int:
-        """The group that what this turn appended up to now is durable with; 0 when it appended nothing."""
+        """Group that all records of this turn up to now are durable with; 0 without records."""
         return self._group + 1 if self._records else 0
 
     def is_awaited(self, group: int) -> bool:
-        """Whether something of a group (see `group_of_now`), or of one before it, waits for the disk."""
+        """Tells whether a group (see `group_of_now`), or one before it, waits for the disk."""
         return group > self._group or (bool(self._in_flight) and group >= self._in_flight[0][0])
 
     def when_group_durable(self, group: int, due: Due) -> None:
-        """Call `due` when a group (see `group_of_now`) is on disk, perhaps later; at once when it is already. What does
-        not depend on later records so waits for none of them."""
+        """Calls `due` when a group (see `group_of_now`) is on disk, perhaps later; at once when it is already. So it
+        waits for no records that it does not rest on."""
         if group > self._durable_group:
             self.when_durable(due)
         else:
             due()
 
     def finish_group(self) -> None:
-        """End of a turn: order the write of what was appended, unless it is all lazy and may wait."""
+        """Orders the write of the turn's records, unless all are lazy and may wait."""
         if not self._records:
             return
         if self._lazy_since_ms is not None:
@@ -160,7 +161,7 @@ class Turn:
         self._records, self._dues = [], []
 
     def on_durable(self, group: int) -> None:
-        """The shell reports that groups up to this one are on disk."""
+        """Makes the calls that waited for groups up to this one, which are on disk."""
         self._durable_group = max(self._durable_group, group)
         in_flight = self._in_flight
         while in_flight and in_flight[0][0] <= group:
@@ -169,28 +170,28 @@ class Turn:
             in_flight.popleft()
 
     def force_lazy_records(self) -> None:
-        """Write lazy records with this turn (shutdown)."""
+        """Writes lazy records with this turn (shutdown)."""
         self._lazy_since_ms = None
 
     @property
     def all_durable(self) -> bool:
-        """Whether nothing waits for the disk."""
+        """True when nothing waits for the disk."""
         return not self._records and not self._in_flight
 
     # Reading
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int, done: ReadDone) -> None:
-        """Order entries from storage; `done` gets them, or None, in a later turn."""
+        """Orders entries from storage; `done` gets them, or None, in a later turn."""
         self._last_read += 1
         self._reads[self._last_read] = done
         self.effects.append(ReadEntries(self._last_read, ledger_id, entry_id, max_entries, max_bytes))
 
     def on_read(self, token: int, answer: Any) -> None:
-        """The shell answers a read, with None when it failed."""
+        """Takes the answer of a read, None when it failed."""
         self._reads.pop(token)(answer)
 
     def read_sizes(self, ledger_id: int, first: int, end: int, done: SizesDone) -> None:
-        """Order the sizes of entries `first … end - 1` from storage, which must be on disk; `done` gets them, or None,
+        """Orders the sizes of entries `first … end - 1` from storage, which must be on disk; `done` gets them, or None,
         in a later turn."""
         self._last_read += 1
         self._reads[self._last_read] = done
@@ -199,7 +200,7 @@ class Turn:
     # Time
 
     def at(self, when_ms: int, call: Due) -> Timer:
-        """Call at a time, in a turn of its own or the first one after it."""
+        """Calls at a time, in a turn of its own or the first one after it."""
         timer = Timer(when_ms, call)
         self._timers_made += 1
         if len(self._timers) >= self._clear_timers_at:
@@ -210,7 +211,7 @@ class Turn:
         return timer
 
     def run_timers(self) -> None:
-        """Make the calls whose time has come."""
+        """Runs the timers that are due."""
         timers = self._timers
         while timers and timers[0][0] <= self.now_ms:
             call = heapq.heappop(timers)[2].call
@@ -218,7 +219,7 @@ class Turn:
                 call()
 
     def next_deadline(self) -> int | None:
-        """When the core wants to be called even if nothing happens, in its own milliseconds; None = never."""
+        """Tells the time of the next turn when no event comes, in the core's milliseconds; None = never."""
         if self._awake:
             return self.now_ms
         first = self._timers[0][0] if self._timers else None
@@ -230,15 +231,15 @@ class Turn:
     # Dispatching
 
     def wake(self, subscription: Dispatching) -> None:
-        """Let a subscription send what it may at the end of this turn."""
+        """Wakes a subscription: it sends at the end of this turn."""
         self._awake[subscription] = None
 
     def is_awake(self, subscription: Dispatching) -> bool:
-        """Whether a subscription sends in the next turn."""
+        """Tells whether a subscription sends in the next turn."""
         return subscription in self._awake
 
     def dispatch(self) -> None:
-        """Let every subscription that was woken send, up to what one turn may send. Those that have more to send, or
+        """Lets every subscription that was woken send, up to the bytes of one turn. Those that have more to send, or
         did not get their turn, stay awake for the next one; the latter go first then."""
         if not self._awake:
             return

@@ -88,7 +88,7 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
         self._admit_newcomers()
 
     def _admit_newcomers(self) -> None:
-        """Lets newcomers have everything, from whose position on all before is acknowledged."""
+        """Lets newcomers have everything once all entries before their position are acknowledged."""
         if self.newcomers:
             following = self.subscription.cursor.next_to_read
             for consumer in [each for each, position in self.newcomers.items() if position <= following]:

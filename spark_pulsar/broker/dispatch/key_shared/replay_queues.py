@@ -1,4 +1,4 @@
-"""Where entries of a Key_Shared subscription wait that were read and cannot be sent yet.
+"""Replay queues of a Key_Shared subscription: entries that were read and cannot be sent yet.
 
 An entry waits in its owner's room when only the owner is not ready for it. It is parked by its slot when nobody owns
 the slot, or while the slot drains: it moved, and its old owner still holds entries of it (KS-10). As long as order is
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 
 
 def pending_of(consumer: Consumer) -> EntrySet:
-    """What a Key_Shared consumer holds."""
+    """Narrows the unacknowledged entries of a Key_Shared consumer to their type."""
     pending = consumer.pending
     assert isinstance(pending, EntrySet), "entries of one key are seldom next to each other"
     return pending
 
 
 class Drain:
-    """A slot that moved while its old owner still holds entries of it."""
+    """A sticky hash that moved while its old consumer still holds entries of it."""
 
     __slots__ = ("holder", "left")
 
     def __init__(self, holder: Consumer) -> None:
         self.holder = holder
         self.left = 0
-        """Entries of the slot that the old owner holds."""
+        """Entries of the sticky hash that the old consumer holds."""
 
 
 class ReplayQueues:
-    """What waits, of one subscription."""
+    """All replay queues of one subscription."""
 
     def __init__(self, selector: Selector, *, keeps_order: bool) -> None:
         self.of: dict[Consumer, EntrySet] = {}
-        """The room of each consumer; what is in it goes out before anything newer."""
+        """Replay queue of each consumer; it goes out before anything newer."""
         self.parked: dict[int, EntrySet] = {}
-        """Slot → what waits until it has an owner, or is drained."""
+        """Sticky hash → entries that wait until it has a consumer, or is drained."""
         self.draining: dict[int, Drain] = {}
         self.drained: dict[Consumer, int] = {}
-        """Slots that each consumer drained since it joined."""
+        """Count of sticky hashes that each consumer drained since it joined."""
         self.sticky_hashes = StickyHashBook()
         self._selector = selector
         self._keeps_order = keeps_order
 
     def clear(self) -> None:
-        """Nothing waits, nobody holds anything."""
+        """Empties all queues; no consumer holds entries either."""
         self.sticky_hashes.clear()
         self.parked.clear()
         self.draining.clear()
@@ -66,23 +66,24 @@ class ReplayQueues:
             replay_queue.clear()
 
     def count(self) -> int:
-        """Entries that wait."""
+        """Counts the entries that wait."""
         return sum(replay_queue.count() for replay_queue in self.of.values()) + sum(
             replay_queue.count() for replay_queue in self.parked.values()
         )
 
     def open(self, consumer: Consumer) -> None:
-        """A room for a newcomer."""
+        """Opens the queue of a consumer that joined."""
         self.of[consumer] = EntrySet()
         self.drained[consumer] = 0
 
     def close(self, consumer: Consumer) -> EntrySet:
-        """Its consumer left; returns what was in the room."""
+        """Closes the queue of a consumer that left; returns its entries."""
         del self.drained[consumer]
         return self.of.pop(consumer)
 
     def reassign(self, left: Iterable[EntrySet] = ()) -> None:
-        """Slots moved: find out which of them drain, and where everything that waits belongs now, `left` too."""
+        """Assigns all waiting entries anew after sticky hashes moved, those of `left` too, and finds the ones that
+        drain."""
         self.draining = {}
         if self._keeps_order:
             for consumer in self.of:
@@ -116,11 +117,11 @@ class ReplayQueues:
                 drain.left += entries
 
     def wait(self, ledger_id: int, first: int, sticky_hashes: Sequence[int]) -> None:
-        """Entries from `first` on, with these slots, wait where they belong."""
+        """Queues entries from `first` on by their sticky hashes."""
         self.wait_each(ledger_id, zip(range(first, first + len(sticky_hashes)), sticky_hashes, strict=True))
 
     def wait_for(self, owner: Consumer | None, ledger_id: int, entry_ids: list[int]) -> None:
-        """Some entries, rising, that wait nowhere yet, wait for their owner, or by their slots when it is None."""
+        """Queues rising entries for a consumer, or by their sticky hashes when it is None."""
         if owner is None:
             for entry_id, sticky_hash in zip(entry_ids, self.sticky_hashes.of_each(ledger_id, entry_ids), strict=True):
                 self.parked.setdefault(sticky_hash, EntrySet()).add_all(ledger_id, (entry_id,))
@@ -128,7 +129,7 @@ class ReplayQueues:
             self.of[owner].add_all(ledger_id, entry_ids)
 
     def wait_each(self, ledger_id: int, entries: Iterable[tuple[int, int]]) -> None:
-        """Entries, rising and with their slots, that wait nowhere yet, wait where they belong."""
+        """Queues rising entries by their sticky hashes."""
         (table, owners), draining = self._selector.table(), self.draining
         lists: dict[Consumer, list[int]] = {}
         for entry_id, sticky_hash in entries:
@@ -146,7 +147,8 @@ class ReplayQueues:
             self.of[owner].add_all(ledger_id, entry_ids)
 
     def let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> bool:
-        """A consumer is about to hold entries no more. Whether something may go out that waited for that (KS-10)."""
+        """Counts down draining sticky hashes before a consumer releases entries. True when entries that waited for that
+        may be sent (KS-10)."""
         is_free = False
         for low, high in consumer.pending.pieces_in(ledger_id, first, end):
             for sticky_hash in self.sticky_hashes.of(ledger_id, low, high):
@@ -168,7 +170,7 @@ class ReplayQueues:
         return True
 
     def withdraw(self, ranges: list[EntryRange]) -> bool:
-        """Entries wait here no more. Whether there is room now."""
+        """Removes entries from all queues. True when there were some."""
         before = self.count()
         if not before:
             return False
@@ -186,13 +188,13 @@ class ReplayQueues:
         return self.count() < before
 
     def forget_through(self, position: Position) -> None:
-        """Everything up to a position is acked."""
+        """Removes entries up to a position, which are acknowledged."""
         for replay_queue in (*self.of.values(), *self.parked.values()):
             replay_queue.remove_through(*position)
         self.reassign()
 
     def check(self, consumers: list[Consumer]) -> None:
-        """Assert what must hold between turns."""
+        """Asserts the invariants of the queues between turns."""
         assert self.of.keys() == self.drained.keys() == set(consumers), "everybody has a room"
         replay_queues = [*self.of.values(), *self.parked.values()]
         holders: dict[int, Consumer] = {}

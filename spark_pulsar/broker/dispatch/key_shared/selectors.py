@@ -26,50 +26,50 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
 
 _STICKY_HASH_SHIFT: Final = 44
-"""A point is its slot, and in the low bits which consumer's it is, counted as they came."""
+"""Bits of a consumer's number in a point; the sticky hash stands above them."""
 _CONSUMER_MASK: Final = (1 << _STICKY_HASH_SHIFT) - 1
 
 
 class Selector(ABC):
-    """Shares out the slots among consumers."""
+    """Assigns sticky hashes to consumers."""
 
     sticky_hashes: ClassVar = StickyHashes(range_hash)
-    """Tells the slots of entries."""
+    """Finds the sticky hashes of entries."""
 
     sticky_hash_of: Callable[[int], int] = staticmethod(range_hash)
-    """The slot of a masked Murmur hash."""
+    """Maps a masked Murmur hash to the sticky hash."""
 
     is_fixed = False
-    """Whether consumers name their slots (STICKY)."""
+    """True when consumers name their sticky hashes (STICKY)."""
 
     @abstractmethod
     def join(self, consumer: Consumer) -> None:
-        """Give a consumer its slots; ConsumerAssignFailed, and nothing changes, when that cannot be."""
+        """Assigns sticky hashes to a consumer that joins; ConsumerAssignFailed, and nothing changes, when it cannot."""
 
     @abstractmethod
     def leave(self, consumer: Consumer) -> None:
-        """Take the slots of a consumer back."""
+        """Takes the sticky hashes of a consumer back."""
 
     def rival(self, ranges: Sequence[tuple[int, int]]) -> Consumer | None:
-        """A consumer that has some of these slots, if newcomers cannot just take them."""
+        """Finds a consumer that has some of these sticky hashes, if a newcomer may not take them."""
         return None
 
     @abstractmethod
     def owner(self, sticky_hash: int) -> Consumer | None:
-        """Who gets the entries of a slot."""
+        """Finds the consumer of a sticky hash."""
 
     @abstractmethod
     def table(self) -> tuple[array[int], list[Consumer | None]]:
-        """The number of each slot's owner, and the owners by number, nobody being 0: 64 KB, made when asked for."""
+        """A number for each sticky hash, and the consumers by number, 0 for none: 64 KB, made when asked for."""
 
     @abstractmethod
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
-        """The slots of a consumer, from … to, both inclusive, in the words of Apache Pulsar's statistics."""
+        """Lists the sticky hashes of a consumer, from … to, both inclusive, as in Apache Pulsar's statistics."""
 
 
 class RangeSelector(Selector):
-    """Rising bounds and as many owners. A slot belongs to the owner of the first bound that is not below it; None is
-    nobody."""
+    """Rising bounds and as many consumers. The first bound that is not below a sticky hash has its consumer, None for
+    none."""
 
     def __init__(self) -> None:
         self.bounds: list[int] = [STICKY_HASHES]
@@ -93,7 +93,7 @@ class RangeSelector(Selector):
         return self._table
 
     def _changed(self) -> None:
-        """The slots have been shared out anew."""
+        """Drops the table after sticky hashes moved."""
         self._table = None
 
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
@@ -132,16 +132,17 @@ class AutoSplitSelector(RangeSelector):
 
 
 class StickySelector(RangeSelector):
-    """STICKY: each consumer names its ranges; what nobody names waits (KS-7, KS-8). They may be tens of thousands."""
+    """STICKY: each consumer names its ranges, up to tens of thousands; entries of other sticky hashes wait (KS-7,
+    KS-8)."""
 
     is_fixed = True
 
     def __init__(self) -> None:
         super().__init__()
         self._consumers: dict[Consumer, None] = {}
-        """In the order they came."""
+        """Consumers in the order they came."""
         self._parts: list[tuple[int, int, Consumer]] = []
-        """All ranges, rising; none overlap."""
+        """All ranges, rising, without overlaps."""
 
     def join(self, consumer: Consumer) -> None:
         ranges = consumer.hash_ranges
@@ -207,8 +208,9 @@ class StickySelector(RangeSelector):
 
 
 class ConsistentHashSelector(Selector):
-    """A slot belongs to the owner of the first point that is not below it, the first of all behind the last one. Of
-    several consumers with a point at one slot the one that came first has it; the others wait in line."""
+    """AUTO_SPLIT by consistent hashing: a sticky hash belongs to the first point on the ring that is not below it,
+    behind the last one to the first. Of several consumers with a point at one sticky hash the one that came first has
+    it."""
 
     sticky_hashes: ClassVar = StickyHashes(ring_hash)
     sticky_hash_of = staticmethod(ring_hash)
@@ -218,13 +220,13 @@ class ConsistentHashSelector(Selector):
         self._points = array("Q")
         """All points in order."""
         self._consumers: dict[int, Consumer] = {}
-        """By the number in their points."""
+        """Consumers by the number in their points."""
         self._numbers: dict[Consumer, tuple[int, int]] = {}
-        """The number in its points, and its number among those of the same name."""
+        """Number of each consumer in its points, and among those of the same name."""
         self._came = 0
         self._alike = _Numbers()
         self._seats: _Seats | None = None
-        """The owner of each slot, from the first time that somebody asks for all on."""
+        """Table of all sticky hashes, from the first request for it on."""
 
     def join(self, consumer: Consumer) -> None:
         number = self._came = self._came + 1
@@ -295,14 +297,14 @@ class ConsistentHashSelector(Selector):
         return self._consumers[point & _CONSUMER_MASK]
 
     def _points_of(self, consumer: Consumer) -> list[int]:
-        """Rising, each once."""
+        """Computes the points of a consumer, rising, each once."""
         number, alike = self._numbers[consumer]
         front = f"{consumer.name}\0{alike}\0"
         sticky_hashes = {ring_hash(murmur3_32(f"{front}{index}".encode())) for index in range(self._points_each)}
         return [sticky_hash << _STICKY_HASH_SHIFT | number for sticky_hash in sorted(sticky_hashes)]
 
     def _paint(self, changed: list[int] | array[int]) -> None:
-        """Write down who owns the slots before these points, which rise, and came, or are gone."""
+        """Updates the table for the sticky hashes before points that came or are gone."""
         points, seats = self._points, self._seats
         assert seats is not None, "asked before"
         following, end = -1, len(points)
@@ -319,7 +321,7 @@ class ConsistentHashSelector(Selector):
 
 
 class _Seats:
-    """A small number for each consumer, and by slot the number of its owner; nobody's is 0."""
+    """Table of consumers by sticky hash: a small number for each consumer, 0 for none."""
 
     def __init__(self) -> None:
         self.table = array("B", bytes(STICKY_HASHES + 1))
@@ -328,7 +330,7 @@ class _Seats:
         self._free: list[int] = []
 
     def take(self, consumer: Consumer) -> None:
-        """Seat a consumer."""
+        """Gives a consumer a number."""
         if self._free:
             self._of[consumer] = seat = heapq.heappop(self._free)
             self.owners[seat] = consumer
@@ -339,26 +341,26 @@ class _Seats:
             self.table = array("H" if seat < 1 << 16 else "I", self.table)
 
     def give_back(self, consumer: Consumer) -> None:
-        """It is gone, and owns nothing."""
+        """Frees the number of a consumer that left."""
         seat = self._of.pop(consumer)
         self.owners[seat] = None
         heapq.heappush(self._free, seat)
 
     def paint(self, low: int, end: int, owner: Consumer) -> None:
-        """Slots `low … end - 1` are its."""
+        """Assigns sticky hashes `low … end - 1` to a consumer."""
         self.table[low:end] = array(self.table.typecode, [self._of[owner]]) * (end - low)
 
 
 class _Numbers:
-    """The least number that is free, among consumers of one name."""
+    """Numbers of consumers of one name: the least free one is taken."""
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}
-        """Name → numbers that were ever taken since somebody had it."""
+        """Name → one past the largest number in use."""
         self._free: dict[str, list[int]] = {}
 
     def take(self, name: str) -> int:
-        """Take the least."""
+        """Takes the least free number of a name."""
         free = self._free.get(name)
         if free:
             number = heapq.heappop(free)
@@ -370,7 +372,7 @@ class _Numbers:
         return number
 
     def give_back(self, name: str, number: int) -> None:
-        """It may be taken again."""
+        """Frees a number of a name."""
         free = self._free.setdefault(name, [])
         heapq.heappush(free, number)
         if len(free) == self._ends[name]:

@@ -1,4 +1,4 @@
-"""The slots of the entries that a Key_Shared subscription has seen, so that each key is hashed once."""
+"""Sticky hashes of the entries that a Key_Shared subscription has seen, so that each key is hashed once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _KEEP_BEHIND: Final = 65_536
 
 
 class StickyHashBook:
-    """Slot by entry: two bytes for each entry between the first and the last one seen of a ledger; 0 = not seen."""
+    """Sticky hash by entry: two bytes for each entry between the first and the last one seen of a ledger; 0 = not
+    seen."""
 
     __slots__ = ("_firsts", "_sticky_hashes")
 
@@ -19,7 +20,7 @@ class StickyHashBook:
         self._firsts: dict[int, int] = {}
 
     def note(self, ledger_id: int, first: int, sticky_hashes: list[int]) -> None:
-        """Entries from `first` on have these slots."""
+        """Notes the sticky hashes of entries from `first` on."""
         known = self._sticky_hashes.get(ledger_id)
         if known is None:
             self._sticky_hashes[ledger_id] = array("H", sticky_hashes)
@@ -35,7 +36,7 @@ class StickyHashBook:
         known[at : at + len(sticky_hashes)] = array("H", sticky_hashes)
 
     def of(self, ledger_id: int, first: int, end: int) -> list[int]:
-        """The slots of entries `first … end - 1`."""
+        """Looks up the sticky hashes of entries `first … end - 1`."""
         known = self._sticky_hashes.get(ledger_id)
         if known is None:
             return [0] * (end - first)
@@ -47,7 +48,7 @@ class StickyHashBook:
         return sticky_hashes + [0] * (end - first - len(sticky_hashes))
 
     def of_each(self, ledger_id: int, entry_ids: list[int]) -> list[int]:
-        """The slots of entries, which rise."""
+        """Looks up the sticky hashes of rising entries."""
         known = self._sticky_hashes.get(ledger_id)
         if known is None:
             return [0] * len(entry_ids)
@@ -57,7 +58,7 @@ class StickyHashBook:
         return [known[entry_id - first] if first <= entry_id < end else 0 for entry_id in entry_ids]
 
     def forget_before(self, ledger_id: int, entry_id: int) -> None:
-        """Entries before a position will not be asked for again."""
+        """Forgets entries before a position."""
         for older in [each for each in self._sticky_hashes if each < ledger_id]:
             del self._sticky_hashes[older], self._firsts[older]
         behind = entry_id - self._firsts.get(ledger_id, entry_id)
@@ -66,6 +67,6 @@ class StickyHashBook:
             self._firsts[ledger_id] = entry_id
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forgets all entries."""
         self._sticky_hashes.clear()
         self._firsts.clear()

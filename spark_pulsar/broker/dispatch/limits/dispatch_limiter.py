@@ -1,4 +1,4 @@
-"""One rate of sending to consumers, and the line of the subscriptions that wait for it (SUB-7).
+"""Dispatch limiter: one dispatch rate, and the line of subscriptions that wait for it (SUB-7).
 
 Whoever wants to send stands in the line of each rate that holds for it, the narrowest first, and sends when it is first
 in all of them and no bucket is empty. Then it leaves them: what it has left to send goes to the end. So everybody gets
@@ -25,45 +25,47 @@ if TYPE_CHECKING:
 
 UNLIMITED: Final = 1 << 62
 _LEAST_WAIT_MS: Final = 10
-"""So that a high rate is not used up token by token."""
+"""Shortest wait, so that a high rate is not used up token by token."""
 _LEAST_SHARE: Final = 100, 64 * 1024
-"""Messages and bytes that a turn may be, if the buckets hold so much, however many wait: turns cost something, too."""
+"""Least messages and bytes of a turn, if the buckets hold so much, however many subscriptions wait."""
 
 
 class DispatchLimiter:
-    """One rate, what is left of it, and who waits for it."""
+    """One dispatch rate, its token buckets, and the subscriptions that wait for it."""
 
     def __init__(self, core: Core, rate: DispatchRate, level: str, topic: Topic | None = None) -> None:
-        """`topic`: the one that a relative rate is relative to."""
+        """Begins with full buckets; `topic`: the one that a relative rate is relative to."""
         self._core = core
         self._topic = topic if rate.is_relative else None
         self.rate = rate
         self.level = level
-        """Subscription, Topic or Broker: as the members of statistics are called."""
+        """Subscription, Topic or Broker, as in the members of statistics."""
         messages, size_bytes = self._rates()
         self.messages = TokenBucket(messages, rate.seconds)
         self.bytes = TokenBucket(size_bytes, rate.seconds)
         self._filled_ms = core.now_ms
         self.line: OrderedDict[Subscription, None] = OrderedDict()
-        """Who wants to send, the first of them first; it is awake, or waits for another rate, or for the timer."""
+        """Subscriptions that want to send, in order. The first is awake, or waits for another rate, or for the
+        timer."""
         self._timer: Timer | None = None
 
     @property
     def wait_ms(self) -> int:
-        """How long a bucket is empty."""
+        """Milliseconds until no bucket is empty."""
         return max(self.messages.wait_ms, self.bytes.wait_ms)
 
     def blocks(self, subscription: Subscription) -> bool:
-        """Whether a subscription has to wait for it: a bucket is empty, or another one comes first."""
+        """Tells whether a subscription has to wait for this rate: a bucket is empty, or another one is first in
+        line."""
         self._refill()
         return self.wait_ms > 0 or next(iter(self.line), subscription) is not subscription
 
     def keeps_waiting(self, subscription: Subscription) -> bool:
-        """Whether a subscription in the line is not to be looked at yet: it is woken when its turn has come."""
+        """Tells whether a subscription in the line need not be looked at: it is woken when its turn has come."""
         return self._timer is not None or next(iter(self.line)) is not subscription
 
     def stand_in_line(self, subscription: Subscription) -> None:
-        """A subscription wants to send; it keeps the place that it has."""
+        """Puts a subscription into the line; it keeps a place that it has."""
         if subscription not in self.line:
             self.line[subscription] = None
             if self.blocks(subscription):
@@ -74,7 +76,7 @@ class DispatchLimiter:
             self._set_timer()
 
     def leave(self, subscription: Subscription) -> None:
-        """A subscription has sent, or wants nothing: the next one may."""
+        """Takes a subscription out of the line and wakes the next one."""
         was_first = next(iter(self.line), None) is subscription
         self.line.pop(subscription, None)
         if not self.line:
@@ -83,7 +85,7 @@ class DispatchLimiter:
             self._wake_first()
 
     def share(self) -> tuple[int, int]:
-        """Messages and bytes that the first of the line may be sent in its turn."""
+        """Messages and bytes that the first in line may be sent in its turn."""
         waiting = len(self.line)
         messages, size_bytes = (
             UNLIMITED if not bucket.rate else max(bucket.tokens // max(1, waiting), min(bucket.tokens, least))
@@ -92,12 +94,12 @@ class DispatchLimiter:
         return messages, size_bytes
 
     def take(self, messages: int, size_bytes: int) -> None:
-        """So much was sent."""
+        """Takes what was sent from the buckets."""
         self.messages.take(messages)
         self.bytes.take(size_bytes)
 
     def check(self, onward: Sequence[features.DispatchLimiter]) -> None:
-        """Assert that the line does not stand still; `onward` are the rates that come after this one."""
+        """Asserts that the line does not stand still; `onward` are the rates after this one."""
         first = next(iter(self.line), None)
         assert (
             first is None
@@ -107,7 +109,7 @@ class DispatchLimiter:
         ), f"nobody wakes {first.name}, which waits for the rate of its {self.level.lower()} (SUB-7)"
 
     def _rates(self) -> tuple[int, int]:
-        """Messages and bytes in a period: those of the policy, and those that were published if it is relative."""
+        """Messages and bytes in a period: those of the policy, and those published if it is relative."""
         messages, size_bytes = max(0, self.rate.messages), max(0, self.rate.bytes)
         if self._topic is not None:
             came = published(self._topic)
@@ -116,7 +118,7 @@ class DispatchLimiter:
         return messages, size_bytes
 
     def _refill(self) -> None:
-        """Fill both buckets up to now, at the rate that holds now."""
+        """Fills both buckets up to now, at the present rate."""
         elapsed_ms = self._core.now_ms - self._filled_ms
         if elapsed_ms:
             if self._topic is not None:
@@ -132,7 +134,7 @@ class DispatchLimiter:
         self._timer = self._core.at(self._core.now_ms + wait_ms, self._time_is_over)
 
     def _forget_timer(self) -> None:
-        """Nobody waits: the call would be kept until its time, which may be hours away, with all that it holds."""
+        """Cancels the timer of an empty line: it would be kept until its time, which may be hours away."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""How fast consumers are sent messages: those of a subscription, of a topic, of all topics together (SUB-7).
+"""Dispatch rates of subscriptions, topics and the broker (SUB-7).
 
 Each rate has a bucket of messages and one of bytes. A subscription is let send while no bucket is empty, and then no
 more than they hold, but at least one entry: a batch larger than a bucket goes too, and those after it wait the longer.
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 class Rates(NamedTuple):
-    """What the policies say of one topic."""
+    """Rates of one topic by its policies."""
 
     topic: DispatchRate = DispatchRate()
-    """Of all its subscriptions together."""
+    """Rate of all subscriptions of the topic together."""
     subscription: DispatchRate = DispatchRate()
-    """Of each of them, but ..."""
+    """Rate of each subscription ..."""
     by_name: Mapping[str, DispatchRate] = MappingProxyType({})
-    """... those that have one of their own."""
+    """... but those with a rate of their own."""
     consumers: SubscribeRate = SubscribeRate()
 
 
 class DispatchLimits:
-    """What limits the subscriptions of one topic and those who subscribe. What is limited as `before` goes on."""
+    """Dispatch limits of one topic, its subscriptions and its subscribers. Unchanged rates of `before` go on."""
 
     def __init__(self, core: Core, topic: Topic, rates: Rates, before: DispatchLimits | None = None) -> None:
         self.rates = rates
@@ -50,11 +50,11 @@ class DispatchLimits:
         self._of_topic: DispatchLimiter | None = None
         self._own: dict[Subscription, DispatchLimiter] = {}
         self._in_line: dict[Subscription, list[features.DispatchLimiter]] = {}
-        """Who waits, and the rates in whose lines it stands; it waits for the last of them."""
+        """Subscriptions that wait, and the rates in whose lines they stand; each waits for the last of them."""
         self._spared: set[Subscription] = set()
-        """Who had no backlog at the last look, when these are not limited."""
+        """Subscriptions without backlog at the last look, when these are not limited."""
         self.subscribers: SubscribeLimit | None = None
-        """How often each consumer may subscribe, when that is limited (SUB-6)."""
+        """Subscribe rate, when there is one (SUB-6)."""
         if before is not None:
             self._own = {each: limit for each, limit in before._own.items() if limit.rate == self._rate_of(each)}
             self._of_topic = before._of_topic if before.rates.topic == rates.topic else None
@@ -67,17 +67,17 @@ class DispatchLimits:
         self._shared: list[features.DispatchLimiter] = [
             limit for limit in (self._of_topic, of_all) if limit is not None
         ]
-        """Of all subscriptions of the topic."""
+        """Limiters that all subscriptions of the topic share."""
 
     @property
     def limits_anything(self) -> bool:
-        """Whether there is a limit at all."""
+        """True when there is a limit at all."""
         rates = self.rates
         of_each = (rates.subscription, *rates.by_name.values())
         return bool(self._shared) or any(rate.is_limited for rate in of_each) or self.subscribers is not None
 
     def dispatch(self, subscription: Subscription) -> bool:
-        """Let a subscription send what the rates allow; the answer of its dispatcher."""
+        """Lets a subscription send as far as the rates allow; returns the answer of its dispatcher."""
         if subscription in self._spared:
             return subscription.dispatcher.dispatch()
         dispatcher, lines = subscription.dispatcher, self._in_line.get(subscription)
@@ -96,7 +96,8 @@ class DispatchLimits:
         return self._is_its_turn(subscription, limits) and more
 
     def _take_turn(self, dispatcher: features.Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
-        """Send the least share at most; whether there may be more, and the messages (or entries) and bytes sent."""
+        """Sends the least share at most. Returns whether there may be more, and the messages (or entries) and bytes
+        sent."""
         units = min((each[0] for each in shares), default=UNLIMITED)
         size_bytes = min((each[1] for each in shares), default=UNLIMITED)
         counts_entries = self._core.config.dispatch_rates_count_entries
@@ -109,7 +110,7 @@ class DispatchLimits:
         return more or units_left <= 0 or bytes_left <= 0, units - units_left, size_bytes - bytes_left
 
     def look(self, subscription: Subscription) -> None:
-        """Limit a subscription from now on, or spare it, by what is still to be sent to its consumers."""
+        """Limits a subscription, or spares it when it has no backlog."""
         if self._core.config.dispatch_rates_spare_nobody or self._topic.non_persistent is not None:
             return
         backlog = self._core.config.backlogged_cursor_entries
@@ -121,28 +122,28 @@ class DispatchLimits:
             self._core.wake(subscription)
 
     def leave(self, subscription: Subscription) -> None:
-        """A subscription waits for nothing any more."""
+        """Takes a subscription out of all lines."""
         for limit in self._in_line.pop(subscription, ()):
             limit.leave(subscription)
 
     def forget(self, subscription: Subscription) -> None:
-        """A subscription is gone."""
+        """Forgets a subscription that is gone."""
         self.leave(subscription)
         self._own.pop(subscription, None)
         self._spared.discard(subscription)
 
     def forget_subscribers(self) -> None:
-        """Everybody may subscribe as often as the rate says from now on."""
+        """Begins the subscribe rate anew for all consumers."""
         rate = self.rates.consumers
         self.subscribers = SubscribeLimit(self._core, rate) if rate.is_limited else None
 
     def end(self) -> None:
-        """These limits are none any more: nobody waits for them."""
+        """Ends these limits: no subscription waits for them."""
         for subscription in list(self._in_line):
             self.leave(subscription)
 
     def check(self) -> None:
-        """Assert what must hold between turns; see `invariants`."""
+        """Asserts the invariants of the lines between turns; see `invariants`."""
         present = set(self._topic.subscriptions.values())
         assert self._in_line.keys() <= present, "who is gone waits for nothing"
         assert self._own.keys() <= present, "who is gone has no rate"
@@ -159,7 +160,7 @@ class DispatchLimits:
         return self.rates.by_name.get(subscription.name, self.rates.subscription)
 
     def _of(self, subscription: Subscription) -> list[features.DispatchLimiter]:
-        """What limits a subscription, the narrowest first."""
+        """Lists the limiters of a subscription, the narrowest first."""
         rate = self._rate_of(subscription)
         if not rate.is_limited:
             return self._shared
@@ -171,7 +172,8 @@ class DispatchLimits:
         return [own, *self._shared]
 
     def _is_its_turn(self, subscription: Subscription, limits: list[features.DispatchLimiter]) -> bool:
-        """Whether no rate makes it wait. If one does it stands in line, unless it has nothing to send."""
+        """Tells whether no rate makes a subscription wait. Otherwise it stands in line, unless it has nothing to
+        send."""
         blocking = next((index for index, limit in enumerate(limits) if limit.blocks(subscription)), None)
         if blocking is None:
             return True
@@ -187,14 +189,14 @@ class DispatchLimits:
 
 
 def of_all(core: Core) -> DispatchLimiter | None:
-    """The limit of all topics together, if the configuration has one."""
+    """Makes the limiter of all topics together, if the configuration has a rate."""
     config = core.config
     rate = DispatchRate(config.dispatch_rate_messages, config.dispatch_rate_bytes)
     return DispatchLimiter(core, rate, "Broker") if rate.is_limited else None
 
 
 def adopt(core: Core, topic: Topic) -> None:
-    """A topic came into use, or its policies are others: limit it as they say."""
+    """Limits a topic that came into use, or whose policies changed."""
     policies = core.policies_of(topic.name)
     rates = Rates(consumers=policies.subscribe_rate or SubscribeRate())
     if topic.non_persistent is None:
@@ -219,13 +221,13 @@ def adopt(core: Core, topic: Topic) -> None:
 
 
 def let_go(topic: Topic) -> None:
-    """A topic is gone."""
+    """Ends the limits of a topic that is gone."""
     if topic.dispatch_limits is not None:
         topic.dispatch_limits.end()
         topic.dispatch_limits = None
 
 
 def unloaded(topic: Topic) -> None:
-    """A topic closed its consumers, which come back: that they have to is not held against them."""
+    """Lets the consumers of an unloaded topic come back at once."""
     if topic.dispatch_limits is not None:
         topic.dispatch_limits.forget_subscribers()

@@ -1,4 +1,4 @@
-"""How often one consumer may subscribe to a topic (SUB-6): one that reconnects in a loop is told to stop."""
+"""Subscribe rate of a topic: refuses a consumer that subscribes in a loop (SUB-6)."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from spark_pulsar.model.dispatch_rates import SubscribeRate
 
 _MOST_KNOWN: Final = 1_000
-"""Consumers of one topic; beyond, those that may subscribe as often as the rate says are forgotten, or all."""
+"""Consumers of one topic that are remembered; beyond, those with a full bucket are forgotten, or all."""
 
 Identity = tuple[str, str, int]
 """Address of the client without its port, name and id of the consumer."""
 
 
 class SubscribeLimit:
-    """The consumers that subscribed to a topic lately."""
+    """Token buckets of the consumers that subscribed to a topic lately."""
 
     def __init__(self, core: Core, rate: SubscribeRate) -> None:
         self._core = core
         self.rate = rate
         self._buckets: dict[Identity, tuple[TokenBucket, int]] = {}
-        """What each has left, and when it was last filled."""
+        """Token bucket of each consumer, and when it was last filled."""
 
     @property
     def known(self) -> int:
-        """Consumers of which something is remembered."""
+        """Count of remembered consumers."""
         return len(self._buckets)
 
     def take(self, identity: Identity) -> bool:
-        """Whether a consumer may subscribe once more."""
+        """Tells whether a consumer may subscribe once more, and counts it."""
         if len(self._buckets) >= _MOST_KNOWN and identity not in self._buckets:
             self._forget()
         bucket = self._filled(identity)
@@ -57,7 +57,7 @@ class SubscribeLimit:
 
 
 def admit(session: Session, topic: Topic, consumer_id: int, name: str) -> None:
-    """A consumer subscribes. NotAllowed when it did so too often."""
+    """Raises NotAllowed when a consumer subscribes too often."""
     limit = None if topic.dispatch_limits is None else topic.dispatch_limits.subscribers
     if limit is not None and not limit.take((session.host, name, consumer_id)):
         raise NotAllowed("Subscribe limited by subscribe rate limit per consumer.")

@@ -1,4 +1,4 @@
-"""The limit of what all Shared and Key_Shared subscriptions together may hold unacknowledged (SH-8)."""
+"""Limit of unacknowledged messages of all Shared and Key_Shared subscriptions together (SH-8)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class UnackedLimit:
-    """Who holds how many messages, and who must wait because all together hold `messages` or more.
+    """Unacknowledged messages of each subscription, and the subscriptions that wait because all together hold
+    `messages` or more.
 
     While that is so, a subscription that holds more than `share` of the limit gets nothing new, until it holds less
     than half of that; everybody goes on when all together hold less than half of the limit. Apache Pulsar looks at the
@@ -21,16 +22,16 @@ class UnackedLimit:
     def __init__(self, messages: int, share: float, wake: Callable[[Subscription], None]) -> None:
         self.messages = messages
         self.most_each = int(messages * share)
-        """What a subscription may hold at least, whatever others hold."""
+        """Messages that a subscription may hold whatever others hold."""
         self.total = 0
         self.held: dict[Subscription, int] = {}
-        """What each holds, where that is something."""
+        """Messages that each subscription holds, without zeros."""
         self.is_reached = False
         self.waiting: dict[Subscription, None] = {}
         self._wake = wake
 
     def note(self, subscription: Subscription, unacked: int) -> None:
-        """A subscription holds so many messages now."""
+        """Notes the messages that a subscription holds."""
         self.total += unacked - self.held.pop(subscription, 0)
         if unacked:
             self.held[subscription] = unacked
@@ -51,7 +52,7 @@ class UnackedLimit:
             self._wake(subscription)
 
     def allowance(self, subscription: Subscription) -> int:
-        """Messages that a subscription may be sent for the first time now."""
+        """Counts the messages that a subscription may be sent for the first time now."""
         if subscription in self.waiting:
             return 0
         own = max(0, self.most_each + 1 - self.held.get(subscription, 0))
@@ -59,7 +60,7 @@ class UnackedLimit:
 
 
 def unacked_limit(config: BrokerConfig, wake: Callable[[Subscription], None]) -> UnackedLimit | None:
-    """The limit that the configuration wants; None for none."""
+    """Makes the limit of the configuration; None without one."""
     if not config.max_unacked_of_all or not config.max_unacked_share:
         return None
     return UnackedLimit(config.max_unacked_of_all, config.max_unacked_share, wake)

@@ -1,4 +1,4 @@
-"""The times that are written in entries, by their producers' clocks."""
+"""Timestamps of entries: publish and delivery time, by their producers' clocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNREADABLE: Final = 1 << 62
 
 
 def time_in(run: EntryRun, index: int) -> int:
-    """When the entry at an index of a run was published."""
+    """Reads the publish time of the entry at an index of a run."""
     try:
         return publish_time_of(run.buffer, run.starts[index], run.ends[index])
     except CorruptMessage:
@@ -24,6 +24,6 @@ def time_in(run: EntryRun, index: int) -> int:
 
 
 def delivery_time_in(run: EntryRun, index: int) -> int:
-    """When the entry at an index of a run is to be delivered; 0 when it has no such time (DEL-1)."""
+    """Reads the delivery time of the entry at an index of a run; 0 without one (DEL-1)."""
     found = delays_in(run.buffer, run.starts[index : index + 1], run.ends[index : index + 1])
     return found[0].deliver_at_ms if found else 0
