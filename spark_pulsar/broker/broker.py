@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.dispatch.factory import new_dispatcher
-from spark_pulsar.broker.dispatch.limits import dispatch_rates
-from spark_pulsar.broker.dispatch.limits.unacked import unacked_limit
+from spark_pulsar.broker.dispatch.limits import dispatch_rates, unacked_limit
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
@@ -118,7 +117,7 @@ class Broker:
         self.core.encryption = encryption.RequiredEncryption(self.core)
         self.core.new_dispatcher = new_dispatcher
         self.core.non_persistent = NonPersistentTopics(self.core)
-        self.core.unacked_limit = unacked_limit(config, self.core.wake)
+        self.core.unacked_limit = unacked_limit.from_config(config, self.core.wake)
         self.core.silent_producers = deduplication.SilentProducers()
         self.core.compactions = compaction.Compactions()
         self.core.taken_into_use = (

@@ -37,7 +37,7 @@ def _check_session(core: Core, session: Session) -> None:
     for producer_id, producer in session.producers.items():
         assert producer.producer_id == producer_id
         assert producer.topic.producers.get(producer.name) is producer, f"producer {producer.name} lost its name (PR-2)"
-        assert session.producer_rows[producer_id] == producer.row, "whose SENDs are whose"
+        assert session.producer_rows[producer_id] == producer.row, "each row is its producer's"
     for consumer_id, consumer in session.consumers.items():
         assert consumer.consumer_id == consumer_id
         assert consumer in consumer.subscription.consumers, f"consumer {consumer.name} is in no subscription"
@@ -62,7 +62,7 @@ def _check_topic(core: Core, topic: Topic) -> None:
         least = backlog_size.least_backlog_bytes(topic)
         unseen = max(0, topic.look_at_bytes - topic.bytes_in)
         assert least + unseen <= max(topic.quota.size.limit_bytes, least + 1), "a quota is passed (BQ-1)"
-    assert topic.subscription_count == len(topic.subscriptions), "who reads is told what is new (ML-5)"
+    assert topic.subscription_count == len(topic.subscriptions), "subscriptions hear of new entries (ML-5)"
     for subscription in topic.subscriptions.values():
         assert (subscription.type is None) == (not subscription.consumers), "consumers fix the type (SUB-1)"
         assert subscription.is_durable == (topic.state.cursors.get(subscription.name) is subscription.cursor)
@@ -79,9 +79,9 @@ def _check_access(topic: Topic) -> None:
         return
     producers = list(topic.producers.values())
     assert access.holder is None or producers == [access.holder], "one producer has the topic alone (PR-4)"
-    assert producers or not access.waiters, "nobody waits for a topic that is free (PR-6)"
+    assert producers or not access.waiters, "no producer waits for a topic that is free (PR-6)"
     for waiter in access.waiters:
-        assert waiter.session.waiting_producers.get(waiter.producer_id) is waiter, "who waits is there (PR-6)"
+        assert waiter.session.waiting_producers.get(waiter.producer_id) is waiter, "a waiter is known (PR-6)"
 
 
 def _check_consumer(consumer: Consumer) -> None:

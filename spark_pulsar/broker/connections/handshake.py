@@ -27,10 +27,8 @@ _Command = TypeVar("_Command")
 SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
 """Server version in CONNECTED: the Pulsar version whose behaviour the broker keeps, and its own."""
 
-
 MAX_ASKING: Final = 1_000
 """Calls that may wait for one liveness check; further ones take the peer for alive."""
-
 
 MAX_VERSION_LENGTH: Final = 1_000
 """Characters kept of the client version in CONNECT."""
@@ -142,8 +140,8 @@ def heard_from(session: Session) -> None:
 def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) -> None:
     """Checks whether the peer of a connection still answers (PR-2, EX-1).
 
-    `answer` is called with the result, in a later turn unless it is known now. A connection that stays silent is ended
-    first, so that what it held is free when `answer` hears False.
+    `answer` is called with the result, in a later turn unless it is known now. A silent connection is ended
+    first, so that its producers and consumers are gone when `answer` hears False.
     """
     if not session.open or session.session_id not in core.sessions:
         answer(False)
@@ -153,7 +151,7 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
         return
     waiters = session.alive_waiters
     if len(waiters) >= MAX_ASKING:
-        answer(True)  # whoever comes again may hear more
+        answer(True)  # the client may come again
         return
     waiters.append(answer)
     if len(waiters) > 1:
@@ -161,7 +159,7 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
     core.send(session, commands.ping())
 
     def give_up() -> None:
-        if session.alive_waiters is waiters:  # else it answered; who waits now asked later
+        if session.alive_waiters is waiters:  # else it answered; others have asked since
             session.alive_waiters = []
             end(core, session, "no answer to a liveness check")
             for waiter in waiters:

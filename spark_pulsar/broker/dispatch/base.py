@@ -59,7 +59,7 @@ class Dispatcher(ABC):
         self.position = Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
         self.reader.reset()
 
-    def admit(self, consumer: Consumer) -> None:  # noqa: B027 - most let everybody in
+    def admit(self, consumer: Consumer) -> None:  # noqa: B027 - most admit all consumers
         """Refuses a consumer that is about to join, by an error; nothing has happened then (KS-7)."""
 
     @abstractmethod

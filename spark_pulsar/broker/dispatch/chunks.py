@@ -2,8 +2,8 @@
 (CHK-6).
 
 The consumer that gets the first chunk of a message gets the others too. Chunks for one that is not ready are passed
-over and wait, so that nobody else has to. When one is to be sent again, all that are unacked are; they may go to
-another consumer then, together. A chunk whose message nobody has begun goes to anybody, whose client drops it.
+over and wait, so that other consumers do not. When one is redelivered, all unacknowledged ones are; they may go to
+another consumer then, together. A chunk of a message without an owner goes to any consumer, whose client drops it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Dispatcher of Failover subscriptions: one of many consumers is active and gets everything, in storage order; when it
 goes, the next one does (7.3; FO-1 ... FO-7).
 
-Which one that is depends only on who is connected, so that the partitions of a topic are spread over its consumers and
-everybody finds the same place again after a reconnect.
+The active consumer depends only on the connected ones, so that the partitions of a topic are spread over its consumers
+and each consumer finds the same place again after a reconnect.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class FailoverDispatcher(CompactedDispatcher):
 
     def attach(self, consumer: Consumer) -> None:
         consumers = self.subscription.consumers
-        assert consumers.pop() is consumer, "who comes is the last one"
+        assert consumers.pop() is consumer, "a consumer that joins is the last one"
         insort_right(consumers, consumer, key=_by_name)  # thousands may come: nothing here looks at all of them
         self._distances[consumer] = self._distance(consumer)
         insort_right(self._on_ring, consumer, key=self._by_distance)

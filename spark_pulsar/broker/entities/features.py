@@ -281,7 +281,7 @@ class DispatchLimiter(Protocol):
 
 
 class UnackedLimit(Protocol):
-    """Limit of unacknowledged messages of all Shared subscriptions together (`dispatch.limits.unacked`, SH-8)."""
+    """Limit of unacknowledged messages of all Shared subscriptions together (`dispatch.limits.unacked_limit`, SH-8)."""
 
     held: dict[Subscription, int]
     waiting: dict[Subscription, None]

@@ -1,7 +1,6 @@
 """Avro schemas: parses their JSON to types with resolved names, and compares two.
 
-Only what a registry needs: no data is read or written. Read leniently where that harms nobody: defaults are not checked
-against their types.
+No data is read or written. Parsing is lenient where that does no harm: defaults are not checked against their types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Registry of schemas: the versions of a topic, and the producers and consumers that may use them (SC-*).
 
-A topic's schemas are those of its name without domain and partition (SC-1). A version is on disk before anybody is told
-its number. Avro's rules are imported with the first schema that needs them.
+A topic's schemas are those of its name without domain and partition (SC-1). A version is on disk before a client
+hears of it. Avro's rules are imported with the first schema that needs them.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def group_of(core: Core, topic: TopicName) -> int:
     return core.schema_groups.get(name_of(topic), 0)
 
 
-# ---- who may come -----------------------------------------------------------------------------------------------
+# ---- producers and consumers ----------------------------------------------------------------------------------------
 
 
 def add(core: Core, topic: TopicName, schema: Schema) -> int:

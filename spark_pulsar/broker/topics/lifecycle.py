@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
 
 
-# ---- coming and going -------------------------------------------------------------------------------------------
+# ---- topics -------------------------------------------------------------------------------------------
 
 
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
@@ -98,7 +98,7 @@ def delete(core: Core, topic: Topic) -> None:
         core.append(record)
     core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
-    topic.remove_all_subscriptions()  # who waits to join one finds that it is gone
+    topic.remove_all_subscriptions()  # consumers that wait to join find that it is gone
     for observer in core.deleted:
         observer(core, topic)
     if topic.partition < 0:

@@ -1,9 +1,8 @@
 """Limits of the names and properties that clients send.
 
 A frame may have 5 MB, and all of it could be one name: it would be hashed a hundred times for one consumer (KS-6,
-FO-4), kept for as long as that is there, written to disk, and told to everybody who asks for statistics. Apache Pulsar
-has no such bounds; these are far beyond what anybody chooses, and what exceeds them is refused for good, with the
-connection left open.
+FO-4), kept while that is connected, written to disk, and told with all statistics. Differs from Apache Pulsar, which
+has no such limits; these are far beyond usual names. A longer one is refused for good, with the connection left open.
 """
 
 from __future__ import annotations

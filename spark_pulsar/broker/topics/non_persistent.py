@@ -1,11 +1,11 @@
 """Non-persistent topics: an entry goes to consumers with permits at once, and is not stored (section 11 of the rules).
 
-Such a topic is a `Topic` whose durable part is in memory only: a ledger without ledgers, cursors of readers. Nothing of
-it is recorded, and what is published never waits for the disk: receipts first, then one delivery for each subscription,
-straight out of what was received. What no consumer has permits for is dropped and counted. The broker holds no entry.
+Such a topic is a `Topic` whose durable part is in memory only: a ledger without ledgers, cursors of readers. No record
+is made of it, and a run never waits for the disk: receipts first, then one delivery for each subscription, straight
+out of the received bytes. Messages without permits are dropped and counted. The broker holds no entry.
 
-A topic that nobody is connected to for a while is forgotten with its subscriptions (NP-7, NP-8). Only the number of
-partitions of a partitioned one is durable.
+A topic without clients is forgotten after a while with its subscriptions (NP-7, NP-8). Only the number of partitions of
+a partitioned one is durable.
 """
 
 from __future__ import annotations

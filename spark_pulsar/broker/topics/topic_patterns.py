@@ -1,6 +1,6 @@
 """Patterns of topic names, as clients send them (MT-2).
 
-They come from anybody, so RE2 matches them: in time that grows with the text, whatever the pattern, and in a bounded
+Any client may send one, so RE2 matches them: in time that grows with the text, whatever the pattern, and in a bounded
 memory. Python's own `re` would let one client stop the broker. RE2 is imported with the first pattern.
 """
 

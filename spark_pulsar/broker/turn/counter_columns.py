@@ -1,6 +1,6 @@
 """Columns of the counters of topics and producers that change with every entry (see `model.column_store`).
 
-A topic's stand in the row that the numbers of its open ledger have in `DurableState.tails`.
+A topic's counters stand in the row of its open ledger in the durable state.
 """
 
 from __future__ import annotations

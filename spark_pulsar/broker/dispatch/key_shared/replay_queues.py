@@ -1,8 +1,8 @@
 """Replay queues of a Key_Shared subscription: entries that were read and cannot be sent yet.
 
-An entry waits in its owner's room when only the owner is not ready for it. It is parked by its slot when nobody owns
-the slot, or while the slot drains: it moved, and its old owner still holds entries of it (KS-10). As long as order is
-kept, at most one consumer holds entries of a slot.
+An entry waits in its consumer's queue when only that consumer is not ready. It is parked by its sticky hash when that
+has no consumer, or while it drains: it moved, and its old consumer still holds entries of it (KS-10). As long as order
+is kept, at most one consumer holds entries of a sticky hash.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class ReplayQueues:
 
     def check(self, consumers: list[Consumer]) -> None:
         """Asserts the invariants of the queues between turns."""
-        assert self.of.keys() == self.drained.keys() == set(consumers), "everybody has a room"
+        assert self.of.keys() == self.drained.keys() == set(consumers), "each consumer has a queue"
         replay_queues = [*self.of.values(), *self.parked.values()]
         holders: dict[int, Consumer] = {}
         lefts: dict[int, int] = {}
@@ -215,5 +215,5 @@ class ReplayQueues:
         for consumer, replay_queue in self.of.items():
             for ledger_id, first, end in replay_queue:
                 for sticky_hash in self.sticky_hashes.of(ledger_id, first, end):
-                    assert self._selector.owner(sticky_hash) is consumer, "what waits in a room is its owner's"
+                    assert self._selector.owner(sticky_hash) is consumer, "a queue holds what its consumer gets"
                     assert sticky_hash not in self.draining, "what drains is parked"

@@ -127,7 +127,7 @@ class AutoSplitSelector(RangeSelector):
             self.owners[0] = None
             return
         del self.owners[index]
-        # Its slots go to its right neighbour; those of the last one to the left.
+        # Its sticky hashes go to its right neighbour; those of the last one to the left.
         del self.bounds[index if index < len(self.owners) else index - 1]
 
 
@@ -157,9 +157,7 @@ class StickySelector(RangeSelector):
             if ranges[higher][0] <= ranges[lower][1]:
                 former, latter = ("[{},{}]".format(*ranges[each]) for each in sorted((lower, higher)))
                 raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {former} overlaps with {latter}")
-        if (
-            len(self._parts) + len(ranges) > STICKY_HASHES
-        ):  # some are beyond the slots: nobody needs them, and all are kept
+        if len(self._parts) + len(ranges) > STICKY_HASHES:  # some are useless, and all are kept
             raise ConsumerAssignFailed(
                 f"Consumers of the subscription name more hash ranges than the {STICKY_HASHES} slots"
             )
@@ -224,14 +222,14 @@ class ConsistentHashSelector(Selector):
         self._numbers: dict[Consumer, tuple[int, int]] = {}
         """Number of each consumer in its points, and among those of the same name."""
         self._came = 0
-        self._alike = _Numbers()
-        self._seats: _Seats | None = None
+        self._names = _Numbers()
+        self._table: _ConsumerTable | None = None
         """Table of all sticky hashes, from the first request for it on."""
 
     def join(self, consumer: Consumer) -> None:
         number = self._came = self._came + 1
         self._consumers[number] = consumer
-        self._numbers[consumer] = number, self._alike.take(consumer.name)
+        self._numbers[consumer] = number, self._names.take(consumer.name)
         own = self._points_of(consumer)
         points, merged, done = self._points, array("Q"), 0
         for point in own:
@@ -240,9 +238,9 @@ class ConsistentHashSelector(Selector):
             merged.append(point)
             done = at
         self._points = merged + points[done:]
-        if self._seats is not None:
-            self._seats.take(consumer)
-            self._paint(own)
+        if self._table is not None:
+            self._table.take(consumer)
+            self._update_table(own)
 
     def leave(self, consumer: Consumer) -> None:
         own = self._points_of(consumer)
@@ -252,15 +250,15 @@ class ConsistentHashSelector(Selector):
             left += points[done:at]
             done = at + 1
         self._points = left + points[done:]
-        number, alike = self._numbers.pop(consumer)
+        number, nth = self._numbers.pop(consumer)
         del self._consumers[number]
-        self._alike.give_back(consumer.name, alike)
-        if self._seats is not None:
+        self._names.give_back(consumer.name, nth)
+        if self._table is not None:
             if self._points:
-                self._paint(own)
-                self._seats.give_back(consumer)
+                self._update_table(own)
+                self._table.give_back(consumer)
             else:
-                self._seats = None
+                self._table = None
 
     def owner(self, sticky_hash: int) -> Consumer | None:
         points = self._points
@@ -270,14 +268,14 @@ class ConsistentHashSelector(Selector):
         return self._owner_of(points[at] if at < len(points) else points[0])
 
     def table(self) -> tuple[array[int], list[Consumer | None]]:
-        if self._seats is None:
+        if self._table is None:
             if not self._points:
                 return array("B", bytes(STICKY_HASHES + 1)), [None]
-            seats = self._seats = _Seats()
+            numbered = self._table = _ConsumerTable()
             for consumer in self._numbers:
-                seats.take(consumer)
-            self._paint(self._points)
-        return self._seats.table, self._seats.owners
+                numbered.take(consumer)
+            self._update_table(self._points)
+        return self._table.table, self._table.owners
 
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:
         ranges: list[tuple[int, int]] = []
@@ -298,15 +296,15 @@ class ConsistentHashSelector(Selector):
 
     def _points_of(self, consumer: Consumer) -> list[int]:
         """Computes the points of a consumer, rising, each once."""
-        number, alike = self._numbers[consumer]
-        front = f"{consumer.name}\0{alike}\0"
+        number, nth = self._numbers[consumer]
+        front = f"{consumer.name}\0{nth}\0"
         sticky_hashes = {ring_hash(murmur3_32(f"{front}{index}".encode())) for index in range(self._points_each)}
         return [sticky_hash << _STICKY_HASH_SHIFT | number for sticky_hash in sorted(sticky_hashes)]
 
-    def _paint(self, changed: list[int] | array[int]) -> None:
+    def _update_table(self, changed: list[int] | array[int]) -> None:
         """Updates the table for the sticky hashes before points that came or are gone."""
-        points, seats = self._points, self._seats
-        assert seats is not None, "asked before"
+        points, table = self._points, self._table
+        assert table is not None, "asked before"
         following, end = -1, len(points)
         for point in changed:
             if point >> _STICKY_HASH_SHIFT == following:
@@ -315,12 +313,12 @@ class ConsistentHashSelector(Selector):
             at = bisect_left(points, following << _STICKY_HASH_SHIFT)
             at = at if at < end else 0  # the last point is gone
             low = (points[at - 1] >> _STICKY_HASH_SHIFT) + 1 if at else 0
-            seats.paint(low, (points[at] >> _STICKY_HASH_SHIFT) + 1, self._owner_of(points[at]))
+            table.assign(low, (points[at] >> _STICKY_HASH_SHIFT) + 1, self._owner_of(points[at]))
             if at == 0:
-                seats.paint((points[-1] >> _STICKY_HASH_SHIFT) + 1, STICKY_HASHES + 1, self._owner_of(points[0]))
+                table.assign((points[-1] >> _STICKY_HASH_SHIFT) + 1, STICKY_HASHES + 1, self._owner_of(points[0]))
 
 
-class _Seats:
+class _ConsumerTable:
     """Table of consumers by sticky hash: a small number for each consumer, 0 for none."""
 
     def __init__(self) -> None:
@@ -332,21 +330,21 @@ class _Seats:
     def take(self, consumer: Consumer) -> None:
         """Gives a consumer a number."""
         if self._free:
-            self._of[consumer] = seat = heapq.heappop(self._free)
-            self.owners[seat] = consumer
+            self._of[consumer] = number = heapq.heappop(self._free)
+            self.owners[number] = consumer
             return
-        self._of[consumer] = seat = len(self.owners)
+        self._of[consumer] = number = len(self.owners)
         self.owners.append(consumer)
-        if seat >> 8 * self.table.itemsize:
-            self.table = array("H" if seat < 1 << 16 else "I", self.table)
+        if number >> 8 * self.table.itemsize:
+            self.table = array("H" if number < 1 << 16 else "I", self.table)
 
     def give_back(self, consumer: Consumer) -> None:
         """Frees the number of a consumer that left."""
-        seat = self._of.pop(consumer)
-        self.owners[seat] = None
-        heapq.heappush(self._free, seat)
+        number = self._of.pop(consumer)
+        self.owners[number] = None
+        heapq.heappush(self._free, number)
 
-    def paint(self, low: int, end: int, owner: Consumer) -> None:
+    def assign(self, low: int, end: int, owner: Consumer) -> None:
         """Assigns sticky hashes `low … end - 1` to a consumer."""
         self.table[low:end] = array(self.table.typecode, [self._of[owner]]) * (end - low)
 

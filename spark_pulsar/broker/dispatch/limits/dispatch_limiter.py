@@ -1,8 +1,9 @@
 """Dispatch limiter: one dispatch rate, and the line of subscriptions that wait for it (SUB-7).
 
-Whoever wants to send stands in the line of each rate that holds for it, the narrowest first, and sends when it is first
-in all of them and no bucket is empty. Then it leaves them: what it has left to send goes to the end. So everybody gets
-a turn, and of many that wait only those are looked at that can send: one timer for each rate wakes the first one.
+A subscription that wants to send stands in the line of each rate that holds for it, the narrowest first. It sends when
+it is first in all of them and no bucket is empty, and then leaves them: if it has more to send it goes to the end. So
+each one gets a turn, and of many that wait only those are looked at that can send: one timer for each rate wakes the
+first one.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class DispatchLimiter:
             or self._timer is not None
             or self._core.is_awake(first)
             or any(first in limit.line for limit in onward)
-        ), f"nobody wakes {first.name}, which waits for the rate of its {self.level.lower()} (SUB-7)"
+        ), f"nothing wakes {first.name}, which waits for the rate of its {self.level.lower()} (SUB-7)"
 
     def _rates(self) -> tuple[int, int]:
         """Messages and bytes in a period: those of the policy, and those published if it is relative."""

@@ -1,13 +1,12 @@
 """Dispatch rates of subscriptions, topics and the broker (SUB-7).
 
-Each rate has a bucket of messages and one of bytes. A subscription is let send while no bucket is empty, and then no
-more than they hold, but at least one entry: a batch larger than a bucket goes too, and those after it wait the longer.
-Nothing is held back anywhere: what may not be sent yet is not read. Non-persistent topics, which would have to drop
-what comes too fast, are not limited.
+Each rate has a bucket of messages and one of bytes. A subscription sends while no bucket is empty, and then no more
+than they hold, but at least one entry: a batch larger than a bucket goes too, and later ones wait the longer. Entries
+that may not be sent yet are not read. Non-persistent topics, which would have to drop them, are not limited.
 
-The configuration may spare who has no backlog: nothing limits it, and what it is sent costs the others nothing. As in
-Apache Pulsar, whether it has one is looked at when a consumer joins and whenever statistics are taken; here also when
-rates change.
+The configuration may spare subscriptions without backlog: no rate limits them, and their messages count for none. As in
+Apache Pulsar, the backlog is looked at when a consumer joins and whenever statistics are taken; here also when rates
+change.
 """
 
 from __future__ import annotations
@@ -145,15 +144,15 @@ class DispatchLimits:
     def check(self) -> None:
         """Asserts the invariants of the lines between turns; see `invariants`."""
         present = set(self._topic.subscriptions.values())
-        assert self._in_line.keys() <= present, "who is gone waits for nothing"
-        assert self._own.keys() <= present, "who is gone has no rate"
-        assert self._spared <= present, "who is gone is not spared"
-        assert self._spared.isdisjoint(self._in_line), "who is spared waits for no rate"
+        assert self._in_line.keys() <= present, "a removed subscription waits for nothing"
+        assert self._own.keys() <= present, "a removed subscription has no rate"
+        assert self._spared <= present, "a removed subscription is not spared"
+        assert self._spared.isdisjoint(self._in_line), "a spared subscription waits for no rate"
         for subscription, lines in self._in_line.items():
             limits = self._of(subscription)
-            assert limits[: len(lines)] == lines, "who waits does so for what limits it"
+            assert limits[: len(lines)] == lines, "a subscription waits for rates that limit it"
             for index, limit in enumerate(lines):
-                assert subscription in limit.line, "who waits stands in line"
+                assert subscription in limit.line, "a subscription that waits stands in line"
                 limit.check(limits[index + 1 :])
 
     def _rate_of(self, subscription: Subscription) -> DispatchRate:

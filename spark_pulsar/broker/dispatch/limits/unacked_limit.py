@@ -15,7 +15,7 @@ class UnackedLimit:
     `messages` or more.
 
     While that is so, a subscription that holds more than `share` of the limit gets nothing new, until it holds less
-    than half of that; everybody goes on when all together hold less than half of the limit. Apache Pulsar looks at the
+    than half of that; all go on when all together hold less than half of the limit. Apache Pulsar looks at the
     sum now and then, here it is exact. Non-durable subscriptions do not count (as in SH-6).
     """
 
@@ -59,7 +59,7 @@ class UnackedLimit:
         return own if self.is_reached else max(own, self.messages - self.total)
 
 
-def unacked_limit(config: BrokerConfig, wake: Callable[[Subscription], None]) -> UnackedLimit | None:
+def from_config(config: BrokerConfig, wake: Callable[[Subscription], None]) -> UnackedLimit | None:
     """Makes the limit of the configuration; None without one."""
     if not config.max_unacked_of_all or not config.max_unacked_share:
         return None
