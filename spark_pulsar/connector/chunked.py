@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.errors import DataLossError
+from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, MessageId, Position
 from spark_pulsar.wire.chunks import Assembled, ChunkAssembler
@@ -79,10 +79,8 @@ class ChunkedMessages:
         yield EARLIEST_ID
 
     def _lost(self, at: Position) -> None:
-        text = f"{self._topic}: the chunked message that ends at {at} is incomplete on the broker"
-        if self._fail_on_data_loss:
-            raise DataLossError(f"{text}. Set failOnDataLoss to false to go on without it.")
-        LOG.warning("%s; it is left out", text)
+        loss = f"{self._topic}: the chunked message that ends at {at} is incomplete on the broker"
+        report_losses([loss], fail=self._fail_on_data_loss, to="go on without it", note="; it is left out")
 
 
 def _position(table: EntryTable, i: int) -> Position:

@@ -1,20 +1,26 @@
-"""How Spark finds `format("pulsar")` by itself; shipped as the top-level module `pyspark_pulsar`.
+"""Lets Spark find `format("pulsar")` by itself; shipped as the top-level module `pyspark_pulsar`.
 
 Spark imports every `pyspark_*` module on its path and takes the attribute `DefaultSource`. One module that fails there
 hides the sources of all others, so this one imports nothing before it is asked, and answers "no such attribute" instead
-of an error when the connector cannot be loaded. `spark_pulsar.register(spark)` then says what is wrong.
+of an error when the connector cannot be loaded. `spark_pulsar.register(spark)` then reports the error.
 """
 
 import logging
 from typing import Any
 
 
-def __getattr__(name: str) -> Any:
+def source_of(module: str, name: str, source: str, source_format: str) -> Any:
+    """Returns the class `source` as attribute `DefaultSource` of `module`; AttributeError for any other `name`."""
     if name != "DefaultSource":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
     try:
-        from spark_pulsar.connector.source import PulsarDataSource
+        from spark_pulsar.connector import source as sources
+
+        return getattr(sources, source)
     except Exception as error:  # whatever it is, other data sources must stay discoverable
-        logging.getLogger("spark_pulsar").warning('format("pulsar") is not available: %s', error)
+        logging.getLogger("spark_pulsar").warning('format("%s") is not available: %s', source_format, error)
         raise AttributeError(f"{name}: {error}") from error
-    return PulsarDataSource
+
+
+def __getattr__(name: str) -> Any:
+    return source_of(__name__, name, "PulsarDataSource", "pulsar")

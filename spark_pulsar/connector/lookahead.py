@@ -20,10 +20,9 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.client.fetch import Fetch
-from spark_pulsar.connector.admission import advance, share
+from spark_pulsar.connector.admission import Ahead, advance
 from spark_pulsar.connector.endpoints import end_positions_of_each
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
-from spark_pulsar.connector.publish_order import Ahead, earliest
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.columns.entries import inspect_block
@@ -33,9 +32,6 @@ _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
 _ASK_AFTER_MS: Final = 1_000
 """When a micro-batch has waited so long, the broker is asked, once, where those that are waited for end."""
-_LEAST_AHEAD: Final = 256
-"""Messages to which each partition is looked ahead, if the limit is not less: what is known of one with a small share
-would hold up the others after each few of its messages."""
 _LOOK_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
@@ -206,13 +202,8 @@ class PartitionLookAhead:
         return self._counted - (self._blocks[0].count_in_entry(start) if self._blocks and start.batch_index else 0)
 
 
-def lacks(ahead: Ahead, count: int) -> bool:
-    """Whether more is to be counted for so many messages."""
-    return ahead.total < count and not ahead.is_all
-
-
 class LookAhead:
-    """Row limits for all partitions of a query."""
+    """The readers that count ahead in all partitions of a query."""
 
     def __init__(self, client: PulsarClient, timeout_ms: int) -> None:
         self._client = client
@@ -220,53 +211,20 @@ class LookAhead:
         self._arrived = threading.Event()
         self._partitions: dict[str, PartitionLookAhead] = {}
 
-    def limit(
-        self, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition], max_messages: int
-    ) -> dict[str, ReadPosition]:
-        """Ends for the next micro-batch: from `start` towards `end`, with at most `max_messages` messages in all.
-
-        Those that were published first, but one of each partition at least. Partitions that only `end` knows start at
-        their beginning, those that are gone from the broker are not in the answer. One time-out is all that they are
-        waited for together: nobody waits any longer for who sent too little by then. A range whose end is gone from the
-        broker is taken whole, so that the task that reads it says what is missing. OperationTimeout when there are
-        messages, but none came in time.
-        """
-        for topic in set(self._partitions) - set(end):
+    def keep(self, topics: Collection[str]) -> None:
+        """Gives up the readers of all other topics."""
+        for topic in set(self._partitions) - set(topics):
             self._partitions.pop(topic).close()
-        gathering = _Gathering(self._client, self._of, self._arrived, end, self._timeout_ms)
-        position = {topic: start.get(topic, EARLIEST) for topic in end}
-        left, least = max_messages, 1
-        silent: set[str] = set()
-        while left > 0:
-            unfinished = {topic: at for topic, at in position.items() if at < end[topic]}
-            ahead = {topic: self._of(topic).counted(at, end[topic]) for topic, at in unfinished.items()}
-            awaited = unfinished.keys() - silent
-            backlogs = {
-                topic: self._of(topic).backlog(unfinished[topic], end[topic], ahead[topic]) for topic in awaited
-            }
-            shares = share(left, backlogs)
-            wanted = {topic: min(left, max(count, _LEAST_AHEAD)) for topic, count in shares.items()}
-            short = {topic: count for topic, count in wanted.items() if lacks(ahead[topic], count)}
-            for topic in gathering.count(position, short):
-                del position[topic], unfinished[topic], ahead[topic]
-            for topic in short.keys() & ahead.keys():
-                ahead[topic] = self._of(topic).counted(unfinished[topic], end[topic])
-                if lacks(ahead[topic], short[topic]):
-                    silent.add(topic)
-            grants = earliest(left, ahead, least, silent)
-            for topic, grant in grants.items():
-                rest = ahead[topic].total - grant
-                if not rest and (ahead[topic].is_all or (not grant and topic in gathering.cut_short)):
-                    position[topic] = end[topic]
-                elif grant:
-                    position[topic] = self._of(topic).take(unfinished[topic], grant)
-            left, least = left - sum(grants.values()), 0
-            if all(position[topic] == at for topic, at in unfinished.items()):
-                break
-        unmoved = all(position.get(topic) == start.get(topic, EARLIEST) for topic in end)
-        if silent and unmoved:
-            raise gathering.timeout(silent)
-        return position
+
+    def partition(self, topic: str) -> PartitionLookAhead:
+        """Returns the reader of a topic partition, made at the first call."""
+        if topic not in self._partitions:
+            self._partitions[topic] = PartitionLookAhead(self._client, topic, self._arrived)
+        return self._partitions[topic]
+
+    def gathering(self, end: Mapping[str, ReadPosition]) -> Gathering:
+        """Begins to count for one micro-batch, which goes no further than `end`; its time-out begins now."""
+        return Gathering(self._client, self.partition, self._arrived, end, self._timeout_ms)
 
     def close(self) -> None:
         """Give up all readers."""
@@ -274,13 +232,8 @@ class LookAhead:
             partition.close()
         self._partitions.clear()
 
-    def _of(self, topic: str) -> PartitionLookAhead:
-        if topic not in self._partitions:
-            self._partitions[topic] = PartitionLookAhead(self._client, topic, self._arrived)
-        return self._partitions[topic]
 
-
-class _Gathering:
+class Gathering:
     """Counting for one micro-batch: all partitions at once, within one time-out."""
 
     def __init__(

@@ -6,15 +6,15 @@ messages, the only ones that cross entries, are put together on the side and tak
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.chunked import ChunkedMessages
-from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
+from spark_pulsar.connector.data_loss import report_losses
+from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection
@@ -24,8 +24,6 @@ from spark_pulsar.wire.columns.records import RecordDecoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LOG: Final = logging.getLogger("spark_pulsar")
 
 
 def read_range(
@@ -57,11 +55,13 @@ def read_range(
     except (MalformedBatch, CorruptMessage) as error:
         raise UnreadableMessageError(f"{work.topic}: {error}") from error
     except (EndNotReached, TopicNotFound) as error:
-        _lost(options, f"{work.topic} cannot be read from {work.start} to {work.end}: {error}")
+        loss = f"{work.topic} cannot be read from {work.start} to {work.end}: {error}"
+        report_losses([loss], fail=options.fail_on_data_loss)
         return
     if not reached_last_ledger:
         text = f"{work.topic}: what lay before {work.end} was removed from the broker before it was read"
-        _lost(options, f"{text}; retention, or a stream's subscriptionName, would have kept it")
+        loss = f"{text}; retention, or a stream's subscriptionName, would have kept it"
+        report_losses([loss], fail=options.fail_on_data_loss)
 
 
 def _place(work: TopicRange, fetch: Fetch) -> str:
@@ -83,9 +83,3 @@ def _whole_messages(table: EntryTable, chunks: ChunkedMessages) -> Iterator[Entr
             yield whole
     if first < len(table):
         yield table.part(first, len(table))
-
-
-def _lost(options: Options, text: str) -> None:
-    if options.fail_on_data_loss:
-        raise DataLossError(f"{text}. Set failOnDataLoss to false to go on with what is there.")
-    LOG.warning("%s", text)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from spark_pulsar.connector.driver import StreamDriver
+    from spark_pulsar.connector.offset_planner import OffsetPlanner
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -121,12 +121,11 @@ class RangePartition(InputPartition):
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
         return
-    from spark_pulsar.connector import tasks
-    from spark_pulsar.connector.clients import client_for
     from spark_pulsar.connector.reading import read_range
     from spark_pulsar.connector.timeouts import naming
+    from spark_pulsar.connector.worker import begin_task, client_for
 
-    tasks.begin()
+    begin_task()
     with naming("pollTimeoutMs", "operationTimeoutMs"):
         yield from read_range(client_for(options), options, partition.value, projection)
 
@@ -140,8 +139,8 @@ class PulsarReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each topic partition that has messages in the range."""
-        from spark_pulsar.connector.clients import own_client
-        from spark_pulsar.connector.driver import plan_batch
+        from spark_pulsar.connector.offset_planner import plan_batch
+        from spark_pulsar.connector.worker import own_client
 
         with own_client(self._options) as client:
             return [RangePartition(work) for work in plan_batch(client, self._options)]
@@ -152,20 +151,20 @@ class PulsarReader(DataSourceReader):
 
 
 class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming read. The object that plans keeps a `StreamDriver`; the one in a task never makes one."""
+    """A streaming read. The object that plans keeps a `OffsetPlanner`; the one in a task never makes one."""
 
     def __init__(self, options: Options, projection: Projection) -> None:
         self._options = options
         self._projection = projection
-        self._driver: StreamDriver | None = None
+        self._planner: OffsetPlanner | None = None
 
-    def _planning(self) -> StreamDriver:
-        if self._driver is None:
-            from spark_pulsar.connector.clients import client_for
-            from spark_pulsar.connector.driver import StreamDriver
+    def _planning(self) -> OffsetPlanner:
+        if self._planner is None:
+            from spark_pulsar.connector.offset_planner import OffsetPlanner
+            from spark_pulsar.connector.worker import client_for
 
-            self._driver = StreamDriver(client_for(self._options), self._options)
-        return self._driver
+            self._planner = OffsetPlanner(client_for(self._options), self._options)
+        return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts; Spark asks more than once and stores no answer (see `offsets`)."""
@@ -206,8 +205,8 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Spark 4.3 never calls this; connections end with the process."""
-        if self._driver is not None:
-            self._driver.close()
+        if self._planner is not None:
+            self._planner.close()
 
 
 class Written(WriterCommitMessage):
@@ -218,11 +217,10 @@ class Written(WriterCommitMessage):
 
 
 def _write(options: Options, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-    from spark_pulsar.connector import tasks
-    from spark_pulsar.connector.clients import client_for
+    from spark_pulsar.connector.worker import begin_task, client_for
     from spark_pulsar.connector.writing import publish
 
-    tasks.begin()
+    begin_task()
     return Written(publish(client_for(options), options, batches))
 
 

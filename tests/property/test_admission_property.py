@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.admission import advance, share
+from spark_pulsar.connector.admission import Ahead, advance, earliest, share
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
-from spark_pulsar.connector.publish_order import Ahead, earliest
 
 backlogs = st.dictionaries(st.text(max_size=3), st.integers(0, 2**40), max_size=12)
 

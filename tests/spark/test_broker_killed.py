@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.driver import StreamDriver
+from spark_pulsar.connector.offset_planner import OffsetPlanner
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
@@ -137,7 +137,7 @@ def test_partitions_of_a_broker_that_hangs_are_waited_for_together(own_broker: B
         for partition in client.partitions_of(topic):
             with client.publisher(partition) as publisher:
                 publisher.send(MessageMetadata(), b"1")
-        driver = StreamDriver(client, parse_options(base | {"operationTimeoutMs": "3000"}))
+        driver = OffsetPlanner(client, parse_options(base | {"operationTimeoutMs": "3000"}))
         start = driver.initial()
         driver.freeze()
         assert own_broker.process is not None

@@ -11,9 +11,10 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.driver import StreamDriver, plan_batch
+from spark_pulsar.connector.admission import limited_end
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
 from spark_pulsar.connector.lookahead import LookAhead
+from spark_pulsar.connector.offset_planner import OffsetPlanner, plan_batch
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
 from spark_pulsar.connector.option_table import BATCH_READ
 from spark_pulsar.connector.options import Options, parse_options
@@ -153,7 +154,7 @@ def test_looking_ahead_counts_exactly_and_goes_on(broker: Broker, client: Pulsar
     at: dict[str, Any] = {topic: EARLIEST}
     seen = []
     while at != end:
-        at = ahead.limit(at, end, 3)
+        at = limited_end(ahead, at, end, 3)
         seen.append(at[topic])
     ahead.close()
     assert seen == [
@@ -168,7 +169,7 @@ def test_looking_ahead_counts_exactly_and_goes_on(broker: Broker, client: Pulsar
 def test_a_frozen_stream_ends_where_it_was_frozen(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("frozen")
     publish(client, topic, [(MessageMetadata(), b"1")])
-    driver = StreamDriver(client, options_of(broker, topic, startingOffsets="latest"))
+    driver = OffsetPlanner(client, options_of(broker, topic, startingOffsets="latest"))
     driver.freeze()
     publish(client, topic, [(MessageMetadata(), b"2")])
     initial = driver.initial()
@@ -184,13 +185,13 @@ def test_a_frozen_stream_tells_a_topic_that_vanished_from_one_that_never_was(
     publish(client, kept, [(MessageMetadata(), b"1")])
     base = {"service.url": broker.service_url, "topics": f"{kept},{gone}", "startingOffsets": "earliest"}
     start = SourceOffset({kept: EARLIEST, gone: ReadPosition(1, 1)})
-    strict = StreamDriver(client, parse_options(base))
+    strict = OffsetPlanner(client, parse_options(base))
     strict.freeze()
     with pytest.raises(DataLossError, match=f"{gone} no longer exists"):
         strict.latest(start, None)
     with pytest.raises(TopicNotFound):
         strict.initial()
-    driver = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"}))
+    driver = OffsetPlanner(client, parse_options(base | {"failOnDataLoss": "false"}))
     driver.freeze()
     end = driver.latest(start, None)
     assert set(end.positions) == {kept}
@@ -208,7 +209,7 @@ def test_a_topic_deleted_before_it_is_counted(broker: Broker, client: PulsarClie
     base = {"service.url": broker.service_url, "topics": f"{kept},{gone}", "startingOffsets": "earliest"}
     for topic in (kept, gone):
         publish(client, topic, [(MessageMetadata(), b"%d" % number) for number in range(4)])
-    tolerant, strict = (StreamDriver(client, parse_options(base | {"failOnDataLoss": word})) for word in WORDS)
+    tolerant, strict = (OffsetPlanner(client, parse_options(base | {"failOnDataLoss": word})) for word in WORDS)
     for driver in (tolerant, strict):
         driver.initial()
         driver.freeze()
@@ -255,7 +256,7 @@ def test_a_topic_deleted_while_it_is_read(
 def test_unchanged_offsets_are_the_same_text(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("unchanged")
     publish(client, topic, [(MessageMetadata(), b"1")])
-    driver = StreamDriver(client, options_of(broker, topic, startingOffsets="earliest"))
+    driver = OffsetPlanner(client, options_of(broker, topic, startingOffsets="earliest"))
     end = driver.latest(driver.initial(), None)
     assert driver.latest(end, None) is end
     assert driver.report() is not None
@@ -268,8 +269,8 @@ def test_a_vanished_topic_is_data_loss_unless_told_otherwise(broker: Broker, cli
     pattern = topic.rsplit("/", 1)[1]
     base = {"service.url": broker.service_url, "topicsPattern": pattern}
     with pytest.raises(DataLossError, match=f"{gone} no longer exists"):
-        StreamDriver(client, parse_options(base)).latest(start, None)
-    end = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"})).latest(start, None)
+        OffsetPlanner(client, parse_options(base)).latest(start, None)
+    end = OffsetPlanner(client, parse_options(base | {"failOnDataLoss": "false"})).latest(start, None)
     assert set(end.positions) == {topic}
 
 
@@ -277,15 +278,15 @@ def test_a_loss_that_was_accepted_stays_accepted(broker: Broker, client: PulsarC
     topic, gone = broker.topic("stays"), broker.topic("returns")
     publish(client, topic, [(MessageMetadata(), b"1")])
     options = parse_options({"service.url": broker.service_url, "topics": f"{topic},{gone}", "failOnDataLoss": "false"})
-    driver = StreamDriver(client, options)
+    driver = OffsetPlanner(client, options)
     end = driver.latest(SourceOffset({topic: EARLIEST, gone: ReadPosition(1, 1)}), None)
     assert driver.latest(end, None) is end
-    assert StreamDriver(client, options).latest(end, None) is end
+    assert OffsetPlanner(client, options).latest(end, None) is end
     publish(client, gone, [(MessageMetadata(), b"2")])
     [work] = driver.ranges(end, driver.latest(end, None))
     assert (work.topic, work.start) == (gone, EARLIEST)
     with pytest.raises(TopicNotFound):
-        StreamDriver(client, options_of(broker, broker.topic("none"), failOnDataLoss="false")).initial()
+        OffsetPlanner(client, options_of(broker, broker.topic("none"), failOnDataLoss="false")).initial()
 
 
 def test_a_named_subscription_holds_a_new_topic_before_it_is_read(broker: Broker, client: PulsarClient) -> None:
@@ -296,21 +297,21 @@ def test_a_named_subscription_holds_a_new_topic_before_it_is_read(broker: Broker
         | {"startingOffsets": "earliest"}
     )
     publish(client, topics[0], [(MessageMetadata(), b"1")])
-    driver = StreamDriver(client, options)
+    driver = OffsetPlanner(client, options)
     end = driver.latest(driver.initial(), None)
     for topic in topics[1:]:  # found by the same run of the query, and by the next one
         publish(client, topic, [(MessageMetadata(), b"2")])
         end = driver.latest(end, None)
         _, subscriptions = broker.rest("GET", f"{topic_path(topic)}/subscriptions")
         assert "held" in subscriptions
-        driver = StreamDriver(client, options)
+        driver = OffsetPlanner(client, options)
 
 
 def test_a_subscription_that_others_use_is_an_error_that_names_the_option(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("busy")
     publish(client, topic, [(MessageMetadata(), b"1")])
     theirs = broker.client().subscribe(topic, "theirs", pulsar.ConsumerType.Shared)
-    driver = StreamDriver(client, options_of(broker, topic, subscriptionName="theirs"))
+    driver = OffsetPlanner(client, options_of(broker, topic, subscriptionName="theirs"))
     with pytest.raises(ConsumerBusy, match="subscriptionName = 'theirs' is in use by others"):
         driver.initial()
     theirs.close()
@@ -322,7 +323,7 @@ def test_a_partition_that_cannot_be_acknowledged_holds_up_no_other(broker: Broke
     for topic in topics:
         publish(client, topic, [(MessageMetadata(), b"1")])
     base = {"service.url": broker.service_url, "topics": ",".join(topics), "failOnDataLoss": "false"}
-    driver = StreamDriver(client, parse_options(base | {"startingOffsets": "earliest", "subscriptionName": "mirror"}))
+    driver = OffsetPlanner(client, parse_options(base | {"startingOffsets": "earliest", "subscriptionName": "mirror"}))
     end = driver.latest(driver.initial(), None)
     taken = broker.client().subscribe(topics[0], "mirror")
     delete(broker, topics[1])
@@ -336,7 +337,7 @@ def test_an_emptied_topic_is_no_loss(broker: Broker, client: PulsarClient) -> No
     topic = broker.topic("emptied")
     client.publisher(topic).close()
     read_before = SourceOffset({topic: ReadPosition(3, 7)})
-    assert StreamDriver(client, options_of(broker, topic)).latest(read_before, None) is read_before
+    assert OffsetPlanner(client, options_of(broker, topic)).latest(read_before, None) is read_before
 
 
 def test_a_read_between_two_publish_times(broker: Broker, client: PulsarClient) -> None:
@@ -354,7 +355,7 @@ def test_a_read_between_two_publish_times(broker: Broker, client: PulsarClient) 
     assert between(endingTime="2001") == [b"1", b"2"]
     assert between(startingTime="0", endingTime="1000") == []
     assert between(startingTime="6000") == []
-    driver = StreamDriver(client, options_of(broker, topic, startingTime="4500"))
+    driver = OffsetPlanner(client, options_of(broker, topic, startingTime="4500"))
     [work] = driver.ranges(driver.initial(), driver.latest(driver.initial(), None))
     assert read(client, options_of(broker, topic), work) == [b"5"]
 

@@ -11,6 +11,7 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.connector.admission import limited_end
 from spark_pulsar.connector.lookahead import Counted, LookAhead
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.model.ids import MessageId
@@ -65,15 +66,15 @@ def test_a_silent_broker_makes_batches_smaller_and_not_larger(peer: Peer) -> Non
         at = {TOPIC: EARLIEST}
         while at[TOPIC] < (1, 3, 0):
             try:
-                at = ahead.limit(at, end, 3)
+                at = limited_end(ahead, at, end, 3)
             except OperationTimeout:  # the three have not arrived yet
                 continue
         assert at == {TOPIC: ReadPosition(1, 3)}
-        assert ahead.limit({TOPIC: ReadPosition(1, 1)}, end, 5) == at  # two of five
+        assert limited_end(ahead, {TOPIC: ReadPosition(1, 1)}, end, 5) == at  # two of five
         with pytest.raises(OperationTimeout, match=f"after 200 ms waiting for the next entry of {TOPIC}"):
-            ahead.limit(at, end, 3)
+            limited_end(ahead, at, end, 3)
         peer.last = MessageId(1, 2)
-        assert ahead.limit(at, end, 3) == end  # nothing more can come: the task that reads the range says so
+        assert limited_end(ahead, at, end, 3) == end  # nothing more can come: the task that reads the range says so
         ahead.close()
 
 
@@ -96,12 +97,12 @@ def test_silent_partitions_are_waited_for_together(peer: Peer) -> None:
     with PulsarClient(ClientConfig(peer.url)) as client:
         ahead = LookAhead(client, 1_000)
         begun = time.monotonic()
-        at = ahead.limit({}, end, 200)
+        at = limited_end(ahead, {}, end, 200)
         assert time.monotonic() - begun < 5  # not twenty times the time-out
         assert at == dict.fromkeys(topics[:-1], EARLIEST) | {topics[-1]: ReadPosition(1, 2)}
         begun = time.monotonic()
         with pytest.raises(OperationTimeout, match="after 1000 ms waiting for the next entry of"):
-            ahead.limit(at, end, 200)
+            limited_end(ahead, at, end, 200)
         assert time.monotonic() - begun < 5
         ahead.close()
 
@@ -115,7 +116,7 @@ def test_a_broker_that_answers_nothing_is_waited_for_once(peer: Peer) -> None:
         ahead = LookAhead(client, 1_000)
         begun = time.monotonic()
         with pytest.raises(OperationTimeout, match=r"timed out after .* opening a reader"):
-            ahead.limit({}, dict.fromkeys(topics, ReadPosition(1, 10)), 200)
+            limited_end(ahead, {}, dict.fromkeys(topics, ReadPosition(1, 10)), 200)
         assert time.monotonic() - begun < 5
         ahead.close()
 
@@ -129,11 +130,11 @@ def test_a_topic_made_again_is_counted_from_its_start(peer: Peer) -> None:
     peer.handlers[BaseCommand.FLOW] = two_messages
     with PulsarClient(ClientConfig(peer.url)) as client:
         ahead = LookAhead(client, 10_000)
-        at = ahead.limit({}, {TOPIC: ReadPosition(7, 2)}, 1)
+        at = limited_end(ahead, {}, {TOPIC: ReadPosition(7, 2)}, 1)
         assert at == {TOPIC: ReadPosition(7, 1)}
-        assert ahead.limit(at, {TOPIC: ReadPosition(7, 2)}, 5) == {TOPIC: ReadPosition(7, 2)}
+        assert limited_end(ahead, at, {TOPIC: ReadPosition(7, 2)}, 5) == {TOPIC: ReadPosition(7, 2)}
         ledger_id = 1  # on a broker that began anew
-        assert ahead.limit({}, {TOPIC: ReadPosition(1, 2)}, 5) == {TOPIC: ReadPosition(1, 2)}
+        assert limited_end(ahead, {}, {TOPIC: ReadPosition(1, 2)}, 5) == {TOPIC: ReadPosition(1, 2)}
         ahead.close()
 
 
@@ -147,6 +148,6 @@ def test_an_index_behind_the_last_message_of_an_entry_makes_nobody_count_the_who
     with PulsarClient(ClientConfig(peer.url)) as client:
         ahead = LookAhead(client, 10_000)
         end = {TOPIC: ReadPosition(1, 10**9)}
-        assert ahead.limit({TOPIC: ReadPosition(1, 0, 2**31 - 1)}, end, 3) == {TOPIC: ReadPosition(1, 4)}
+        assert limited_end(ahead, {TOPIC: ReadPosition(1, 0, 2**31 - 1)}, end, 3) == {TOPIC: ReadPosition(1, 4)}
         assert len(peer.of(BaseCommand.FLOW)) < 5
         ahead.close()

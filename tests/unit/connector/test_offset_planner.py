@@ -8,8 +8,8 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.driver import StreamDriver
 from spark_pulsar.connector.errors import DataLossError
+from spark_pulsar.connector.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets import ReadPosition, SourceOffset
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.model.errors import TopicNotFound
@@ -42,12 +42,12 @@ def test_a_topic_deleted_between_its_partitions_and_its_end(peer: Peer) -> None:
     base = {"service.url": peer.url, "topics": f"{KEPT},{GONE}"}
     start = SourceOffset({KEPT: ReadPosition(1, 5), GONE: ReadPosition(1, 7)})
     with PulsarClient(ClientConfig(peer.url)) as client:
-        strict = StreamDriver(client, parse_options(base))
+        strict = OffsetPlanner(client, parse_options(base))
         with pytest.raises(DataLossError, match=f"{GONE} no longer exists.* read up to 1:7:0. Set failOnDataLoss"):
             strict.latest(start, None)
         with pytest.raises(TopicNotFound, match=f"topic {GONE} not found"):
             strict.latest(SourceOffset({KEPT: ReadPosition(1, 5)}), None)
-        tolerant = StreamDriver(client, parse_options(base | {"failOnDataLoss": "false"}))
+        tolerant = OffsetPlanner(client, parse_options(base | {"failOnDataLoss": "false"}))
         assert tolerant.latest(start, None).positions == {KEPT: ReadPosition(1, 10)}
 
 
@@ -59,9 +59,9 @@ def test_a_partition_that_is_named_must_exist_whatever_others_there_are(peer: Pe
     start = SourceOffset({named[0]: ReadPosition(1, 5)})
     with PulsarClient(ClientConfig(peer.url)) as client:
         base = {"service.url": peer.url}
-        both = StreamDriver(client, parse_options(base | {"topics": ",".join(named)}))
+        both = OffsetPlanner(client, parse_options(base | {"topics": ",".join(named)}))
         with pytest.raises(TopicNotFound, match=f"topic {named[1]} not found"):
             both.latest(start, None)
         # One of a topic's own partitions may be on its way: partitions are being added.
-        whole = StreamDriver(client, parse_options(base | {"topic": KEPT}))
+        whole = OffsetPlanner(client, parse_options(base | {"topic": KEPT}))
         assert named[1] not in whole.latest(start, None).positions

@@ -1,6 +1,6 @@
 """The part of a read that runs beside the driver: what is there, how far to go, what is done. No Spark classes.
 
-`StreamDriver` lives as long as one run of a query, in one process; `plan_batch` answers once.
+`OffsetPlanner` lives as long as one run of a query, in one process; `plan_batch` answers once.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.admission import limited_end
+from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
-from spark_pulsar.connector.errors import DataLossError, OffsetError
+from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan
@@ -45,7 +47,7 @@ def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     return list(plan(SourceOffset(start), SourceOffset(end)).ranges)
 
 
-class StreamDriver:
+class OffsetPlanner:
     """Offsets of one streaming query, in the order of calls that Spark makes."""
 
     def __init__(self, client: PulsarClient, options: Options) -> None:
@@ -103,7 +105,7 @@ class StreamDriver:
         self._hold(newest)
         end: Mapping[str, ReadPosition] = newest
         if max_messages is not None:
-            end = self._limits().limit(_existing(start, newest), newest, max_messages)
+            end = limited_end(self._counting(), _existing(start, newest), newest, max_messages)
             newest = self._without_vanished(start, newest, end)
         self._newest, self._planned = newest, end
         if start.fresh:
@@ -142,7 +144,7 @@ class StreamDriver:
                 ends[topic] = position
         return ends
 
-    def _limits(self) -> LookAhead:
+    def _counting(self) -> LookAhead:
         if self._look_ahead is None:
             # Only a limited stream pays for the kernels: a second of start-up and 100 MB.
             from spark_pulsar.connector.lookahead import LookAhead
@@ -167,8 +169,7 @@ class StreamDriver:
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[TopicRange]:
         """What the tasks of a micro-batch read: depends on the two offsets alone, so a replay reads the same."""
         planned = plan(recorded_start(start, end), end)
-        for loss in planned.losses:
-            LOG.warning("%s", loss)
+        report_losses(planned.losses, fail=False)
         return list(planned.ranges)
 
     def commit(self, end: SourceOffset) -> None:
@@ -215,10 +216,7 @@ class StreamDriver:
             self._held.update(new)
 
     def _report_losses(self, losses: Sequence[str]) -> None:
-        if losses and self._options.fail_on_data_loss:
-            raise DataLossError(f"{'; '.join(losses)}. Set failOnDataLoss to false to go on with what is there.")
-        for loss in losses:
-            LOG.warning("%s", loss)
+        report_losses(losses, fail=self._options.fail_on_data_loss)
 
 
 def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:

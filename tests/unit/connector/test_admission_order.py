@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_pulsar.connector.publish_order import Ahead, earliest
+from spark_pulsar.connector.admission import Ahead, earliest
 
 
 def ahead(*entries: tuple[int, int], is_all: bool = True) -> Ahead:

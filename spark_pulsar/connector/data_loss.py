@@ -1,0 +1,30 @@
+"""Data loss: decides whether a read may have a hole, by `failOnDataLoss`.
+
+Messages between two offsets may be gone from the broker. `planning` sees that a partition was deleted or replaced,
+`reading` that a part of its range was removed before it was read, `chunked` that a chunk of a message is missing. All
+of them ask here: with `failOnDataLoss` true the loss is a DataLossError; else it is logged, and the read goes on.
+
+A loss between the offsets of a micro-batch is decided once, when its end is planned. A replay reads the same ranges,
+and only logs what was accepted then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from spark_pulsar.connector.errors import DataLossError
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+
+def report_losses(losses: Sequence[str], *, fail: bool, to: str = "go on with what is there", note: str = "") -> None:
+    """Raises DataLossError for `losses`, sentences without full stop, if `fail`; else logs each of them.
+
+    `to` says in the error what failOnDataLoss=false would do, `note` in the log what is done.
+    """
+    if losses and fail:
+        raise DataLossError(f"{'; '.join(losses)}. Set failOnDataLoss to false to {to}.")
+    for loss in losses:
+        LOG.warning("%s%s", loss, note)

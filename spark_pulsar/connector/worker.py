@@ -1,0 +1,51 @@
+"""A Spark worker process: what its tasks share, above all one wire client for each broker.
+
+Spark runs many short tasks in a few long-lived worker processes; a client that stays connected saves every one of
+them a handshake and a look-up. Workers that idle for a minute are ended by Spark, and the connections end with them.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from typing import Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.options import Options
+
+_CLIENTS: Final[dict[ClientConfig, PulsarClient]] = {}
+_TASKS: Final = itertools.count(1)
+
+
+def begin_task() -> None:
+    """Prepares the process for a task; every task calls it first, after its imports.
+
+    Spark's workers collect all garbage after each task, which walks everything that numba and pyarrow made when they
+    were imported: about 0.1 s of processor time a task, more than a small micro-batch needs. When the second task
+    begins, Spark has just collected; what is left lives as long as the process, and later collections leave it out.
+    """
+    if next(_TASKS) == 2:
+        gc.freeze()
+
+
+def own_client(options: Options) -> PulsarClient:
+    """Makes a client for the caller alone, who closes it: nothing of it stays on the broker after that."""
+    return PulsarClient(_config(options))
+
+
+def client_for(options: Options) -> PulsarClient:
+    """Returns the process's client for these options; opened on first use, never closed by its users."""
+    config = _config(options)
+    client = _CLIENTS.get(config)
+    if client is None:
+        client = _CLIENTS[config] = PulsarClient(config)
+    return client
+
+
+def _config(options: Options) -> ClientConfig:
+    return ClientConfig(
+        service_url=options.service_url,
+        connect_timeout_ms=options.connection_timeout_ms,
+        operation_timeout_ms=options.operation_timeout_ms,
+    )
