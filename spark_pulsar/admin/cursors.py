@@ -163,8 +163,8 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
     count = registry.partition_count(core, name)
     policies = core.policies_of(name)
     is_new = count is None and name.partition < 0 and not registry.exists(core, name)
-    if is_new and policies.allow_auto_topic_creation and policies.auto_topic_partitions:
-        count = policies.auto_topic_partitions
+    if is_new and policies.auto_topic_creation.allowed and policies.auto_topic_creation.partitions:
+        count = policies.auto_topic_creation.partitions
     partitions.check_subscription(count or 1, subscription, properties)
     if is_new and count is not None:
         topic_rules.create_partitioned(core, name, count, {})

@@ -29,7 +29,7 @@ async def _lookup(call: Call) -> Response:
     if listener:
         raise Refused(400, f"the broker do not have {listener} listener")
     known = registry.exists(core, name) or registry.partition_count(core, name) is not None
-    if not known and not core.policies_of(name).allow_auto_topic_creation:
+    if not known and not core.policies_of(name).auto_topic_creation.allowed:
         raise Refused(404, f"Topic not found {name}")
     # The C++ client reads both addresses unchecked, whether there is TLS or not.
     return JSONResponse(

@@ -12,20 +12,29 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from spark_pulsar.broker.entities import registry as topic_names
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import lifecycle as topic_rules
 from spark_pulsar.broker.topics import name_limits, policy_changes
+from spark_pulsar.broker.topics.partitions import most
 from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
-from spark_pulsar.model.json_values import members
+from spark_pulsar.model.json_values import MalformedPolicy, members
 from spark_pulsar.model.names import check_entity
+from spark_pulsar.model.policies import QUOTA_TYPES, BacklogQuota, TooManyPartitions
+from spark_pulsar.model.policy_table import (
+    AUTO_TOPIC_CREATION,
+    BACKLOG_QUOTAS,
+    BY_MEMBER,
+    DISPATCH_RATE,
+    PUBLISH_RATE,
+    SUBSCRIBE_RATE,
+    SUBSCRIPTION_DISPATCH_RATE,
+)
 
 from .answers import Refused, text_map, whole_number
 from .clusters import namespaces_of
-from .policy_table import check_partitions, read_member
 from .topics import list_topics
 
 if TYPE_CHECKING:
@@ -67,23 +76,14 @@ _FRESH: Final[dict[str, Any]] = {
     "migrated": False,
 }
 """What Apache Pulsar shows of a namespace for which nothing was set."""
-_BUILT: Final = frozenset(
-    {
-        documents.BACKLOG_QUOTAS,
-        documents.SUBSCRIPTION_TYPES,
-        documents.SCHEMA_COMPATIBILITY,
-        documents.ALLOW_SCHEMA_UPDATES,
-        documents.ENFORCE_SCHEMAS,
-        documents.ENCRYPTION_REQUIRED,
-    }
-)
-"""Those of them that have an effect here."""
+_NOT_BUILT: Final = frozenset({"offload_deletion_lag_ms", "offload_policies", "resource_group_name", "entryFilters"})
+"""Policies that Apache Pulsar does not show until they are set, and that have no effect here."""
 _BY_CLUSTER: Final = {
-    "publishMaxMessageRate": documents.PUBLISH_RATE,
-    "clusterDispatchRate": documents.DISPATCH_RATE,
-    "topicDispatchRate": documents.DISPATCH_RATE,
-    "subscriptionDispatchRate": documents.SUBSCRIPTION_DISPATCH_RATE,
-    "clusterSubscribeRate": documents.SUBSCRIBE_RATE,
+    "publishMaxMessageRate": PUBLISH_RATE,
+    "clusterDispatchRate": DISPATCH_RATE,
+    "topicDispatchRate": DISPATCH_RATE,
+    "subscriptionDispatchRate": SUBSCRIPTION_DISPATCH_RATE,
+    "clusterSubscribeRate": SUBSCRIBE_RATE,
 }
 """Rates, which Apache Pulsar shows and takes for each cluster; there is only our own. `clusterDispatchRate` is what
 `topicDispatchRate` was called once."""
@@ -155,16 +155,37 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
             wanted[member] = _KEPT[member](value, member)
         elif member in _BY_CLUSTER:
             rate = members(value, member).get(core.config.cluster_name)
-            if rate is not None and (member != "clusterDispatchRate" or documents.DISPATCH_RATE not in wanted):
-                wanted[_BY_CLUSTER[member]] = read_member(_BY_CLUSTER[member], rate, namespace)
-        elif member in _FRESH and member not in _BUILT:
+            if rate is not None and (member != "clusterDispatchRate" or DISPATCH_RATE not in wanted):
+                wanted[_BY_CLUSTER[member]] = _read_member(_BY_CLUSTER[member], rate, namespace)
+        elif member in _NOT_BUILT or (member in _FRESH and member not in BY_MEMBER):
             raise Refused(501, f"The policy {member} is not built in this broker yet")
         else:
-            found = read_member(member, value, namespace)
+            found = _read_member(member, value, namespace)
             if found is not None:
                 check_partitions(core, member, found)
                 wanted[member] = found
     return wanted
+
+
+def _read_member(member: str, value: Any, namespace: str) -> Any:
+    """Reads one policy of the body that creates a namespace; None for a member that Apache Pulsar does not know (T-16:
+    ignored)."""
+    if member == BACKLOG_QUOTAS:
+        quotas = members(value, member)
+        wrong = set(quotas) - set(QUOTA_TYPES)
+        if wrong:
+            raise MalformedPolicy(f"{member}: {min(wrong)!r} is no type of quota")
+        return {kind: BacklogQuota.from_json(quota, namespace).to_json() for kind, quota in quotas.items()}
+    policy = BY_MEMBER.get(member)
+    if policy is None or policy.namespace is None or policy.kind.store is None:
+        return None
+    return policy.kind.store(value, policy.namespace)
+
+
+def check_partitions(core: Core, member: str, value: Any) -> None:
+    """TooManyPartitions when topics created at their first use would have more than this broker allows (TN-7)."""
+    if member == AUTO_TOPIC_CREATION and value.get("defaultNumPartitions", 0) > most(core.config):
+        raise TooManyPartitions(most(core.config))
 
 
 def _check_clusters(wanted: Any, allowed: list[str], tenant: str) -> None:

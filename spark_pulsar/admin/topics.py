@@ -122,7 +122,7 @@ def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> 
         if known.properties:
             answer["properties"] = dict(known.properties)
         return answer
-    if not registry.exists(core, name) and not (may_be_created and core.policies_of(name).allow_auto_topic_creation):
+    if not registry.exists(core, name) and not (may_be_created and core.policies_of(name).auto_topic_creation.allowed):
         raise Refused(404, f"Topic {name} not found")
     return {"partitions": 0, "deleted": False}
 

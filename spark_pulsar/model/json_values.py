@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .errors import PulsarError
 from .limits import INT
+
+Reader = Callable[[Any], Any]
+"""Reads the JSON of a policy; raises PulsarError."""
 
 
 def number(value: object, what: str, most: int = INT) -> int:

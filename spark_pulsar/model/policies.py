@@ -1,8 +1,8 @@
-"""Policies of namespaces and topics as values, and their JSON: the bodies of the admin API, which is also how they are
-kept. Field names of the JSON and texts of the refusals are Apache Pulsar's (admin-rest.md 1.3.2, 1.3.3, 1.9).
+"""Policies of namespaces and topics as values, and their JSON: the bodies of the admin API, stored as they are. Members
+of the JSON and texts of the refusals are Apache Pulsar's (admin-rest.md 1.3.2, 1.3.3, 1.9).
 
-`from_json` takes what a client sent: numbers may come as text, unknown members are ignored (T-16). It raises
-`MalformedPolicy` (400) or `InvalidPolicy` (412). `to_json` gives what is stored and answered.
+`from_json` reads a request's body: numbers may come as text, unknown members are ignored (T-16). It raises
+`MalformedPolicy` (400) or `InvalidPolicy` (412). `to_json` returns the JSON that is stored and answered.
 """
 
 from __future__ import annotations
@@ -10,15 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from spark_pulsar.model.limits import INT, LONG
-from spark_pulsar.model.schemas import Compatibility
-
-from .json_values import SUBSCRIPTION_TYPES, MalformedPolicy, members, number, truth
-
-if TYPE_CHECKING:
-    from .dispatch_rates import DispatchRate, SubscribeRate
+from .json_values import SUBSCRIPTION_TYPES, InvalidPolicy, MalformedPolicy, OutOfRange, members, number, truth
+from .limits import INT, LONG, MAX_PARTITIONS
+from .schemas import Compatibility
 
 NO_LIMIT: Final = -1
 
@@ -35,6 +31,8 @@ NO_SUBSCRIPTIONS: Final = "delete_when_no_subscriptions"
 SUBSCRIPTIONS_CAUGHT_UP: Final = "delete_when_subscriptions_caught_up"
 INACTIVE_MODES: Final = (NO_SUBSCRIPTIONS, SUBSCRIPTIONS_CAUGHT_UP)
 
+RATE_OF_ONE: Final = "dispatchRate"
+"""Member of the policies of one subscription."""
 
 MAX_ENSEMBLE: Final = 5
 _MIB: Final = 1024 * 1024
@@ -42,7 +40,7 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """What is kept of messages that every subscription has acknowledged (RET-1): -1 is no limit, both 0 is nothing."""
+    """Limits of the acknowledged messages that a topic keeps (RET-1): -1 is no limit, both 0 keeps nothing."""
 
     size_mb: int = 0
     time_minutes: int = 0
@@ -59,12 +57,12 @@ class RetentionPolicy:
 
     @property
     def keeps_nothing(self) -> bool:
-        """Whether acknowledged messages may go at once. One limit of 0 is enough (RET-2)."""
+        """Tells whether acknowledged messages may go at once: one limit of 0 is enough (RET-2)."""
         return self.size_mb == 0 or self.time_minutes == 0
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """`{"retentionTimeInMinutes": 180, "retentionSizeInMB": 10240}`; an absent member is 0."""
+        """Reads `{"retentionTimeInMinutes": 180, "retentionSizeInMB": 10240}`; an absent member is 0."""
         body = members(value, "retention")
         size_mb = number(body.get("retentionSizeInMB", 0), "retentionSizeInMB", LONG)
         time_minutes = number(body.get("retentionTimeInMinutes", 0), "retentionTimeInMinutes")
@@ -80,16 +78,16 @@ class RetentionPolicy:
         return cls(size_mb, time_minutes)
 
     def to_json(self) -> dict[str, Any]:
-        """As answered."""
+        """Returns the JSON that is stored and answered."""
         return {"retentionTimeInMinutes": self.time_minutes, "retentionSizeInMB": self.size_mb}
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogQuota:
-    """What happens when the backlog of a topic's slowest subscription reaches a limit (section 5.5).
+    """A limit of the backlog of a topic's slowest subscription, and what happens when it is reached (section 5.5).
 
-    Of a `destination_storage` quota `limit_bytes` counts: negative is no limit, 0 is always exceeded (BQ-1). Of a
-    `message_age` quota `limit_time_s` counts: 0 and below are no limit (BQ-2).
+    A `destination_storage` quota limits `limit_bytes`: negative is no limit, 0 is always exceeded (BQ-1). A
+    `message_age` quota limits `limit_time_s`: 0 and below are no limit (BQ-2).
     """
 
     limit_bytes: int = NO_LIMIT
@@ -98,8 +96,8 @@ class BacklogQuota:
 
     @classmethod
     def from_json(cls, value: object, namespace: str) -> Self:
-        """`{"limitSize": ..., "limitTime": ..., "policy": ...}`; an absent limit is 0, `limit` is an old name of
-        `limitSize`. The policy must be there."""
+        """Reads `{"limitSize": ..., "limitTime": ..., "policy": ...}`: an absent limit is 0, `limit` is an old name of
+        `limitSize`, the policy is required."""
         body = members(value, "backlogQuota")
         size = body.get("limitSize") or body.get("limit") or 0
         policy = body.get("policy")
@@ -111,7 +109,7 @@ class BacklogQuota:
         return cls(number(size, "limitSize", LONG), number(body.get("limitTime", 0), "limitTime"), policy)
 
     def to_json(self) -> dict[str, Any]:
-        """As answered: `limit` mirrors `limitSize` for old clients."""
+        """Returns the JSON that is stored and answered; `limit` mirrors `limitSize` for old clients."""
         return {
             "limit": self.limit_bytes,
             "limitSize": self.limit_bytes,
@@ -121,7 +119,7 @@ class BacklogQuota:
 
 
 def check_quota_fits(retention: RetentionPolicy, quota: BacklogQuota | None) -> bool:
-    """Whether a `destination_storage` quota leaves room below the retention of the same topic (RET-3)."""
+    """Tells whether a `destination_storage` quota is below the retention of the same topic (RET-3)."""
     if quota is None or retention.keeps_nothing:
         return True
     if retention.size_mb > 0 and quota.limit_bytes >= retention.size_bytes:
@@ -131,8 +129,8 @@ def check_quota_fits(retention: RetentionPolicy, quota: BacklogQuota | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class PersistencePolicy:
-    """How many bookies a topic wants, and how often a cursor is stored at most; `topics.lifecycle` says what that
-    means on one disk."""
+    """Numbers of bookies that a topic wants, and how often a cursor is stored at most; `topics.lifecycle` says what
+    that means on one disk."""
 
     ensemble: int = 1
     write_quorum: int = 1
@@ -141,7 +139,7 @@ class PersistencePolicy:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The four members; an absent or zero quorum is 2, an absent rate 0.0."""
+        """Reads the four members; an absent quorum is 2, an absent rate 0.0."""
         if value is None:
             raise MalformedPolicy("persistence policies should not be null")
         body = members(value, "persistence")
@@ -163,7 +161,7 @@ class PersistencePolicy:
         return cls(ensemble, write, ack, found)
 
     def to_json(self) -> dict[str, Any]:
-        """As answered."""
+        """Returns the JSON that is stored and answered."""
         return {
             "bookkeeperEnsemble": self.ensemble,
             "bookkeeperWriteQuorum": self.write_quorum,
@@ -174,34 +172,117 @@ class PersistencePolicy:
 
 @dataclass(frozen=True, slots=True)
 class PublishRate:
-    """How fast a topic may be published to, a second (PR-14); 0 and below is no limit."""
+    """A limit of messages and bytes that a topic takes from producers in a second (PR-14); 0 and below is no limit."""
 
     messages: int = 0
     bytes: int = 0
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The two members; what is absent is -1."""
+        """Reads the two members; an absent one is -1."""
         body = {} if value is None else members(value, "publishRate")
         messages, size = (
-            number(body.get(f"publishThrottlingRateIn{what}", -1), f"publishThrottlingRateIn{what}", most)
-            for what, most in (("Msg", INT), ("Byte", LONG))
+            number(body.get(f"publishThrottlingRateIn{unit}", -1), f"publishThrottlingRateIn{unit}", most)
+            for unit, most in (("Msg", INT), ("Byte", LONG))
         )
         return cls(messages, size)
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Tells whether there is a limit at all."""
         return self.messages > 0 or self.bytes > 0
 
     def to_json(self) -> dict[str, Any]:
-        """As answered."""
+        """Returns the JSON that is stored and answered."""
         return {"publishThrottlingRateInMsg": self.messages, "publishThrottlingRateInByte": self.bytes}
 
 
 @dataclass(frozen=True, slots=True)
+class DispatchRate:
+    """A limit of messages and bytes that consumers are sent in a period (SUB-7); 0 and below is no limit."""
+
+    messages: int = 0
+    bytes: int = 0
+    period_s: int = 1
+    is_relative: bool = False
+    """Adds the messages published in a period to the limit, where there is one."""
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Reads the four members; an absent one is 0."""
+        body = {} if value is None else members(value, "dispatchRate")
+        messages, size, period_s = (
+            number(body.get(name, 0), name, most)
+            for name, most in (
+                ("dispatchThrottlingRateInMsg", INT),
+                ("dispatchThrottlingRateInByte", LONG),
+                ("ratePeriodInSecond", INT),
+            )
+        )
+        relative = body.get("relativeToPublishRate")
+        return cls(messages, size, period_s, relative is not None and truth(relative, "relativeToPublishRate"))
+
+    @property
+    def is_limited(self) -> bool:
+        """Tells whether there is a limit at all."""
+        return self.messages > 0 or self.bytes > 0
+
+    @property
+    def seconds(self) -> int:
+        """The period: one second if none is written."""
+        return max(1, self.period_s)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the JSON that is stored and answered."""
+        return {
+            "dispatchThrottlingRateInMsg": self.messages,
+            "dispatchThrottlingRateInByte": self.bytes,
+            "relativeToPublishRate": self.is_relative,
+            "ratePeriodInSecond": self.period_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeRate:
+    """A limit of subscribing by one consumer to a topic in a period (SUB-6); 0 and below is no limit."""
+
+    times: int = -1
+    period_s: int = 30
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Reads the two members; an absent limit is -1, an absent period 30 seconds."""
+        body = {} if value is None else members(value, "subscribeRate")
+        times, period_s = (
+            number(body.get(name, otherwise), name)
+            for name, otherwise in (("subscribeThrottlingRatePerConsumer", -1), ("ratePeriodInSecond", 30))
+        )
+        return cls(times, period_s)
+
+    @property
+    def is_limited(self) -> bool:
+        """Tells whether there is a limit at all."""
+        return self.times > 0
+
+    @property
+    def seconds(self) -> int:
+        """The period: thirty seconds if none is written."""
+        return self.period_s if self.period_s > 0 else 30
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the JSON that is stored and answered."""
+        return {"subscribeThrottlingRatePerConsumer": self.times, "ratePeriodInSecond": self.period_s}
+
+
+def rates_by_name(value: object) -> Mapping[str, DispatchRate]:
+    """Reads the dispatch rates of single subscriptions: `{"NAME": {"dispatchRate": {...}}}`."""
+    found = members(value, "subscriptionPolicies")
+    return {name: DispatchRate.from_json(members(each, name).get(RATE_OF_ONE)) for name, each in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class InactiveTopicPolicy:
-    """When a topic that nobody uses is deleted (TN-11)."""
+    """Conditions under which an unused topic is deleted (TN-11)."""
 
     delete_while_inactive: bool = False
     max_inactive_s: int = 60
@@ -209,7 +290,7 @@ class InactiveTopicPolicy:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The three members; an unknown mode is refused (T-16: Apache Pulsar forgets it)."""
+        """Reads the three members and refuses an unknown mode (T-16: Apache Pulsar forgets it)."""
         body = members(value, "inactiveTopicPolicies")
         mode = body.get("inactiveTopicDeleteMode") or NO_SUBSCRIPTIONS
         if mode not in INACTIVE_MODES:
@@ -221,7 +302,7 @@ class InactiveTopicPolicy:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As answered."""
+        """Returns the JSON that is stored and answered."""
         return {
             "inactiveTopicDeleteMode": self.mode,
             "maxInactiveDurationSeconds": self.max_inactive_s,
@@ -231,17 +312,17 @@ class InactiveTopicPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DelayedDeliveryPolicy:
-    """Whether messages wait for the time that their producers gave them, and how long they may (DEL-2, DEL-9)."""
+    """Delayed delivery on or off, and the longest delay (DEL-2, DEL-9)."""
 
     active: bool = True
     tick_ms: int = 1_000
-    """Kept and answered; this broker delivers at the time itself."""
+    """Kept and answered without effect: this broker delivers at the time itself."""
     max_delay_ms: int = 0
     """0 and below = no limit."""
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """`{"active": true, "tickTime": 1000, "maxDeliveryDelayInMillis": 0}`; the Go client calls the last one
+        """Reads `{"active": true, "tickTime": 1000, "maxDeliveryDelayInMillis": 0}`; the Go client calls the last one
         `maxDelayInMillis`."""
         body = members(value, "delayedDelivery")
         longest = body.get("maxDeliveryDelayInMillis") or body.get("maxDelayInMillis") or 0
@@ -252,7 +333,7 @@ class DelayedDeliveryPolicy:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As answered, the limit under both names."""
+        """Returns the JSON that is stored and answered, the limit under both names."""
         return {
             "tickTime": self.tick_ms,
             "active": self.active,
@@ -261,35 +342,83 @@ class DelayedDeliveryPolicy:
         }
 
 
+class TooManyPartitions(OutOfRange):
+    """A default number of partitions above the most that a topic may have."""
+
+    http_status = 406
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"Number of partitions should be less than or equal to {most}", "defaultNumPartitions", most)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoTopicCreation:
+    """Creation of topics at their first use, and the number of their partitions (TN-7); 0 is a topic without."""
+
+    allowed: bool = True
+    partitions: int = 0
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Reads `{"allowAutoTopicCreation": true, "topicType": "partitioned", "defaultNumPartitions": 3}`; the type is
+        required when creation is allowed."""
+        body = members(value, "autoTopicCreation")
+        allowed = truth(body.get("allowAutoTopicCreation", False), "allowAutoTopicCreation")
+        kind, partitions = body.get("topicType"), body.get("defaultNumPartitions")
+        if not allowed and kind in (None, "", "non-partitioned"):
+            return cls(False, 0)
+        if kind == "partitioned":
+            if partitions is None:
+                raise _no_auto_creation("[defaultNumPartitions] cannot be null when the type is partitioned.")
+            count = number(partitions, "defaultNumPartitions", LONG)
+            if count < 1:
+                raise _no_auto_creation("[defaultNumPartitions] cannot be less than 1 for partition type.")
+            if count > MAX_PARTITIONS:
+                raise TooManyPartitions(MAX_PARTITIONS)
+            return cls(allowed, count)
+        if kind != "non-partitioned":
+            raise _no_auto_creation(f"Unknown topic type [{'null' if kind is None else kind}]")
+        if partitions is not None:
+            raise _no_auto_creation("[defaultNumPartitions] is not allowed to be set when the type is non-partition.")
+        return cls(allowed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the JSON that is stored and answered."""
+        answer: dict[str, Any] = {"allowAutoTopicCreation": self.allowed}
+        if self.partitions:
+            return {**answer, "topicType": "partitioned", "defaultNumPartitions": self.partitions}
+        return {**answer, "topicType": "non-partitioned"} if self.allowed else answer
+
+
+def _no_auto_creation(detail: str) -> InvalidPolicy:
+    return InvalidPolicy(f"Invalid configuration for autoTopicCreationOverride. the detail is {detail}")
+
+
 @dataclass(frozen=True, slots=True)
 class EffectivePolicies:
-    """What holds for one topic: its own policies over its namespace's over the broker's configuration.
+    """The policies that hold for one topic: its own over its namespace's over the broker's configuration.
 
-    A number of 0 is "no limit" or "off" unless the policy's own class says otherwise.
+    Rows of `policy_table` name these fields and say what they mean. A number of 0 is "no limit" or "off" unless the
+    policy's own class says otherwise.
     """
 
     retention: RetentionPolicy = RetentionPolicy()
     message_ttl_s: int = 0
-    """TTL-1; 0 = off."""
     size_quota: BacklogQuota = BacklogQuota()
-    """`destination_storage` (BQ-1)."""
+    """The `destination_storage` quota (BQ-1)."""
     age_quota: BacklogQuota = BacklogQuota()
-    """`message_age` (BQ-2)."""
+    """The `message_age` quota (BQ-2)."""
     persistence: PersistencePolicy = PersistencePolicy()
     publish_rate: PublishRate = PublishRate()
-    """PR-14."""
-    dispatch_rate: DispatchRate | None = None
-    subscription_dispatch_rate: DispatchRate | None = None
+    dispatch_rate: DispatchRate = DispatchRate()
+    subscription_dispatch_rate: DispatchRate = DispatchRate()
     dispatch_rates_by_name: Mapping[str, DispatchRate] = field(default_factory=dict)
-    """Of single subscriptions, which go before that of all (SUB-7)."""
-    subscribe_rate: SubscribeRate | None = None
+    """Rates of single subscriptions, which go before that of all (SUB-7)."""
+    subscribe_rate: SubscribeRate = SubscribeRate()
     deduplication: bool = False
-    """DED-1."""
     deduplication_snapshot_interval_s: int = 120
     compaction_threshold_bytes: int = 0
-    """CMP-C: backlog of the compaction cursor at which compaction begins by itself; 0 = never."""
     subscription_expiration_minutes: int = 0
-    """How long a subscription without consumers and without acks lives; 0 = for ever."""
     inactive_topic: InactiveTopicPolicy = InactiveTopicPolicy()
     delayed_delivery: DelayedDeliveryPolicy = DelayedDeliveryPolicy()
     max_producers: int = 0
@@ -299,20 +428,10 @@ class EffectivePolicies:
     max_unacked_per_consumer: int = 0
     max_unacked_per_subscription: int = 0
     subscription_types: frozenset[str] = frozenset(SUBSCRIPTION_TYPES)
-    """SUB-3."""
     max_topics: int = 0
-    """Topics and partitions of the namespace (TN-10)."""
-    allow_auto_topic_creation: bool = True
-    """TN-7."""
-    auto_topic_partitions: int = 0
-    """Partitions of a topic that comes into being by itself; 0 is a topic without (TN-7)."""
+    auto_topic_creation: AutoTopicCreation = AutoTopicCreation()
     schema_compatibility: Compatibility = Compatibility.FULL
-    """SC-4."""
     allow_schema_updates: bool = True
-    """SC-6."""
     enforce_schemas: bool = False
-    """SC-7."""
     allow_auto_subscription_creation: bool = True
-    """TN-9."""
     encryption_required: bool = False
-    """PR-12."""

@@ -6,15 +6,13 @@ data any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.errors import PulsarError
 
-from .json_values import MalformedPolicy, OutOfRange, members
+from .json_values import MalformedPolicy, OutOfRange, Reader, members
 
-Reader = Callable[[Any], Any]
-"""From the JSON of a policy to its value; raises what is refused."""
 Readers = Mapping[str, "Reader | Readers | ByName"]
 """Of the members of a document, and of documents in it."""
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from spark_pulsar.broker.entities.subscription import Subscription
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -267,7 +267,9 @@ class Life:
     def change_limits(self) -> None:
         """Only where limits hold at all, so that everywhere else is known who may receive."""
         if self.has_limits:
-            member = self.random.choice([documents.MAX_UNACKED_PER_CONSUMER, documents.MAX_UNACKED_PER_SUBSCRIPTION])
+            member = self.random.choice(
+                [policy_table.MAX_UNACKED_PER_CONSUMER, policy_table.MAX_UNACKED_PER_SUBSCRIPTION]
+            )
             value = self.random.choice([2, 6, 30, None])
             self.world.ask(lambda core: policy_changes.set_of_topic(core, _NAME, member, value))
 

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.size_marks import SizeSpan
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, REQUEST_HOLD, BacklogQuota
 from tests.unit.broker.world import TOPIC, World, entry
@@ -131,7 +131,7 @@ class Model:
         self._produce()
         quotas = {DESTINATION_STORAGE: BacklogQuota(limit, -1, policy).to_json()}
         self.world.ask(
-            lambda core: policy_changes.set_of_namespace(core, "public/default", documents.BACKLOG_QUOTAS, quotas)
+            lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.BACKLOG_QUOTAS, quotas)
         )
         self.world.advance(10)
 

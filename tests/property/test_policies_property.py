@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import BacklogQuota, RetentionPolicy
 from tests.unit.broker.world import World
@@ -19,14 +19,14 @@ TOPICS = [TopicName.parse(f"persistent://{namespace}/{local}") for namespace in 
 LIMITS = st.integers(-1, 50)
 QUOTAS = st.builds(BacklogQuota, LIMITS, LIMITS, st.sampled_from(["producer_exception", "producer_request_hold"]))
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    documents.MESSAGE_TTL: st.integers(0, 9),
-    documents.RETENTION: st.builds(RetentionPolicy, LIMITS.filter(bool), LIMITS.filter(bool)).map(
+    policy_table.MESSAGE_TTL: st.integers(0, 9),
+    policy_table.RETENTION: st.builds(RetentionPolicy, LIMITS.filter(bool), LIMITS.filter(bool)).map(
         RetentionPolicy.to_json
     ),
-    documents.BACKLOG_QUOTAS: st.dictionaries(
+    policy_table.BACKLOG_QUOTAS: st.dictionaries(
         st.sampled_from(["destination_storage", "message_age"]), QUOTAS.map(BacklogQuota.to_json), min_size=1
     ),
-    documents.DEDUPLICATION: st.booleans(),
+    policy_table.DEDUPLICATION: st.booleans(),
 }
 CHANGES = st.sampled_from(sorted(VALUES)).flatmap(
     lambda member: st.tuples(
@@ -78,12 +78,14 @@ def _compare(world: World, levels: dict[Any, dict[str, Any]], name: TopicName) -
         return next((level[member] for level in order if level.get(member) is not None), None)
 
     def quota(kind: str) -> BacklogQuota:
-        maps = [level[documents.BACKLOG_QUOTAS] for level in order if level.get(documents.BACKLOG_QUOTAS) is not None]
+        maps = [
+            level[policy_table.BACKLOG_QUOTAS] for level in order if level.get(policy_table.BACKLOG_QUOTAS) is not None
+        ]
         return next((BacklogQuota.from_json(each[kind], "") for each in maps if kind in each), BacklogQuota())
 
     found = world.core.policies_of(name.at_partition(1))
     ttl, retention, deduplication = (
-        first(member) for member in (documents.MESSAGE_TTL, documents.RETENTION, documents.DEDUPLICATION)
+        first(member) for member in (policy_table.MESSAGE_TTL, policy_table.RETENTION, policy_table.DEDUPLICATION)
     )
     assert found.message_ttl_s == (3 if ttl is None else ttl)
     assert found.retention == (RetentionPolicy() if retention is None else RetentionPolicy.from_json(retention))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.policies import InactiveTopicPolicy
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def expect(judge: Judge, profile: Profile) -> None:
     """Tell it."""
-    judge.rules.defaults[documents.DEDUPLICATION] = bool(profile.config.get("deduplication"))
+    judge.rules.defaults[policy_table.DEDUPLICATION] = bool(profile.config.get("deduplication"))
     judge.has_takeovers = "types" in profile.features
     judge.batch_index_acks = profile.config["batch_index_acks"]
     judge.uses.idleness.limit_ms = 60_000 * profile.config.get("subscription_expiration_minutes", 0)
@@ -25,5 +25,5 @@ def expect(judge: Judge, profile: Profile) -> None:
         interval_ms = config.inactive_check_interval_ms
         max_s = config.inactive_max_s or interval_ms // 1000
         policy = InactiveTopicPolicy(config.delete_inactive_topics, max_s, config.inactive_mode)
-        judge.rules.defaults[documents.INACTIVE_TOPIC] = policy.to_json()
+        judge.rules.defaults[policy_table.INACTIVE_TOPIC] = policy.to_json()
         judge.uses.inactivity.is_on, judge.uses.inactivity.interval_ms = True, interval_ms

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from spark_pulsar.broker.policies import documents
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
@@ -111,12 +111,12 @@ class History(PipelinedRequest):
     def _give_up_nothing(self) -> None:
         """No policy lets the broker give up an entry."""
         if "inactivity" in self.profile.features:
-            self.world.set_policy(None, documents.INACTIVE_TOPIC, NOTHING[documents.INACTIVE_TOPIC])
+            self.world.set_policy(None, policy_table.INACTIVE_TOPIC, NOTHING[policy_table.INACTIVE_TOPIC])
         if self.profile.features.issuperset(("delays", "policies")):
-            self.world.set_policy(None, documents.DELAYED_DELIVERY, NOTHING[documents.DELAYED_DELIVERY])
+            self.world.set_policy(None, policy_table.DELAYED_DELIVERY, NOTHING[policy_table.DELAYED_DELIVERY])
         for topic_name, member in list(self.world.judge.non_persistent.policies):
             value = NOTHING[member]
-            if member == documents.DELAYED_DELIVERY and self.profile.seed % 2:
+            if member == policy_table.DELAYED_DELIVERY and self.profile.seed % 2:
                 value = {**value, "active": False}  # then nothing may wait
             if member in AMPLE and self.profile.seed % 2:
                 value = AMPLE[member]  # what is limited comes all the same

@@ -8,9 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.json_values import SUBSCRIPTION_TYPES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import (
@@ -22,9 +21,11 @@ from spark_pulsar.model.policies import (
     REQUEST_HOLD,
     BacklogQuota,
     DelayedDeliveryPolicy,
+    DispatchRate,
     InactiveTopicPolicy,
     PublishRate,
     RetentionPolicy,
+    SubscribeRate,
 )
 
 from .account import Account, Sent, Topic
@@ -32,7 +33,7 @@ from .account import Account, Sent, Topic
 NAMESPACE: Final = "public/default"
 _MIB: Final = 1 << 20
 _EVICTION_SHARE: Final = 0.9
-ENCRYPTION: Final = frozenset({documents.ENCRYPTION_REQUIRED})
+ENCRYPTION: Final = frozenset({policy_table.ENCRYPTION_REQUIRED})
 _LAG_TURNS: Final = 300
 """What a policy began (reading entries to find the expired ones) may be done so much later."""
 _MOMENT_TURNS: Final = 4
@@ -41,32 +42,32 @@ _MOMENT_TURNS: Final = 4
 Policies = dict[tuple["str | None", str], Any]
 
 NOTHING: Final[dict[str, Any]] = {
-    documents.MESSAGE_TTL: 0,
-    documents.RETENTION: RetentionPolicy().to_json(),
-    documents.BACKLOG_QUOTAS: {},
-    documents.INACTIVE_TOPIC: InactiveTopicPolicy().to_json(),
-    documents.DELAYED_DELIVERY: DelayedDeliveryPolicy().to_json(),
-    documents.SUBSCRIPTION_TYPES: list(SUBSCRIPTION_TYPES),
-    documents.DEDUPLICATION: False,
-    documents.PUBLISH_RATE: PublishRate().to_json(),
-    documents.DISPATCH_RATE: DispatchRate().to_json(),
-    documents.SUBSCRIPTION_DISPATCH_RATE: DispatchRate().to_json(),
-    documents.SUBSCRIBE_RATE: SubscribeRate().to_json(),
-    documents.ENCRYPTION_REQUIRED: False,
+    policy_table.MESSAGE_TTL: 0,
+    policy_table.RETENTION: RetentionPolicy().to_json(),
+    policy_table.BACKLOG_QUOTAS: {},
+    policy_table.INACTIVE_TOPIC: InactiveTopicPolicy().to_json(),
+    policy_table.DELAYED_DELIVERY: DelayedDeliveryPolicy().to_json(),
+    policy_table.SUBSCRIPTION_TYPES: list(SUBSCRIPTION_TYPES),
+    policy_table.DEDUPLICATION: False,
+    policy_table.PUBLISH_RATE: PublishRate().to_json(),
+    policy_table.DISPATCH_RATE: DispatchRate().to_json(),
+    policy_table.SUBSCRIPTION_DISPATCH_RATE: DispatchRate().to_json(),
+    policy_table.SUBSCRIBE_RATE: SubscribeRate().to_json(),
+    policy_table.ENCRYPTION_REQUIRED: False,
 }
 """The policies of a namespace that gives up nothing and holds nobody."""
 
-_ALWAYS: Final = (documents.MESSAGE_TTL, documents.RETENTION, documents.BACKLOG_QUOTAS)
+_ALWAYS: Final = (policy_table.MESSAGE_TTL, policy_table.RETENTION, policy_table.BACKLOG_QUOTAS)
 _OF_FEATURES: Final = {
-    "inactivity": (documents.INACTIVE_TOPIC, documents.INACTIVE_TOPIC),
-    "policies": (documents.DELAYED_DELIVERY, documents.SUBSCRIPTION_TYPES, documents.DEDUPLICATION) * 2,
+    "inactivity": (policy_table.INACTIVE_TOPIC, policy_table.INACTIVE_TOPIC),
+    "policies": (policy_table.DELAYED_DELIVERY, policy_table.SUBSCRIPTION_TYPES, policy_table.DEDUPLICATION) * 2,
     "rates": (
-        documents.PUBLISH_RATE,
-        documents.DISPATCH_RATE,
-        documents.SUBSCRIPTION_DISPATCH_RATE,
-        documents.SUBSCRIBE_RATE,
+        policy_table.PUBLISH_RATE,
+        policy_table.DISPATCH_RATE,
+        policy_table.SUBSCRIPTION_DISPATCH_RATE,
+        policy_table.SUBSCRIBE_RATE,
     ),
-    "encryption": (documents.ENCRYPTION_REQUIRED,) * 2,
+    "encryption": (policy_table.ENCRYPTION_REQUIRED,) * 2,
 }
 """Policies that only some histories change."""
 
@@ -75,27 +76,27 @@ def draw_policy(random: Random, features: Collection[str] = ()) -> tuple[str, An
     """A policy's member and a value for it."""
     more = [member for feature, members in _OF_FEATURES.items() if feature in features for member in members]
     member = random.choice((*_ALWAYS, *more))
-    if member == documents.DELAYED_DELIVERY:
+    if member == policy_table.DELAYED_DELIVERY:
         return member, DelayedDeliveryPolicy(random.random() < 0.5).to_json()
-    if member == documents.SUBSCRIPTION_TYPES:
+    if member == policy_table.SUBSCRIPTION_TYPES:
         return member, random.sample(SUBSCRIPTION_TYPES, random.choice((1, 2, 3, 4, 4)))
-    if member == documents.DEDUPLICATION:
+    if member == policy_table.DEDUPLICATION:
         return member, random.random() < 0.6
-    if member == documents.ENCRYPTION_REQUIRED:
+    if member == policy_table.ENCRYPTION_REQUIRED:
         return member, random.random() < 0.5
-    if member == documents.PUBLISH_RATE:
+    if member == policy_table.PUBLISH_RATE:
         return member, PublishRate(random.choice((0, 1, 2, 10)), random.choice((0, 0, 100, 5_000))).to_json()
-    if member in (documents.DISPATCH_RATE, documents.SUBSCRIPTION_DISPATCH_RATE):
+    if member in (policy_table.DISPATCH_RATE, policy_table.SUBSCRIPTION_DISPATCH_RATE):
         rate = random.choice((0, 0, 1, 3, 10)), random.choice((0, 100, 300, 5_000)), random.choice((1, 1, 3))
         return member, DispatchRate(*rate).to_json()
-    if member == documents.SUBSCRIBE_RATE:
+    if member == policy_table.SUBSCRIBE_RATE:
         return member, SubscribeRate(random.choice((0, 1, 2)), random.choice((1, 5, 30))).to_json()
-    if member == documents.INACTIVE_TOPIC:
+    if member == policy_table.INACTIVE_TOPIC:
         is_on, max_s = random.random() < 0.7, random.choice((1, 30, 90))
         return member, InactiveTopicPolicy(is_on, max_s, random.choice(INACTIVE_MODES)).to_json()
-    if member == documents.MESSAGE_TTL:
+    if member == policy_table.MESSAGE_TTL:
         return member, random.choice((0, 1, 30, 3_600))
-    if member == documents.RETENTION:
+    if member == policy_table.RETENTION:
         size, minutes = random.choice(((0, 0), (-1, -1), (-1, 1), (-1, 60), (1, -1), (1, 1)))
         return member, RetentionPolicy(size, minutes).to_json()
     kind = random.choice((DESTINATION_STORAGE, MESSAGE_AGE))
@@ -168,21 +169,21 @@ class Rules:
         if not self._account().policies:
             return False
         held = self._held(_MOMENT_TURNS if lag else 0)
-        return all(self._value(known, topic_name, documents.ENCRYPTION_REQUIRED) for known in held)
+        return all(self._value(known, topic_name, policy_table.ENCRYPTION_REQUIRED) for known in held)
 
     def may_require_encryption(self, topic_name: str) -> bool:
         """Whether it does, or did a while ago: an answer may wait for the disk."""
         held = self._held(_LAG_TURNS)
-        return any(self._value(known, topic_name, documents.ENCRYPTION_REQUIRED) for known in held)
+        return any(self._value(known, topic_name, policy_table.ENCRYPTION_REQUIRED) for known in held)
 
     def _ttl_ms(self, known: Policies, topic: str) -> int:
-        return 1_000 * int(self._value(known, topic, documents.MESSAGE_TTL))
+        return 1_000 * int(self._value(known, topic, policy_table.MESSAGE_TTL))
 
     @staticmethod
     def _quota(known: Policies, topic: str, kind: str) -> BacklogQuota:
         """The quota of a kind; a topic's own goes before the namespace's of the same kind."""
         for owner in (topic, None):
-            found = known.get((owner, documents.BACKLOG_QUOTAS), {}).get(kind)
+            found = known.get((owner, policy_table.BACKLOG_QUOTAS), {}).get(kind)
             if found is not None:
                 return BacklogQuota.from_json(found, NAMESPACE)
         return BacklogQuota()
@@ -225,7 +226,7 @@ class Rules:
         return all(self._retains(known, topic_name, ledger_id, topic) for known in self._held(_MOMENT_TURNS))
 
     def _retains(self, known: Policies, topic_name: str, ledger_id: int, topic: Topic) -> bool:
-        policy = RetentionPolicy.from_json(self._value(known, topic_name, documents.RETENTION))
+        policy = RetentionPolicy.from_json(self._value(known, topic_name, policy_table.RETENTION))
         if policy.size_mb == 0 or policy.time_minutes == 0:
             return False
         sealed_ms = topic.ledgers[ledger_id].sealed_ms
@@ -241,30 +242,31 @@ class Rules:
         was a moment ago."""
         found: list[tuple[InactiveTopicPolicy, int]] = []
         for known in self._held(_MOMENT_TURNS):
-            policy = InactiveTopicPolicy.from_json(self._value(known, topic_name, documents.INACTIVE_TOPIC))
-            retention = RetentionPolicy.from_json(self._value(known, topic_name, documents.RETENTION))
+            policy = InactiveTopicPolicy.from_json(self._value(known, topic_name, policy_table.INACTIVE_TOPIC))
+            retention = RetentionPolicy.from_json(self._value(known, topic_name, policy_table.RETENTION))
             found.append((policy, retention.time_ms))
         return found
 
     def holds_back(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
         """Whether an entry must wait for its time, by what holds and held a moment ago (DEL-2, DEL-3)."""
         return sent.deliver_at_ms > now_ms and all(
-            self._value(known, topic_name, documents.DELAYED_DELIVERY)["active"] for known in self._held(_MOMENT_TURNS)
+            self._value(known, topic_name, policy_table.DELAYED_DELIVERY)["active"]
+            for known in self._held(_MOMENT_TURNS)
         )
 
     def may_wait(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
         """Whether an entry may wait for its time, by what holds."""
-        policy = self._value(self._account().policies, topic_name, documents.DELAYED_DELIVERY)
+        policy = self._value(self._account().policies, topic_name, policy_table.DELAYED_DELIVERY)
         return bool(policy["active"]) and sent.deliver_at_ms > now_ms
 
     def subscription_types(self, topic_name: str) -> list[str]:
         """Names of the types that are enabled."""
-        found: list[str] = self._value(self._account().policies, topic_name, documents.SUBSCRIPTION_TYPES)
+        found: list[str] = self._value(self._account().policies, topic_name, policy_table.SUBSCRIPTION_TYPES)
         return found
 
     def deduplicates(self, topic_name: str) -> bool:
         """Whether what a producer repeats is not stored again, by what holds."""
-        return bool(self._value(self._account().policies, topic_name, documents.DEDUPLICATION))
+        return bool(self._value(self._account().policies, topic_name, policy_table.DEDUPLICATION))
 
     def overdue(self, topic_name: str, topic: Topic, slack_ms: int) -> list[Sent]:
         """Entries that somebody still wants and that should have expired (TTL-2)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.policies import documents
+from spark_pulsar.model import policy_table
 
 from .comparing import Violation
 
@@ -32,7 +32,7 @@ class Silence:
     def check(self, core: Core) -> None:
         """A turn is over and judged."""
         rules = self._judge.rules
-        if not (rules.defaults[documents.DEDUPLICATION] or rules.is_any_set((documents.DEDUPLICATION,))):
+        if not (rules.defaults[policy_table.DEDUPLICATION] or rules.is_any_set((policy_table.DEDUPLICATION,))):
             return
         self._limit_ms = core.config.deduplication_producer_timeout_ms
         before, self._since_ms = self._since_ms, {}

@@ -7,8 +7,8 @@ from itertools import accumulate
 from random import Random
 
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.schemas import registry
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
 
@@ -160,9 +160,9 @@ class PipelinedRequest(Consuming):
         member, value = draw_policy(self.random, self.profile.features)
         plain = [name for name in self.topics if "-partition-" not in name]
         topic = self.random.choice(plain) if self.random.random() < 0.4 else None
-        if member == documents.ENCRYPTION_REQUIRED:
+        if member == policy_table.ENCRYPTION_REQUIRED:
             topic = None  # topics have no such policy of their own
-        elif member == documents.PUBLISH_RATE and self.non_persistent_topics:
+        elif member == policy_table.PUBLISH_RATE and self.non_persistent_topics:
             topic = plain[0]  # what is published to a non-persistent one is answered at once
         self.world.set_policy(topic, member, value)
 

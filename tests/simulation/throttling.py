@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model.dispatch_rates import DispatchRate
-from spark_pulsar.model.policies import PublishRate
+from spark_pulsar.model import policy_table
+from spark_pulsar.model.policies import DispatchRate, PublishRate
 
 from .comparing import Violation
 
@@ -28,12 +27,17 @@ if TYPE_CHECKING:
 
 _SECOND_MS: Final = 1_000
 RATES: Final = frozenset(
-    {documents.PUBLISH_RATE, documents.DISPATCH_RATE, documents.SUBSCRIPTION_DISPATCH_RATE, documents.SUBSCRIBE_RATE}
+    {
+        policy_table.PUBLISH_RATE,
+        policy_table.DISPATCH_RATE,
+        policy_table.SUBSCRIPTION_DISPATCH_RATE,
+        policy_table.SUBSCRIBE_RATE,
+    }
 )
 AMPLE: Final[dict[str, Any]] = {
-    documents.PUBLISH_RATE: PublishRate(messages=150).to_json(),
-    documents.DISPATCH_RATE: DispatchRate(messages=200).to_json(),
-    documents.SUBSCRIPTION_DISPATCH_RATE: DispatchRate(messages=150, bytes=1 << 19).to_json(),
+    policy_table.PUBLISH_RATE: PublishRate(messages=150).to_json(),
+    policy_table.DISPATCH_RATE: DispatchRate(messages=200).to_json(),
+    policy_table.SUBSCRIPTION_DISPATCH_RATE: DispatchRate(messages=150, bytes=1 << 19).to_json(),
 }
 """Rates under which everything that there is comes within seconds."""
 
@@ -111,7 +115,7 @@ class Throttling:
         if topic is None or self._is_moment:
             return
         messages, size_bytes = (
-            self._tokens(sent.topic, documents.PUBLISH_RATE, topic, f"publishThrottlingRateIn{what}")
+            self._tokens(sent.topic, policy_table.PUBLISH_RATE, topic, f"publishThrottlingRateIn{what}")
             for what in ("Msg", "Byte")
         )
         limits = [(messages, sent.count), (size_bytes, len(sent.entry))]
@@ -131,8 +135,8 @@ class Throttling:
             return
         topic = subscription.topic.full_name
         owners = (
-            (documents.DISPATCH_RATE, subscription.topic),
-            (documents.SUBSCRIPTION_DISPATCH_RATE, subscription),
+            (policy_table.DISPATCH_RATE, subscription.topic),
+            (policy_table.SUBSCRIPTION_DISPATCH_RATE, subscription),
         )
         of_messages, of_bytes = (
             [self._tokens(topic, member, owner, f"dispatchThrottlingRateIn{what}") for member, owner in owners]
@@ -159,7 +163,7 @@ class Throttling:
 
     def _times(self, topic: str, who: tuple[Any, ...], which: str) -> Tokens | None:
         owner = self._core.topics.get(topic)
-        member, what = documents.SUBSCRIBE_RATE, "subscribeThrottlingRatePerConsumer"
+        member, what = policy_table.SUBSCRIBE_RATE, "subscribeThrottlingRatePerConsumer"
         if which == "least":
             return self._tokens(topic, member, (owner, who), what)
         policy = self._judge.rules.value(topic, member)

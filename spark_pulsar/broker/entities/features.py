@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state.delay_index import Delays
     from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.ledger.state.topics import TopicState
-    from spark_pulsar.model.dispatch_rates import DispatchRate
     from spark_pulsar.model.names import TopicName
-    from spark_pulsar.model.policies import BacklogQuota, PublishRate
+    from spark_pulsar.model.policies import BacklogQuota, DispatchRate, PublishRate
     from spark_pulsar.model.ranges import RangeSet
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, KeySharedMeta
     from spark_pulsar.wire.send_runs import SendRun

@@ -32,7 +32,7 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
     siblings = registry.partition_count(core, name.base) if name.partition >= 0 else None
     if siblings is not None and name.partition >= siblings:
         raise TopicNotFound(f"{name} has only {siblings} partitions")
-    if siblings is None and not (may_create and core.policies_of(name).allow_auto_topic_creation):
+    if siblings is None and not (may_create and core.policies_of(name).auto_topic_creation.allowed):
         raise TopicNotFound(f"Topic {name} not found")
     return lifecycle.create(core, name)
 
@@ -54,9 +54,9 @@ def partitions_of(core: Core, name: TopicName, *, may_create: bool) -> int:
     if name.tenant == "pulsar":
         return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)
     policies = core.policies_of(name)
-    if not may_create or not policies.allow_auto_topic_creation or name.is_system:
+    if not may_create or not policies.auto_topic_creation.allowed or name.is_system:
         raise TopicNotFound(f"Topic {name} not found")
-    if policies.auto_topic_partitions and name.partition < 0:
-        lifecycle.create_partitioned(core, name, policies.auto_topic_partitions, {})
-        return policies.auto_topic_partitions
+    if policies.auto_topic_creation.partitions and name.partition < 0:
+        lifecycle.create_partitioned(core, name, policies.auto_topic_creation.partitions, {})
+        return policies.auto_topic_creation.partitions
     return 0

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.policies.documents import INACTIVE_TOPIC
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import NO_SUBSCRIPTIONS
+from spark_pulsar.model.policy_table import INACTIVE_TOPIC
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core

@@ -10,10 +10,10 @@ import pytest
 
 from spark_pulsar.admin import namespaces
 from spark_pulsar.admin.app import ROUTES
-from spark_pulsar.admin.policy_table import _NOT_BUILT, POLICIES
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics.name_limits import MAX_NAME_LENGTH
 from spark_pulsar.ledger.records.base import NamespaceSet
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.errors import PulsarError
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World
@@ -23,20 +23,30 @@ ODD: tuple[Any, ...] = (
     *({"a": []}, {"standalone": []}, {"standalone": 5}, {"numBundles": []}, {"destination_storage": []}),
 )
 MEMBERS = sorted(
-    {*namespaces._FRESH, *namespaces._BY_CLUSTER, *_NOT_BUILT, *(policy.member for policy in POLICIES)}
-    | {documents.BACKLOG_QUOTAS, "unknown"}
+    {
+        *namespaces._FRESH,
+        *namespaces._BY_CLUSTER,
+        *namespaces._NOT_BUILT,
+        *(policy.member for policy in policy_table.POLICIES),
+    }
+    | {"unknown"}
 )
-LEVELS = [level for policy in POLICIES for level in (policy.namespace, policy.topic) if level is not None]
+LEVELS = [
+    (policy.kind.store, level)
+    for policy in policy_table.POLICIES
+    for level in (policy.namespace, policy.topic)
+    if policy.kind.store is not None and level is not None
+]
 NAMED = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t"}
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=[level.name for level in LEVELS])
-def test_a_policy_of_any_shape_is_taken_or_refused(level: Any) -> None:
+@pytest.mark.parametrize(("store", "level"), LEVELS, ids=[level.path for _, level in LEVELS])
+def test_a_policy_of_any_shape_is_taken_or_refused(store: Any, level: Any) -> None:
     # covers T-1, T-16: hostile input
     shown = json.dumps(level.unset)
     for body in (*ODD, *({key: odd} for key in ("policy", "defaultNumPartitions", shown) for odd in ODD)):
         with contextlib.suppress(PulsarError):
-            json.dumps(level.read(body))
+            json.dumps(store(body, level))
 
 
 @pytest.mark.parametrize("member", MEMBERS)

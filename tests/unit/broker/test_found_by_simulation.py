@@ -2,10 +2,10 @@
 
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.lifetime import expire_by_time
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
 from spark_pulsar.wire import requests
@@ -46,7 +46,7 @@ def test_an_exceeded_age_quota_is_taken_away() -> None:
     client.open_consumer()
     client.publish(1, entry("0", START_MS))
     quota = BacklogQuota(-1, 1, BACKLOG_EVICTION).to_json()
-    namespace, member = "public/default", documents.BACKLOG_QUOTAS
+    namespace, member = "public/default", policy_table.BACKLOG_QUOTAS
     world.disk_is_slow = True
     world.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, {MESSAGE_AGE: quota}))
     world.now_ms += 10
@@ -117,7 +117,7 @@ def test_an_eviction_waits_for_all_of_a_turn_to_be_on_disk() -> None:
     # covers BQ-6: what was too much was on disk and not yet known to be; the core looked again and again, for ever
     world = World()
     quota = BacklogQuota(1_500, -1, BACKLOG_EVICTION).to_json()
-    namespace, member = "public/default", documents.BACKLOG_QUOTAS
+    namespace, member = "public/default", policy_table.BACKLOG_QUOTAS
     world.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, {DESTINATION_STORAGE: quota}))
     world.advance(10)
     client = world.connect()

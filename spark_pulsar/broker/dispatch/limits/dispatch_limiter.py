@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
-    from spark_pulsar.model.dispatch_rates import DispatchRate
+    from spark_pulsar.model.policies import DispatchRate
 
 UNLIMITED: Final = 1 << 62
 _LEAST_WAIT_MS: Final = 10

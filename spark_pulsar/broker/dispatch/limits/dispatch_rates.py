@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model.policies import DispatchRate, SubscribeRate
 
 from .dispatch_limiter import UNLIMITED, DispatchLimiter
 from .subscribe_rates import SubscribeLimit

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.model.dispatch_rates import SubscribeRate
+    from spark_pulsar.model.policies import SubscribeRate
 
 _MOST_KNOWN: Final = 1_000
 """Consumers of one topic that are remembered; beyond, those with a full bucket are forgotten, or all."""

@@ -10,12 +10,12 @@ import pytest
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
 from spark_pulsar.broker.lifetime import compaction
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import DispatchRate, SubscribeRate
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata
@@ -90,7 +90,7 @@ def test_rates_of_many_subscriptions_cost_as_much_as_there_are() -> None:
     client = world.connect()
     joined(client, 200)
     topic = world.core.topics[TOPIC]
-    set_policy(world, documents.SUBSCRIPTION_DISPATCH_RATE, DispatchRate(7).to_json())
+    set_policy(world, policy_table.SUBSCRIPTION_DISPATCH_RATE, DispatchRate(7).to_json())
     present = list(topic.subscriptions.values())
     limits = topic.dispatch_limits
     assert limits is not None
@@ -138,7 +138,7 @@ def test_turns_are_shares_when_there_is_much_to_share() -> None:
 def test_subscriptions_of_limited_topics_get_their_turn_among_all_others() -> None:
     # covers SUB-7
     world = world_of(dispatch_rate_messages=100)
-    set_policy(world, documents.DISPATCH_RATE, DispatchRate(10).to_json())
+    set_policy(world, policy_table.DISPATCH_RATE, DispatchRate(10).to_json())
     publish(world, *[entry("x")] * 500)
     publish(world, *[entry("x")] * 900, topic=OTHER)
     one, other = world.connect(), world.connect()
@@ -267,23 +267,23 @@ def test_a_policy_that_changes_while_some_wait() -> None:
     # covers SUB-7 (levels)
     world = world_of()
     client = world.connect()
-    set_policy(world, documents.DISPATCH_RATE, DispatchRate(5, period_s=1_000).to_json())
+    set_policy(world, policy_table.DISPATCH_RATE, DispatchRate(5, period_s=1_000).to_json())
     publish(world, *[entry("x")] * 100)
     joined(client, 2)
     world.advance(1_000)
     assert sum(received(client).values()) == 5
-    set_policy(world, documents.SUBSCRIBE_RATE, SubscribeRate(1).to_json())
+    set_policy(world, policy_table.SUBSCRIBE_RATE, SubscribeRate(1).to_json())
     world.advance(1_000)
     assert not received(client), "another policy fills no bucket"
-    set_policy(world, documents.SUBSCRIPTION_DISPATCH_RATE, DispatchRate(1, period_s=1).to_json())
+    set_policy(world, policy_table.SUBSCRIPTION_DISPATCH_RATE, DispatchRate(1, period_s=1).to_json())
     world.advance(1_000)
     assert not received(client)
-    set_policy(world, documents.DISPATCH_RATE, DispatchRate(50, period_s=1_000).to_json())
+    set_policy(world, policy_table.DISPATCH_RATE, DispatchRate(50, period_s=1_000).to_json())
     world.advance(9_980)
     assert received(client) == {1: 10, 2: 10}, "ten seconds at one a second"
-    set_policy(world, documents.SUBSCRIPTION_DISPATCH_RATE, None)
+    set_policy(world, policy_table.SUBSCRIPTION_DISPATCH_RATE, None)
     assert sum(received(client).values()) == 30, "what was left of the fifty"
-    set_policy(world, documents.DISPATCH_RATE, None)
+    set_policy(world, policy_table.DISPATCH_RATE, None)
     assert sum(received(client).values()) == 200 - 5 - 20 - 30
 
 
@@ -353,7 +353,7 @@ def test_nobody_is_forgotten(seed: int, spares_nobody: bool, counts_entries: boo
         elif what == "leave" and clients:
             clients.pop(choose.randrange(len(clients))).close()
         elif what == "policy":
-            member = choose.choice((documents.DISPATCH_RATE, documents.SUBSCRIPTION_DISPATCH_RATE))
+            member = choose.choice((policy_table.DISPATCH_RATE, policy_table.SUBSCRIPTION_DISPATCH_RATE))
             set_policy(world, member, choose.choice((None, DispatchRate(30).to_json(), DispatchRate(0, 900).to_json())))
         elif what == "delete":
             found = list(world.core.topics[choose.choice(names)].subscriptions.values())

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.lifetime import compaction
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn.events import CompactionFailed
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -295,7 +295,7 @@ def test_by_threshold() -> None:
     client.open_producer()
 
     def set_threshold(core: Any) -> None:
-        policy_changes.set_of_topic(core, TopicName.parse(TOPIC), documents.COMPACTION_THRESHOLD, 1000)
+        policy_changes.set_of_topic(core, TopicName.parse(TOPIC), policy_table.COMPACTION_THRESHOLD, 1000)
 
     publish(client, keyed("a", "a1"))
     world.ask(set_threshold)

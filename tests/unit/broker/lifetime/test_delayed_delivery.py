@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.lifetime import delayed_delivery
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
@@ -250,9 +250,9 @@ def test_switching_it_off_delivers_what_waits_and_on_again_repeats_nothing() -> 
     published(world, 100, None, 200)
     assert eater.messages() == ["1"]
     off = {"active": False, "tickTime": 1000}
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, off))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.DELAYED_DELIVERY, off))
     assert eater.messages() == ["0", "2"]
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.DELAYED_DELIVERY, None))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.DELAYED_DELIVERY, None))
     world.advance(1_000)
     assert eater.messages() == []
 
@@ -266,9 +266,9 @@ def test_what_waits_for_permits_once_it_is_switched_off_comes_once(kind: int) ->
     assert eater.messages() == ["1"]
     off = {"active": False, "tickTime": 1000}
     for member, value in (
-        (documents.DELAYED_DELIVERY, off),
-        (documents.MAX_PRODUCERS, 1),
-        (documents.MAX_PRODUCERS, 2),
+        (policy_table.DELAYED_DELIVERY, off),
+        (policy_table.MAX_PRODUCERS, 1),
+        (policy_table.MAX_PRODUCERS, 2),
     ):
         world.ask(lambda core, set_to=(member, value): policy_changes.set_of_namespace(core, "public/default", *set_to))
     world.advance(1_000)

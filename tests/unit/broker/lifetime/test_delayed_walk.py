@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.model import policy_table
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
@@ -53,14 +53,14 @@ class DelayedScene(Scene):
             if self.is_off and topic is not None and topic.delays is not None:
                 self.freed.update((ledger_id, entry_id) for ledger_id, entry_id, _ in topic.delays.items())
             change = policy_changes.set_of_namespace
-            self.world.ask(lambda core: change(core, "public/default", documents.DELAYED_DELIVERY, wanted))
+            self.world.ask(lambda core: change(core, "public/default", policy_table.DELAYED_DELIVERY, wanted))
 
     def crash(self) -> None:
         now_ms = self.world.now_ms
         super().crash()
         self.world.now_ms = now_ms  # the clock goes on over a restart
         kept = policy_changes.of_namespace(self.world.core, "public/default")
-        self.is_off = kept.get(documents.DELAYED_DELIVERY) == OFF
+        self.is_off = kept.get(policy_table.DELAYED_DELIVERY) == OFF
 
     def listen(self) -> None:
         for client in self.clients:

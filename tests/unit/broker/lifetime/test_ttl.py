@@ -6,9 +6,9 @@ import pytest
 
 from spark_pulsar.broker.lifetime import ttl
 from spark_pulsar.broker.lifetime.ttl_outliers import MAX_RANGES
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import payload_frame
@@ -22,7 +22,7 @@ TYPES = {"Exclusive": CommandSubscribe.Exclusive, "Shared": CommandSubscribe.Sha
 
 
 def expire(world: World, ttl_s: int | None) -> None:
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.MESSAGE_TTL, ttl_s))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, ttl_s))
     world.advance(10)
 
 

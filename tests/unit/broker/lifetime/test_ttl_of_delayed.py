@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.model import policy_table
 from spark_pulsar.wire import requests
 from tests.unit.broker.lifetime.test_delayed_delivery import later, published, send, shared
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry
@@ -103,7 +103,7 @@ def test_a_time_to_live_that_comes_later_counts_the_same() -> None:
     shared(world)
     published(world, 2_000, None, 9_000)
     world.advance(2_500)
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.MESSAGE_TTL, 1))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, 1))
     world.advance(100)
     assert backlog(world) == 2
     world.advance(400 + LATEST_MS)

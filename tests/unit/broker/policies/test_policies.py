@@ -6,9 +6,9 @@ import pytest
 
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
-from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import BacklogQuota, EffectivePolicies, RetentionPolicy
+from spark_pulsar.model.policies import BacklogQuota, DispatchRate, EffectivePolicies, RetentionPolicy, SubscribeRate
 from tests.unit.broker.world import TOPIC, World, entry
 
 NAME = TopicName.parse(TOPIC)
@@ -32,22 +32,24 @@ def test_topic_wins_over_all_clusters_over_namespace() -> None:
     # covers RET-1, TTL-1 (levels)
     world = World()
     core = world.core
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.MESSAGE_TTL, 10))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, 10))
     assert core.policies_of(NAME).message_ttl_s == 10
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, documents.MESSAGE_TTL, 20, for_all_clusters=True))
+    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, 20, for_all_clusters=True))
     assert core.policies_of(NAME).message_ttl_s == 20
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, documents.MESSAGE_TTL, 0))
+    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, 0))
     assert core.policies_of(NAME).message_ttl_s == 0
     assert core.policies_of(TopicName.parse("other")).message_ttl_s == 10
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, documents.MESSAGE_TTL, None))
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, documents.MESSAGE_TTL, None, for_all_clusters=True))
+    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, None))
+    world.ask(
+        lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, None, for_all_clusters=True)
+    )
     assert core.policies_of(NAME).message_ttl_s == 10
     assert core.state.documents[documents.TOPIC_POLICIES] == {}
 
 
 def test_partitions_have_their_parents_policies() -> None:
     world = World()
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, documents.MESSAGE_TTL, 5))
+    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, 5))
     assert world.core.policies_of(NAME.at_partition(3)).message_ttl_s == 5
 
 
@@ -55,10 +57,12 @@ def test_quotas_of_both_types_are_set_one_by_one() -> None:
     world = World()
     namespace_quota = {"destination_storage": QUOTA, "message_age": QUOTA}
     world.ask(
-        lambda core: policy_changes.set_of_namespace(core, "public/default", documents.BACKLOG_QUOTAS, namespace_quota)
+        lambda core: policy_changes.set_of_namespace(
+            core, "public/default", policy_table.BACKLOG_QUOTAS, namespace_quota
+        )
     )
     own = {"message_age": {**QUOTA, "limitTime": 9}}
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, documents.BACKLOG_QUOTAS, own))
+    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.BACKLOG_QUOTAS, own))
     found = world.core.policies_of(NAME)
     assert found.size_quota == BacklogQuota(5, -1, "producer_exception")
     assert found.age_quota == BacklogQuota(5, 9, "producer_exception")
@@ -70,7 +74,7 @@ def test_policies_survive_a_restart_and_end_with_their_topic() -> None:
     world.ask(lambda core: lifecycle.create_partitioned(core, parent, 2, {}))
     world.ask(lambda core: lifecycle.create(core, NAME))
     for name in (parent, NAME):
-        world.ask(lambda core, name=name: policy_changes.set_of_topic(core, name, documents.MESSAGE_TTL, 5))
+        world.ask(lambda core, name=name: policy_changes.set_of_topic(core, name, policy_table.MESSAGE_TTL, 5))
     world = world.restart()
     assert world.core.policies_of(parent.at_partition(1)).message_ttl_s == 5
     world.ask(lambda core: lifecycle.delete_partitioned(core, parent))
@@ -88,8 +92,8 @@ def test_watchers_hear_of_every_change() -> None:
     world = World()
     heard: list[tuple[str, str | None]] = []
     world.core.policies.watch(lambda namespace, topic: heard.append((namespace, topic)))
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.MESSAGE_TTL, 10))
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME.at_partition(1), documents.MESSAGE_TTL, 10))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, 10))
+    world.ask(lambda core: policy_changes.set_of_topic(core, NAME.at_partition(1), policy_table.MESSAGE_TTL, 10))
     assert heard == [("public/default", None), ("public/default", TOPIC)]
 
 
@@ -111,7 +115,7 @@ def test_a_new_limit_of_unacked_messages_holds_at_once() -> None:
     client.open_producer()
     client.open_consumer(subscription_type=1, permits=100)
 
-    def limit(value: int | None, member: str = documents.MAX_UNACKED_PER_CONSUMER) -> None:
+    def limit(value: int | None, member: str = policy_table.MAX_UNACKED_PER_CONSUMER) -> None:
         world.ask(lambda core: policy_changes.set_of_topic(core, NAME, member, value))
 
     def sent() -> int:
@@ -126,8 +130,8 @@ def test_a_new_limit_of_unacked_messages_holds_at_once() -> None:
     assert sent() == 3
     limit(None)
     assert sent() == 2
-    limit(10, documents.MAX_UNACKED_PER_SUBSCRIPTION)
+    limit(10, policy_table.MAX_UNACKED_PER_SUBSCRIPTION)
     client.publish(1, entry("x"), first=10)
     assert sent() == 0
-    limit(20, documents.MAX_UNACKED_PER_SUBSCRIPTION)
+    limit(20, policy_table.MAX_UNACKED_PER_SUBSCRIPTION)
     assert sent() == 1

@@ -11,10 +11,9 @@ import pytest
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.ledger.records.base import NamespaceSet
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentSet
-from spark_pulsar.model.dispatch_rates import DispatchRate
 from spark_pulsar.model.limits import INT, LONG, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import RetentionPolicy
+from spark_pulsar.model.policies import DispatchRate, RetentionPolicy
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import TOPIC, World, entry
 
@@ -108,7 +107,7 @@ def test_numbers_that_no_type_holds_are_the_nearest_that_it_does() -> None:
     assert serves(world)
     found = world.core.policies_of(NAME)
     assert found.retention == RetentionPolicy(LONG, INT)
-    assert (found.message_ttl_s, found.max_topics, found.auto_topic_partitions) == (INT, INT, MAX_PARTITIONS)
+    assert (found.message_ttl_s, found.max_topics, found.auto_topic_creation.partitions) == (INT, INT, MAX_PARTITIONS)
     assert (found.size_quota.limit_bytes, found.size_quota.limit_time_s) == (LONG, INT)
     assert found.age_quota.limit_time_s == -INT - 1
     assert (found.delayed_delivery.max_delay_ms, found.inactive_topic.max_inactive_s) == (LONG, INT)

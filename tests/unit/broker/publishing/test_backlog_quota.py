@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import subscribing
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import (
     BACKLOG_EVICTION,
@@ -34,7 +34,7 @@ ENTRY_BYTES = len(entry("x" * 460))
 def limit(world: World, policy: str, *, size: int = -1, seconds: int = -1) -> None:
     kind = DESTINATION_STORAGE if size >= 0 else MESSAGE_AGE
     quotas = {kind: BacklogQuota(size, seconds, policy).to_json()}
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.BACKLOG_QUOTAS, quotas))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.BACKLOG_QUOTAS, quotas))
     world.advance(10)
 
 

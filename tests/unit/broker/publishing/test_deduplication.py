@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import requests
@@ -222,9 +222,9 @@ def test_producers_in_turn(world: World, client: Client) -> None:
 def set_policy(world: World, value: object, *, topic: bool = False) -> None:
     def change(core: Any) -> None:
         if topic:
-            policy_changes.set_of_topic(core, TopicName.parse(TOPIC), documents.DEDUPLICATION, value)
+            policy_changes.set_of_topic(core, TopicName.parse(TOPIC), policy_table.DEDUPLICATION, value)
         else:
-            policy_changes.set_of_namespace(core, "public/default", documents.DEDUPLICATION, value)
+            policy_changes.set_of_namespace(core, "public/default", policy_table.DEDUPLICATION, value)
 
     world.ask(change)
 

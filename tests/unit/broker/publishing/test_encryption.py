@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.records.base import NamespaceSet
+from spark_pulsar.model import policy_table
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import payload_frame
@@ -26,7 +26,7 @@ def secret(text: str = "secret", **more: int) -> bytes:
 
 
 def require(world: World, required: bool | None = True) -> None:
-    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, documents.ENCRYPTION_REQUIRED, required))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, policy_table.ENCRYPTION_REQUIRED, required))
 
 
 def requiring(**config: object) -> World:

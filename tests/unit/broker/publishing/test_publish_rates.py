@@ -2,10 +2,10 @@
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import TokenBucket
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import PublishRate
@@ -161,7 +161,7 @@ def test_a_non_persistent_topic_is_limited_too(level: str) -> None:
     client = world.connect()
     client.open_producer(LIVE)
     if level == "namespace":
-        world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", documents.PUBLISH_RATE, ONE))
+        world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.PUBLISH_RATE, ONE))
     publish(client, 0, 2)
     assert received(client) == ([0], ["PauseReading"])
     world.advance(1_001)
@@ -173,7 +173,7 @@ def test_a_non_persistent_topic_has_no_rate_of_its_own() -> None:
     world = limited(messages=2)
     client = world.connect()
     client.open_producer(LIVE)
-    world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(LIVE), documents.PUBLISH_RATE, ONE))
+    world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(LIVE), policy_table.PUBLISH_RATE, ONE))
     publish(client, 0, 3)
     assert received(client) == ([0, 1], ["PauseReading"])
 

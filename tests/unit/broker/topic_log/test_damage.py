@@ -2,11 +2,11 @@
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.events import EntriesLost
 from spark_pulsar.ledger.records.damage import DamageAccepted
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
 from tests.unit.broker.world import QUIET, TOPIC, World, entry
 
@@ -18,9 +18,9 @@ QUOTAS = {
     MESSAGE_AGE: BacklogQuota(limit_time_s=1, policy=BACKLOG_EVICTION).to_json(),
 }
 LETTING_GO = {
-    documents.MESSAGE_TTL: 1,
-    documents.BACKLOG_QUOTAS: QUOTAS,
-    documents.SUBSCRIPTION_EXPIRATION: 1,
+    policy_table.MESSAGE_TTL: 1,
+    policy_table.BACKLOG_QUOTAS: QUOTAS,
+    policy_table.SUBSCRIPTION_EXPIRATION: 1,
 }
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import MESSAGE_AGE, BacklogQuota, RetentionPolicy
@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {**QUIET, "ledger_max_entries": 10, "ledger_min_age_ms":
 
 def retain(world: World, time_minutes: int, size_mb: int) -> None:
     value = RetentionPolicy(size_mb=size_mb, time_minutes=time_minutes).to_json()
-    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, documents.RETENTION, value))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, policy_table.RETENTION, value))
     world.advance(100)
 
 
@@ -258,7 +258,7 @@ def test_a_policy_of_the_topic_wins() -> None:
     world = World(**SMALL)
     name = TopicName.parse(TOPIC)
     value = RetentionPolicy(size_mb=-1, time_minutes=-1).to_json()
-    world.ask(lambda core: policy_changes.set_of_topic(core, name, documents.RETENTION, value))
+    world.ask(lambda core: policy_changes.set_of_topic(core, name, policy_table.RETENTION, value))
     fill(world, 31)
     assert len(ledgers(world)) == 4
 
@@ -296,7 +296,7 @@ def test_timers_do_not_pile_up() -> None:
     world = World(**SMALL)
     retain(world, 7 * 24 * 60, -1)
     quotas = {MESSAGE_AGE: BacklogQuota(limit_time_s=7 * 24 * 3600).to_json()}
-    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, documents.BACKLOG_QUOTAS, quotas))
+    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, policy_table.BACKLOG_QUOTAS, quotas))
     client = world.connect()
     client.open_consumer()
     feeder = fill(world, 15)

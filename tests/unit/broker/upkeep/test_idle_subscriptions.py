@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.model import policy_table
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.dispatch.test_dispatch import filled
@@ -14,7 +14,9 @@ MINUTE_MS = 60_000
 
 def set_minutes(world: World, minutes: int | None) -> None:
     world.ask(
-        lambda core: policy_changes.set_of_namespace(core, "public/default", documents.SUBSCRIPTION_EXPIRATION, minutes)
+        lambda core: policy_changes.set_of_namespace(
+            core, "public/default", policy_table.SUBSCRIPTION_EXPIRATION, minutes
+        )
     )
     world.advance(10)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import SUBSCRIPTIONS_CAUGHT_UP, InactiveTopicPolicy, RetentionPolicy
 from spark_pulsar.wire import requests
@@ -20,7 +20,7 @@ SECOND = 1000
 
 def world_with(policy: InactiveTopicPolicy, **config: Any) -> World:
     world = World(**config)
-    set_policy(world, documents.INACTIVE_TOPIC, policy.to_json())
+    set_policy(world, policy_table.INACTIVE_TOPIC, policy.to_json())
     return world
 
 
@@ -53,7 +53,7 @@ def test_nothing_goes_unless_a_policy_says_so() -> None:
     world.sessions[1].close()
     world.advance(10_000 * SECOND)
     assert exists(world)
-    set_policy(world, documents.INACTIVE_TOPIC, ON.to_json())
+    set_policy(world, policy_table.INACTIVE_TOPIC, ON.to_json())
     world.advance(300 * SECOND)
     assert not exists(world)
 
@@ -95,7 +95,7 @@ def test_a_backlog_is_use_by_both_modes() -> None:
 def test_retention_time_keeps_a_topic(minutes: int, goes_after_s: int | None) -> None:
     # covers RET-6
     world = world_with(ON)
-    set_policy(world, documents.RETENTION, RetentionPolicy(-1, minutes).to_json())
+    set_policy(world, policy_table.RETENTION, RetentionPolicy(-1, minutes).to_json())
     client = world.connect()
     client.open_producer()
     client.close()
@@ -121,7 +121,7 @@ def test_topics_of_a_restarted_broker_go_too() -> None:
 def test_a_use_between_two_rounds_counts(use: str) -> None:
     # covers TN-11, RET-6: what was published a moment ago would go with its topic
     world = world_with(InactiveTopicPolicy(True, 110))
-    set_policy(world, documents.RETENTION, RetentionPolicy(-1, 1).to_json())
+    set_policy(world, policy_table.RETENTION, RetentionPolicy(-1, 1).to_json())
     world.connect().open_producer()
     world.sessions[1].close()
     world.advance(119 * SECOND)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.entities.topic import Topic
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.upkeep.monitors import VISITS_A_TURN, Monitors
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import PublishRate
 from tests.unit.broker.world import QUIET, World
@@ -60,10 +60,10 @@ def topics_where(world: World, holds: Callable[[Topic], object]) -> int:
 
 
 SETTINGS: dict[str, tuple[object, Callable[[Topic], object]]] = {
-    documents.DEDUPLICATION: (True, lambda topic: topic.deduplicates),
-    documents.MESSAGE_TTL: (3_600, lambda topic: topic.ttl_monitor),
-    documents.COMPACTION_THRESHOLD: (1_000_000, lambda topic: topic.state.compaction),
-    documents.PUBLISH_RATE: (PublishRate(1_000, -1).to_json(), lambda topic: topic.publish_limit),
+    policy_table.DEDUPLICATION: (True, lambda topic: topic.deduplicates),
+    policy_table.MESSAGE_TTL: (3_600, lambda topic: topic.ttl_monitor),
+    policy_table.COMPACTION_THRESHOLD: (1_000_000, lambda topic: topic.state.compaction),
+    policy_table.PUBLISH_RATE: (PublishRate(1_000, -1).to_json(), lambda topic: topic.publish_limit),
 }
 
 
@@ -81,7 +81,7 @@ def test_a_policy_of_a_namespace_reaches_a_thousand_topics_in_slices(
     assert topics_where(world, holds) == TOPICS, "those of the other namespace have no such policy"
     assert sum(visits.in_turn) == TOPICS, "each once"
     assert visits.most == VISITS_A_TURN
-    if member != documents.COMPACTION_THRESHOLD:
+    if member != policy_table.COMPACTION_THRESHOLD:
         set_policy(world, member, None)
         world.advance(1_000)
         assert not topics_where(world, holds)
@@ -92,7 +92,7 @@ def test_encryption_is_required_of_a_thousand_topics(domain: str, monkeypatch: p
     # covers PR-12
     world = world_of(domain=domain)
     visits = Visits(world, monkeypatch)
-    set_policy(world, documents.ENCRYPTION_REQUIRED, True)
+    set_policy(world, policy_table.ENCRYPTION_REQUIRED, True)
     world.advance(1_000)
     assert {topic.name.namespace_name for topic in world.core.encryption.topics} == {NAMESPACE}
     assert len(world.core.encryption.topics) == TOPICS
@@ -102,9 +102,9 @@ def test_encryption_is_required_of_a_thousand_topics(domain: str, monkeypatch: p
 def test_what_changes_during_a_round_takes_effect_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of()
     visits = Visits(world, monkeypatch)
-    set_policy(world, documents.DEDUPLICATION, True)
-    set_policy(world, documents.DEDUPLICATION, False)
-    set_policy(world, documents.DEDUPLICATION, True, OTHER)
+    set_policy(world, policy_table.DEDUPLICATION, True)
+    set_policy(world, policy_table.DEDUPLICATION, False)
+    set_policy(world, policy_table.DEDUPLICATION, True, OTHER)
     world.advance(1_000)
     assert [topic.full_name for topic in world.core.topics.values() if topic.deduplicates] == [
         f"persistent://{OTHER}/t"
@@ -115,9 +115,9 @@ def test_what_changes_during_a_round_takes_effect_in_the_next_one(monkeypatch: p
 def test_a_policy_of_one_topic_takes_effect_at_once_whatever_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of()
     visits = Visits(world, monkeypatch)
-    set_policy(world, documents.MESSAGE_TTL, 3_600)
+    set_policy(world, policy_table.MESSAGE_TTL, 3_600)
     last = world.core.topics[f"persistent://{NAMESPACE}/t{TOPICS - 1}"]
-    world.ask(lambda core: policy_changes.set_of_topic(core, last.name, documents.DEDUPLICATION, True))
+    world.ask(lambda core: policy_changes.set_of_topic(core, last.name, policy_table.DEDUPLICATION, True))
     assert last.deduplicates
     assert last.ttl_monitor
     world.advance(1_000)
@@ -134,7 +134,7 @@ def test_a_policy_of_a_partitioned_topic_reaches_all_partitions(monkeypatch: pyt
     world.ask(lambda core: lifecycle.create(core, bears_the_name_of_a_partition))
     visits = Visits(world, monkeypatch)
     for each in (name, TopicName.parse(f"persistent://{NAMESPACE}/t0")):
-        world.ask(lambda core, each=each: policy_changes.set_of_topic(core, each, documents.DEDUPLICATION, True))
+        world.ask(lambda core, each=each: policy_changes.set_of_topic(core, each, policy_table.DEDUPLICATION, True))
     assert topics_where(world, lambda topic: topic.deduplicates) == VISITS_A_TURN
     world.advance(10)
     assert topics_where(world, lambda topic: topic.deduplicates) == 102

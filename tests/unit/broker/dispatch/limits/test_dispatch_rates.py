@@ -6,13 +6,13 @@ import pytest
 
 from spark_pulsar.broker.dispatch.limits.subscribe_rates import SubscribeLimit
 from spark_pulsar.broker.lifetime import compaction
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import TokenBucket
-from spark_pulsar.model.dispatch_rates import DispatchRate, SubscribeRate
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import DispatchRate, SubscribeRate
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.key_sharing import keyed
@@ -169,18 +169,18 @@ def test_a_policy_works_at_once_and_so_does_its_end() -> None:
     # covers SUB-7 (levels)
     world = world_of()
     client = join(world)
-    set_policy(world, documents.DISPATCH_RATE, DispatchRate(5, period_s=10).to_json())
+    set_policy(world, policy_table.DISPATCH_RATE, DispatchRate(5, period_s=10).to_json())
     world.advance(1_000)
     publish(world, *[entry("x")] * 30)
     assert received(client) == 5
     world.advance(10_000)
     assert 4 <= received(client) <= 6
-    set_policy(world, documents.DISPATCH_RATE, None)
+    set_policy(world, policy_table.DISPATCH_RATE, None)
     world.advance(1_000)
     assert received(client) >= 19
 
 
-@pytest.mark.parametrize("member", [documents.DISPATCH_RATE, documents.SUBSCRIPTION_DISPATCH_RATE])
+@pytest.mark.parametrize("member", [policy_table.DISPATCH_RATE, policy_table.SUBSCRIPTION_DISPATCH_RATE])
 @pytest.mark.parametrize("what", ["messages", "bytes"])
 def test_a_rate_may_be_relative_to_that_of_publishing(member: str, what: str) -> None:
     # covers SUB-7
@@ -209,7 +209,9 @@ def test_a_rate_may_be_relative_to_that_of_publishing(member: str, what: str) ->
 def test_a_relative_rate_grows_also_for_those_that_wait_already() -> None:
     # covers SUB-7
     world = World(**QUIET, stats_interval_ms=1_000)
-    set_policy(world, documents.DISPATCH_RATE, {**DispatchRate(1, 0, 3_600).to_json(), "relativeToPublishRate": True})
+    set_policy(
+        world, policy_table.DISPATCH_RATE, {**DispatchRate(1, 0, 3_600).to_json(), "relativeToPublishRate": True}
+    )
     publish(world, *[entry("x")] * 2)
     client = join(world)
     assert received(client) == 1
@@ -220,7 +222,7 @@ def test_a_relative_rate_grows_also_for_those_that_wait_already() -> None:
 def test_what_is_relative_and_no_limit_is_none() -> None:
     # covers SUB-7
     world = World(**QUIET, stats_interval_ms=1_000)
-    set_policy(world, documents.DISPATCH_RATE, {**DispatchRate(-1, -1).to_json(), "relativeToPublishRate": True})
+    set_policy(world, policy_table.DISPATCH_RATE, {**DispatchRate(-1, -1).to_json(), "relativeToPublishRate": True})
     publish(world, *[entry("x")] * 100)
     assert received(join(world)) == 100
 
@@ -231,13 +233,13 @@ def test_one_subscription_has_a_rate_of_its_own() -> None:
     publish(world, *[entry("x")] * 100)
     rates = {"slow": DispatchRate(3), "free": DispatchRate(-1, -1)}
     by_name = {name: {"dispatchRate": rate.to_json()} for name, rate in rates.items()}
-    set_policy(world, documents.SUBSCRIPTION_POLICIES, by_name)
+    set_policy(world, policy_table.SUBSCRIPTION_POLICIES, by_name)
     world.advance(10)
     clients = {name: join(world, subscription=name) for name in ("slow", "free", "other")}
     assert {name: received(client) for name, client in clients.items()} == {"slow": 3, "free": 100, "other": 20}
     world = world.restart(**QUIET)
     assert received(join(world, subscription="slow")) == 3, "after a restart, too"
-    set_policy(world, documents.SUBSCRIPTION_POLICIES, {"free": by_name["free"]})
+    set_policy(world, policy_table.SUBSCRIPTION_POLICIES, {"free": by_name["free"]})
     world.advance(10)
     assert received(join(world, subscription="slow", consumer_id=2)) == 0, "the first one has them"
     assert world.core.topics[TOPIC].dispatch_limits is None, "no limit is left"
@@ -247,7 +249,7 @@ def test_rates_of_subscriptions_are_merged_by_name() -> None:
     # covers SUB-7 (levels), admin-rest 1.6
     world, name = World(**QUIET), TopicName.parse(TOPIC)
     rates = [{"dispatchRate": DispatchRate(number).to_json()} for number in (1, 2, 3)]
-    member = documents.SUBSCRIPTION_POLICIES
+    member = policy_table.SUBSCRIPTION_POLICIES
     everywhere, here = {"a": rates[0], "b": rates[1]}, {"b": rates[2]}
     world.ask(lambda core: policy_changes.set_of_topic(core, name, member, everywhere, for_all_clusters=True))
     world.ask(lambda core: policy_changes.set_of_topic(core, name, member, here))
@@ -304,10 +306,10 @@ def test_a_rate_of_subscribing_is_a_policy_too() -> None:
     world = world_of()
     client = world.connect()
     assert subscribe(client) is None
-    set_policy(world, documents.SUBSCRIBE_RATE, SubscribeRate(1).to_json())
+    set_policy(world, policy_table.SUBSCRIBE_RATE, SubscribeRate(1).to_json())
     world.advance(1_000)
     assert [subscribe(client), subscribe(client)] == [None, REFUSED]
-    set_policy(world, documents.SUBSCRIBE_RATE, None)
+    set_policy(world, policy_table.SUBSCRIBE_RATE, None)
     world.advance(1_000)
     assert subscribe(client) is None
 

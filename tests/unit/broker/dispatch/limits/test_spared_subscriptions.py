@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model.dispatch_rates import DispatchRate
+from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import DispatchRate
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.dispatch.test_dispatch_lines import TYPES, received
@@ -20,7 +20,7 @@ MINUTE_MS = 60_000
 HOURLY = DispatchRate(3, period_s=3_600).to_json()
 
 
-def world_of(rate: object = HOURLY, *, member: str = documents.DISPATCH_RATE, **config: Any) -> World:
+def world_of(rate: object = HOURLY, *, member: str = policy_table.DISPATCH_RATE, **config: Any) -> World:
     """Three entries an hour, but for those who have less than ten to get."""
     settings: dict[str, Any] = {"dispatch_rates_spare_nobody": False, "backlogged_cursor_entries": 10} | config
     world = World(**QUIET, failover_delay_ms=0, stats_interval_ms=MINUTE_MS, **settings)
@@ -28,7 +28,7 @@ def world_of(rate: object = HOURLY, *, member: str = documents.DISPATCH_RATE, **
     return world
 
 
-def set_policy(world: World, rate: object, member: str = documents.DISPATCH_RATE) -> None:
+def set_policy(world: World, rate: object, member: str = policy_table.DISPATCH_RATE) -> None:
     world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(TOPIC), member, rate))
     world.advance(10)
 
@@ -52,7 +52,7 @@ def count(client: Client) -> int:
     return received(client).get(1, 0)
 
 
-@pytest.mark.parametrize("member", [documents.DISPATCH_RATE, documents.SUBSCRIPTION_DISPATCH_RATE])
+@pytest.mark.parametrize("member", [policy_table.DISPATCH_RATE, policy_table.SUBSCRIPTION_DISPATCH_RATE])
 @pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
 def test_who_has_less_to_get_than_the_threshold_is_spared(kind: Any, member: str) -> None:
     # covers SUB-7: whatever comes after the look

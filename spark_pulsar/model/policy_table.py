@@ -1,0 +1,587 @@
+"""The table of policies: one row each, with the member it is stored under, its type, its REST paths, its commands, its
+meaning and its default (admin-rest.md 1.3.3, 1.9.1, 5.3).
+
+`broker.policies.documents` reads stored policies with it, `admin.policies` makes REST paths of it, `cli.admin_policies`
+commands, and `cli.tables` prints it for the docs. A new policy is a row here, a field of `EffectivePolicies`, and its
+effect in the broker. The two rows whose type has no `store` hold several values each: REST and commands treat them by
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from .json_values import MalformedPolicy, at_least_zero, members, number, subscription_types, truth
+from .limits import INT, LONG
+from .policies import (
+    INACTIVE_MODES,
+    NO_LIMIT,
+    QUOTA_POLICIES,
+    QUOTA_TYPES,
+    RATE_OF_ONE,
+    AutoTopicCreation,
+    BacklogQuota,
+    DelayedDeliveryPolicy,
+    DispatchRate,
+    InactiveTopicPolicy,
+    PersistencePolicy,
+    PublishRate,
+    RetentionPolicy,
+    SubscribeRate,
+    rates_by_name,
+)
+from .policy_columns import Kind, Level, Null, Option, Policy, Written
+from .schemas import AUTO_UPDATE_STRATEGIES, Compatibility
+from .stored_policies import ByName
+
+RETENTION: Final = "retention_policies"
+MESSAGE_TTL: Final = "message_ttl_in_seconds"
+BACKLOG_QUOTAS: Final = "backlog_quota_map"
+PERSISTENCE: Final = "persistence"
+PUBLISH_RATE: Final = "publish_rate"
+DISPATCH_RATE: Final = "dispatch_rate"
+SUBSCRIPTION_DISPATCH_RATE: Final = "subscription_dispatch_rate"
+SUBSCRIPTION_POLICIES: Final = "subscriptionPolicies"
+SUBSCRIBE_RATE: Final = "subscribe_rate"
+DEDUPLICATION: Final = "deduplicationEnabled"
+DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
+COMPACTION_THRESHOLD: Final = "compaction_threshold"
+SUBSCRIPTION_EXPIRATION: Final = "subscription_expiration_time_minutes"
+INACTIVE_TOPIC: Final = "inactive_topic_policies"
+DELAYED_DELIVERY: Final = "delayed_delivery_policies"
+MAX_PRODUCERS: Final = "max_producers_per_topic"
+MAX_CONSUMERS: Final = "max_consumers_per_topic"
+MAX_CONSUMERS_PER_SUBSCRIPTION: Final = "max_consumers_per_subscription"
+MAX_SUBSCRIPTIONS: Final = "max_subscriptions_per_topic"
+MAX_UNACKED_PER_CONSUMER: Final = "max_unacked_messages_per_consumer"
+MAX_UNACKED_PER_SUBSCRIPTION: Final = "max_unacked_messages_per_subscription"
+SUBSCRIPTION_TYPES: Final = "subscription_types_enabled"
+MAX_TOPICS: Final = "max_topics_per_namespace"
+AUTO_TOPIC_CREATION: Final = "autoTopicCreationOverride"
+AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
+SCHEMA_COMPATIBILITY: Final = "schema_compatibility_strategy"
+SCHEMA_AUTO_UPDATE: Final = "schema_auto_update_compatibility_strategy"
+ALLOW_SCHEMA_UPDATES: Final = "is_allow_auto_update_schema"
+ENFORCE_SCHEMAS: Final = "schema_validation_enforced"
+ENCRYPTION_REQUIRED: Final = "encryption_required"
+
+
+# ---- types ------------------------------------------------------------------------------------------------------
+
+
+def _object(value_class: Any, make: Callable[..., Any] | None = None) -> Kind:
+    """An object that is read by its class; `make` is the class unless the default is made otherwise."""
+    return Kind(
+        "object",
+        value_class.from_json,
+        lambda body, _: value_class.from_json(body).to_json(),
+        lambda value: value.to_json(),
+        make=make or value_class,
+    )
+
+
+def _count(member: str, most: int = INT) -> Kind:
+    """A whole number that is not negative; what an older version stored may be."""
+    return Kind(
+        "number",
+        partial(number, what=member, most=most),
+        lambda body, level: at_least_zero(body, level.refusal or f"{level.path} must be 0 or more", most),
+    )
+
+
+def _switch(member: str) -> Kind:
+    return Kind(
+        "true or false", partial(truth, what=member), lambda body, level: truth(body, level.refusal or level.path)
+    )
+
+
+def _store_types(body: Any, _level: Level) -> Any:
+    subscription_types(body)
+    return body
+
+
+def _store_strategy(body: Any, level: Level) -> Any:
+    if not isinstance(body, str) or body not in Compatibility.__members__:
+        raise MalformedPolicy(f"{level.path}: want one of {', '.join(Compatibility)}, got {body!r}")
+    return None if body == Compatibility.UNDEFINED else body
+
+
+def _store_old_strategy(body: Any, level: Level) -> Any:
+    if not isinstance(body, str) or body not in AUTO_UPDATE_STRATEGIES:
+        raise MalformedPolicy(f"{level.path}: want one of {', '.join(AUTO_UPDATE_STRATEGIES)}, got {body!r}")
+    return body
+
+
+_ALLOW_SUBSCRIPTIONS: Final = "allowAutoSubscriptionCreation"
+
+
+def _read_auto_subscriptions(stored: Any) -> bool:
+    return truth(members(stored, AUTO_SUBSCRIPTION_CREATION)[_ALLOW_SUBSCRIPTIONS], AUTO_SUBSCRIPTION_CREATION)
+
+
+def _store_auto_subscriptions(body: Any, level: Level) -> Any:
+    allowed = members(body, level.path).get(_ALLOW_SUBSCRIPTIONS, False)
+    return {_ALLOW_SUBSCRIPTIONS: truth(allowed, _ALLOW_SUBSCRIPTIONS)}
+
+
+def _default_inactive(deletes: bool, max_s: int, mode: str, check_interval_ms: int) -> InactiveTopicPolicy:
+    return InactiveTopicPolicy(deletes, max_s or check_interval_ms // 1000, mode)
+
+
+def _default_creation(is_allowed: bool, is_partitioned: bool, partitions: int) -> AutoTopicCreation:
+    return AutoTopicCreation(is_allowed, partitions if is_partitioned else 0)
+
+
+_SWITCH: Final = Option("", "--enable --disable", Written.SWITCH)
+
+
+def _limit(
+    member: str, effective: str, default: str, meaning: str, namespace: tuple[str, str], topic: Level | None
+) -> Policy:
+    """A limit; `namespace` is its path and the names of its option there."""
+    path, names = namespace
+    return Policy(
+        member,
+        _count(member),
+        f"{meaning}; 0 is no limit.",
+        Level(path, unset=0 if topic is None else None),
+        topic,
+        effective,
+        names.split()[0].removeprefix("--"),
+        (Option("", names, help="0 is no limit."),),
+        "Set {path}; 0 is no limit.",
+        defaults=(default,),
+    )
+
+
+def _rate(member: str, effective: str, meaning: str, path: str, word: str, defaults: tuple[str, str]) -> Policy:
+    """A dispatch rate."""
+    return Policy(
+        member,
+        _object(DispatchRate),
+        meaning,
+        Level(path, null=Null.REMOVES),
+        Level(path, null=Null.KEEPS),
+        effective,
+        word,
+        (
+            Option(
+                "dispatchThrottlingRateInMsg",
+                "--msg-dispatch-rate -md",
+                help="Messages in a period; -1 is no limit.",
+                default=NO_LIMIT,
+            ),
+            Option(
+                "dispatchThrottlingRateInByte",
+                "--byte-dispatch-rate -bd",
+                help="Bytes in a period; -1 is no limit.",
+                default=NO_LIMIT,
+            ),
+            Option("ratePeriodInSecond", "--dispatch-rate-period -dt", help="The period in seconds.", default=1),
+            Option(
+                "relativeToPublishRate",
+                "--relative-to-publish-rate -rp",
+                Written.FLAG,
+                "Beside what is published in a period.",
+                False,
+            ),
+        ),
+        defaults=defaults,
+    )
+
+
+# ---- the rows ---------------------------------------------------------------------------------------------------
+
+
+POLICIES: Final = (
+    Policy(
+        RETENTION,
+        _object(RetentionPolicy),
+        "how much of acknowledged messages is kept. Both limits or none may be 0.",
+        Level("retention"),
+        Level("retention"),
+        "retention",
+        "retention",
+        (
+            Option(
+                "retentionSizeInMB",
+                "--size -s",
+                Written.MIB,
+                "Size limit: 10M, 16G, 1T; -1 is no limit, 0 keeps nothing.",
+            ),
+            Option(
+                "retentionTimeInMinutes",
+                "--time -t",
+                Written.MINUTES,
+                "Time limit: 100m, 3h, 2d; -1 is no limit, 0 keeps nothing.",
+            ),
+        ),
+        defaults=("default_retention_size_mb", "default_retention_time_minutes"),
+    ),
+    Policy(
+        MESSAGE_TTL,
+        _count(MESSAGE_TTL),
+        "after how long a message counts as acknowledged; 0 is never.",
+        Level("messageTTL", "Invalid value for message TTL, message TTL must >= 0"),
+        Level(
+            "messageTTL", "Invalid value for message TTL", parameter="messageTTL", null=Null.REMOVES, names="--ttl -t"
+        ),
+        "message_ttl_s",
+        "message-ttl",
+        (Option("", "--messageTTL -ttl", Written.SECONDS, "120, 2m, 1h."),),
+        defaults=("default_message_ttl_s",),
+    ),
+    Policy(
+        BACKLOG_QUOTAS,
+        Kind(
+            "object by type of quota",
+            lambda quotas: {
+                kind: BacklogQuota.from_json(quotas[kind], "") for kind in QUOTA_TYPES if quotas.get(kind) is not None
+            },
+            parts=dict.fromkeys(QUOTA_TYPES, partial(BacklogQuota.from_json, namespace="")),
+            make=BacklogQuota,
+        ),
+        "what happens when a backlog gets too large or too old.",
+        Level("backlogQuota"),
+        Level("backlogQuota"),
+        word="backlog-quota",
+        options=(
+            Option("policy", "--policy -p", Written.TEXT, f"{', '.join(QUOTA_POLICIES)}."),
+            Option("limitSize", "--limit -l", Written.BYTES, "Size of a backlog: 10M, 16G; -1 is no limit.", "-1"),
+            Option(
+                "limitTime", "--limitTime -lt", Written.SECONDS, "Age of a backlog: 3600, 1h; -1 is no limit.", "-1"
+            ),
+        ),
+        defaults=("default_quota_bytes", "default_quota_time_s", "default_quota_policy"),
+    ),
+    Policy(
+        PERSISTENCE,
+        _object(PersistencePolicy),
+        "how many bookies Apache Pulsar uses; this broker keeps the numbers and uses its one disk.",
+        Level("persistence"),
+        Level("persistence"),
+        "persistence",
+        "persistence",
+        (
+            Option("bookkeeperEnsemble", "--bookkeeper-ensemble -e", default=2),
+            Option("bookkeeperWriteQuorum", "--bookkeeper-write-quorum -w", default=2),
+            Option("bookkeeperAckQuorum", "--bookkeeper-ack-quorum -a", default=2),
+            Option("managedLedgerMaxMarkDeleteRate", "--ml-mark-delete-max-rate -r", Written.FRACTION, default=0.0),
+        ),
+    ),
+    Policy(
+        DEDUPLICATION,
+        _switch(DEDUPLICATION),
+        "whether a message that its producer sends again is stored once.",
+        Level("deduplication"),
+        Level("deduplicationEnabled", "deduplication"),
+        "deduplication",
+        "deduplication",
+        (_SWITCH,),
+        "Turn de-duplication on or off.",
+        defaults=("deduplication",),
+    ),
+    Policy(
+        DEDUPLICATION_SNAPSHOT_INTERVAL,
+        _count(DEDUPLICATION_SNAPSHOT_INTERVAL),
+        "how often Apache Pulsar stores sequence ids; this broker stores them with their messages.",
+        Level(
+            "deduplicationSnapshotInterval",
+            "interval must be greater than or equal to 0",
+            can_delete=False,
+            null=Null.REMOVES,
+        ),
+        Level("deduplicationSnapshotInterval", "interval must be 0 or more", applied=False),
+        "deduplication_snapshot_interval_s",
+        "deduplication-snapshot-interval",
+        (Option("", "--interval -i", help="Seconds."),),
+        defaults=("deduplication_snapshot_interval_s",),
+    ),
+    Policy(
+        COMPACTION_THRESHOLD,
+        _count(COMPACTION_THRESHOLD, LONG),
+        "how large a topic's uncompacted part gets before it is compacted by itself.",
+        Level("compactionThreshold", method="PUT"),
+        Level("compactionThreshold", "Invalid value for compactionThreshold"),
+        "compaction_threshold_bytes",
+        "compaction-threshold",
+        (Option("", "--threshold -t", Written.BYTES, "Size: 100M; 0 is never."),),
+        defaults=("compaction_threshold_bytes",),
+    ),
+    Policy(
+        SUBSCRIPTION_EXPIRATION,
+        _count(SUBSCRIPTION_EXPIRATION),
+        "after how long a subscription that nobody uses is deleted.",
+        Level("subscriptionExpirationTime", "Invalid value for subscription expiration time"),
+        None,
+        "subscription_expiration_minutes",
+        "subscription-expiration-time",
+        (Option("", "--time -t", help="Minutes; 0 is never."),),
+        defaults=("subscription_expiration_minutes",),
+    ),
+    _limit(
+        MAX_PRODUCERS,
+        "max_producers",
+        "max_producers_per_topic",
+        "how many producers a topic may have",
+        ("maxProducersPerTopic", "--max-producers-per-topic -p"),
+        Level("maxProducers", word="max-producers", names="--max-producers -p"),
+    ),
+    _limit(
+        MAX_CONSUMERS,
+        "max_consumers",
+        "max_consumers_per_topic",
+        "how many consumers a topic may have",
+        ("maxConsumersPerTopic", "--max-consumers-per-topic -c"),
+        Level("maxConsumers", word="max-consumers", names="--max-consumers -c"),
+    ),
+    _limit(
+        MAX_CONSUMERS_PER_SUBSCRIPTION,
+        "max_consumers_per_subscription",
+        "max_consumers_per_subscription",
+        "how many consumers a subscription may have",
+        ("maxConsumersPerSubscription", "--max-consumers-per-subscription -c"),
+        Level(
+            "maxConsumersPerSubscription",
+            "Invalid value for maxConsumersPerSubscription",
+            unset_status=204,
+            applied=False,
+        ),
+    ),
+    _limit(
+        MAX_SUBSCRIPTIONS,
+        "max_subscriptions",
+        "max_subscriptions_per_topic",
+        "how many subscriptions a topic may have",
+        ("maxSubscriptionsPerTopic", "--max-subscriptions-per-topic -m"),
+        Level("maxSubscriptionsPerTopic", unset_status=204, applied=False, names="--max-subscriptions-per-topic -s"),
+    ),
+    _limit(
+        MAX_UNACKED_PER_CONSUMER,
+        "max_unacked_per_consumer",
+        "max_unacked_per_consumer",
+        "how many unacknowledged messages a consumer of a Shared subscription may have",
+        ("maxUnackedMessagesPerConsumer", "--max-unacked-messages-per-topic -c"),
+        Level("maxUnackedMessagesOnConsumer", "maxUnackedNum must be 0 or more", names="--maxNum -m"),
+    ),
+    _limit(
+        MAX_UNACKED_PER_SUBSCRIPTION,
+        "max_unacked_per_subscription",
+        "max_unacked_per_subscription",
+        "how many unacknowledged messages a Shared subscription may have",
+        ("maxUnackedMessagesPerSubscription", "--max-unacked-messages-per-subscription -c"),
+        Level("maxUnackedMessagesOnSubscription", "maxUnackedNum must be 0 or more", names="--maxNum -m"),
+    ),
+    _limit(
+        MAX_TOPICS,
+        "max_topics",
+        "max_topics_per_namespace",
+        "how many topics and partitions a namespace may have",
+        ("maxTopicsPerNamespace", "--max-topics-per-namespace -t"),
+        None,
+    ),
+    Policy(
+        SUBSCRIPTION_TYPES,
+        Kind("list of types", subscription_types, _store_types),
+        "which types of subscriptions may be used.",
+        Level("subscriptionTypesEnabled", unset=[]),
+        Level("subscriptionTypesEnabled", unset_status=204, applied=False),
+        "subscription_types",
+        "subscription-types-enabled",
+        (Option("", "--types -t", Written.WORDS, "Exclusive, Shared, Failover, Key_Shared, by commas."),),
+        defaults=("subscription_types",),
+    ),
+    Policy(
+        INACTIVE_TOPIC,
+        _object(InactiveTopicPolicy, _default_inactive),
+        "when a topic that nobody uses is deleted.",
+        Level("inactiveTopicPolicies"),
+        Level("inactiveTopicPolicies"),
+        "inactive_topic",
+        "inactive-topic-policies",
+        (
+            Option("maxInactiveDurationSeconds", "--max-inactive-duration -t", Written.SECONDS, "60s, 1h."),
+            Option("inactiveTopicDeleteMode", "--delete-mode -m", Written.TEXT, f"{' or '.join(INACTIVE_MODES)}."),
+            Option(
+                "deleteWhileInactive", "--enable-delete-while-inactive --disable-delete-while-inactive", Written.SWITCH
+            ),
+        ),
+        defaults=("delete_inactive_topics", "inactive_max_s", "inactive_mode", "inactive_check_interval_ms"),
+    ),
+    Policy(
+        DELAYED_DELIVERY,
+        _object(DelayedDeliveryPolicy),
+        "whether messages wait for the time that their producers gave them.",
+        Level("delayedDelivery"),
+        Level("delayedDelivery"),
+        "delayed_delivery",
+        "delayed-delivery",
+        (
+            Option("tickTime", "--time -t", Written.MILLISECONDS, "Tick: 1s. Kept, and without effect.", "1s"),
+            Option(
+                "maxDeliveryDelayInMillis", "--max-delay --maxDelay", Written.MILLISECONDS, "1h; 0s is no limit.", "0s"
+            ),
+            _SWITCH._replace(member="active"),
+        ),
+        defaults=("delayed_delivery", "delayed_tick_ms", "max_delay_ms"),
+    ),
+    Policy(
+        PUBLISH_RATE,
+        _object(PublishRate),
+        "how fast a topic may be published to.",
+        Level("publishRate", null=Null.REMOVES),
+        Level("publishRate", null=Null.KEEPS, unset_status=204, applied=False),
+        "publish_rate",
+        "publish-rate",
+        (
+            Option(
+                "publishThrottlingRateInMsg",
+                "--msg-publish-rate -m",
+                help="Messages a second; -1 is no limit.",
+                default=NO_LIMIT,
+            ),
+            Option(
+                "publishThrottlingRateInByte",
+                "--byte-publish-rate -b",
+                help="Bytes a second; -1 is no limit.",
+                default=NO_LIMIT,
+            ),
+        ),
+        defaults=("max_publish_rate_messages", "max_publish_rate_bytes"),
+    ),
+    _rate(
+        DISPATCH_RATE,
+        "dispatch_rate",
+        "how fast consumers of a topic are sent messages.",
+        "dispatchRate",
+        "dispatch-rate",
+        ("topic_dispatch_rate_messages", "topic_dispatch_rate_bytes"),
+    ),
+    _rate(
+        SUBSCRIPTION_DISPATCH_RATE,
+        "subscription_dispatch_rate",
+        "how fast each subscription is sent messages.",
+        "subscriptionDispatchRate",
+        "subscription-dispatch-rate",
+        ("subscription_dispatch_rate_messages", "subscription_dispatch_rate_bytes"),
+    ),
+    Policy(
+        SUBSCRIPTION_POLICIES,
+        Kind("object by subscription", rates_by_name, parts=ByName({RATE_OF_ONE: DispatchRate.from_json}), make=dict),
+        "how fast one subscription is sent messages: `--subscription` of the command above.",
+        None,
+        Level("{subscription}/dispatchRate", null=Null.KEEPS),
+        "dispatch_rates_by_name",
+    ),
+    Policy(
+        SUBSCRIBE_RATE,
+        _object(SubscribeRate),
+        "how often one consumer may subscribe to a topic.",
+        Level("subscribeRate", null=Null.REMOVES),
+        Level("subscribeRate", null=Null.KEEPS),
+        "subscribe_rate",
+        "subscribe-rate",
+        (
+            Option(
+                "subscribeThrottlingRatePerConsumer",
+                "--subscribe-rate -sr",
+                help="Times in a period; -1 is no limit.",
+                default=NO_LIMIT,
+            ),
+            Option("ratePeriodInSecond", "--subscribe-rate-period -st", help="The period in seconds.", default=30),
+        ),
+        defaults=("subscribe_rate", "subscribe_rate_period_s"),
+    ),
+    Policy(
+        AUTO_TOPIC_CREATION,
+        _object(AutoTopicCreation, _default_creation),
+        "whether using a topic creates it, and with how many partitions.",
+        Level("autoTopicCreation"),
+        None,
+        "auto_topic_creation",
+        "auto-topic-creation",
+        (
+            _SWITCH._replace(member="allowAutoTopicCreation"),
+            Option("topicType", "--type -t", Written.TEXT, "partitioned or non-partitioned.", None),
+            Option("defaultNumPartitions", "--num-partitions -n", default=None),
+        ),
+        defaults=("allow_auto_topic_creation", "auto_topic_creation_partitioned", "default_num_partitions"),
+    ),
+    Policy(
+        AUTO_SUBSCRIPTION_CREATION,
+        Kind(
+            "object",
+            _read_auto_subscriptions,
+            _store_auto_subscriptions,
+            lambda is_allowed: {_ALLOW_SUBSCRIPTIONS: is_allowed},
+        ),
+        "whether subscribing creates a subscription; without --enable it does not.",
+        Level("autoSubscriptionCreation"),
+        Level("autoSubscriptionCreation"),
+        "allow_auto_subscription_creation",
+        "auto-subscription-creation",
+        (Option(_ALLOW_SUBSCRIPTIONS, "--enable -e", Written.FLAG, default=False),),
+        defaults=("allow_auto_subscription_creation",),
+    ),
+    Policy(
+        SCHEMA_COMPATIBILITY,
+        Kind("strategy", Compatibility, _store_strategy, make=Compatibility),
+        "which schemas may follow those that a topic has.",
+        Level("schemaCompatibilityStrategy", method="PUT", unset=Compatibility.UNDEFINED),
+        Level("schemaCompatibilityStrategy", method="PUT", names="--strategy -s"),
+        "schema_compatibility",
+        "schema-compatibility-strategy",
+        (Option("", "--compatibility -c", Written.UPPER_CASE, f"One of {', '.join(Compatibility)}."),),
+        defaults=("schema_compatibility",),
+    ),
+    Policy(
+        SCHEMA_AUTO_UPDATE,
+        Kind("old name of a strategy", AUTO_UPDATE_STRATEGIES.__getitem__, _store_old_strategy),
+        "the strategy under its old name; that of set-schema-compatibility-strategy goes before it.",
+        Level("schemaAutoUpdateCompatibilityStrategy", method="PUT", unset_status=204),
+        None,
+        word="schema-autoupdate-strategy",
+        options=(Option("", "--compatibility -c", Written.TEXT, f"One of {', '.join(AUTO_UPDATE_STRATEGIES)}."),),
+        shows="the strategy under its old name; null when it is not set.",
+    ),
+    Policy(
+        ALLOW_SCHEMA_UPDATES,
+        _switch(ALLOW_SCHEMA_UPDATES),
+        "whether producers and consumers may bring new schemas.",
+        Level("isAllowAutoUpdateSchema", unset_is_default=True),
+        None,
+        "allow_schema_updates",
+        "is-allow-auto-update-schema",
+        (_SWITCH,),
+        shows="whether producers and consumers may bring new schemas.",
+        defaults=("allow_schema_updates",),
+    ),
+    Policy(
+        ENFORCE_SCHEMAS,
+        _switch(ENFORCE_SCHEMAS),
+        "whether producers without schema are refused where there is one.",
+        Level("schemaValidationEnforced", unset=False),
+        Level("schemaValidationEnforced", unset=False),
+        "enforce_schemas",
+        "schema-validation-enforce",
+        (_SWITCH,),
+        shows="whether producers without schema are refused where there is one.",
+        defaults=("enforce_schemas",),
+    ),
+    Policy(
+        ENCRYPTION_REQUIRED,
+        _switch(ENCRYPTION_REQUIRED)._replace(make=lambda: False),
+        "whether topics take encrypted messages only.",
+        Level("encryptionRequired", can_delete=False, unset=False),
+        None,
+        "encryption_required",
+        "encryption-required",
+        (_SWITCH,),
+        shows="whether topics take encrypted messages only.",
+    ),
+)
+"""All policies that have an effect. What the configuration's `enforce_schemas` demands, no policy takes back."""
+
+BY_MEMBER: Final[Mapping[str, Policy]] = {policy.member: policy for policy in POLICIES}
