@@ -2,9 +2,20 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from spark_pulsar.broker.turn.config_keys import keys_of
+from spark_pulsar.server.config.settings import ServerConfig
+
+_KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
+
+
+def _instead_of(name: str, **kind: Any) -> Any:
+    """Makes an option of `broker` that wins over this key of its configuration file."""
+    return typer.Option(help=_KEYS[name].meaning, show_default=_KEYS[name].default, **kind)
+
 
 app = typer.Typer(
     name="spark-pulsar",
@@ -24,17 +35,10 @@ def broker(
     conf: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Configuration file with Pulsar's key names.")
     ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(file_okay=False, help="Where journal, ledgers and checkpoint are.", show_default="data"),
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Binary protocol; 0 = any free port.", show_default="6650")
-    ] = None,
-    http_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="REST API and metrics; 0 = any.", show_default="8080")
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="0.0.0.0")] = None,
+    data_dir: Annotated[Path | None, _instead_of("dataDirectory", file_okay=False)] = None,
+    port: Annotated[int | None, _instead_of("brokerServicePort", min=0, max=65535)] = None,
+    http_port: Annotated[int | None, _instead_of("webServicePort", min=0, max=65535)] = None,
+    host: Annotated[str | None, _instead_of("bindAddress")] = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Options win over the configuration file."""

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from spark_pulsar.server.config.keys import KEYS
-from spark_pulsar.server.config.reading import InvalidConfiguration, load_config
+from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
 from spark_pulsar.server.serve import serve
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import StorageFailed
-    from spark_pulsar.server.config.reading import ServerConfig
+    from spark_pulsar.server.config.settings import ServerConfig
 
 _SWITCH_INTERVAL_S: Final = 0.0005
 """How long the loop may keep the journal thread from the interpreter after an fdatasync."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from spark_pulsar.server.config.reading import ServerConfig
+from spark_pulsar.server.config.settings import ServerConfig
 
 
 def serve(config: ServerConfig) -> int:

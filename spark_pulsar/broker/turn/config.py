@@ -1,220 +1,389 @@
-"""What the core decides by: limits, defaults and switches, as plain values. `server.config` reads them from a file."""
+"""Configuration of the deterministic core: limits, defaults and switches, and the keys of `broker.conf` that set them.
+
+`server.config` reads the file. Each key is one field: name, reader, default in the key's unit, rule ids, and meaning.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS, MAX_MESSAGE_SIZE_BYTES
+from spark_pulsar.model.policies import INACTIVE_MODES, NO_SUBSCRIPTIONS, QUOTA_POLICIES, REQUEST_HOLD
+from spark_pulsar.model.schemas import Compatibility
+
+from .config_keys import (
+    ADDRESSES,
+    STORAGE,
+    Section,
+    address,
+    is_partitioned,
+    limit,
+    mebibytes,
+    mebibytes_or_zero,
+    minutes,
+    minutes_or_zero,
+    namespaces,
+    natural,
+    natural_long,
+    one_of,
+    positive,
+    seconds,
+    seconds_or_zero,
+    share,
+    signed,
+    signed_long,
+    subscription_types,
+    switch,
+    times,
+    whole,
+)
+
+_RETENTION: Final = Section(
+    "Retention, expiry and backlog quotas, where no policy of a namespace or topic says otherwise"
+)
+_TOPICS: Final = Section("Topics and namespaces")
+_PRODUCERS: Final = Section("Producers")
+_COMPACTION: Final = Section("Compaction")
+_CONSUMERS: Final = Section("Consumers")
+_STATISTICS: Final = Section("Statistics")
+_CONNECTIONS: Final = Section("Connections")
+
+_entry_size: Final = whole(1, MAX_SUBMIT_BYTES // 4)
+"""Size of one entry: with all that a turn takes in besides, it has to fit into one submit."""
+_compatibility: Final = one_of(tuple(each.value for each in Compatibility if each is not Compatibility.UNDEFINED))
 
 
+# A table: a key's name, reader, default and rules in one line, its meaning in the next.
+# fmt: off
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """Settings of one broker; the key of `broker.conf` stands behind each field."""
+    """Settings of one broker."""
 
-    cluster_name: str = "standalone"
-    """clusterName: first part of generated producer names (PR-1)."""
-    advertised_address: str = ""
-    """advertisedAddress: host, or host:port, that lookups answer; empty = the address that the client connected to."""
-    max_message_size_bytes: int = MAX_MESSAGE_SIZE_BYTES
-    """maxMessageSize (PR-10)."""
-    keep_alive_interval_ms: int = KEEP_ALIVE_INTERVAL_MS
-    """keepAliveIntervalSeconds (wire-protocol 5.12)."""
+    advertised_address: str = ADDRESSES.key(
+        "advertisedAddress", address, "", "",
+        "Host, or host:port, that clients are told to connect to; empty: the address through which a client came.",
+        unset="")
+    cluster_name: str = ADDRESSES.key(
+        "clusterName", str, "standalone", "PR-1",
+        "First part of generated producer names.")
+
+    ledger_max_entries: int = STORAGE.key(
+        "managedLedgerMaxEntriesPerLedger", positive, 50_000, "ML-2",
+        "Entries at which a ledger is closed and the next one opened.")
+    ledger_max_bytes: int = STORAGE.key(
+        "managedLedgerMaxSizePerLedgerMbytes", mebibytes, 2048, "ML-2",
+        "Size in MB at which a ledger is closed and the next one opened.")
+    ledger_min_age_ms: int = STORAGE.key(
+        "managedLedgerMinLedgerRolloverTimeMinutes", minutes_or_zero, 10, "ML-2",
+        "Least age in minutes of a ledger that is closed for its entries or its size.")
+    ledger_max_age_ms: int = STORAGE.key(
+        "managedLedgerMaxLedgerRolloverTimeMinutes", minutes, 240, "ML-2",
+        "Age in minutes at which a ledger is closed in any case; a shorter retention time takes its place.")
+    ledger_inactive_ms: int = STORAGE.key(
+        "managedLedgerInactiveLedgerRolloverTimeSeconds", seconds_or_zero, 0, "ML-3",
+        "Seconds without a new entry after which a ledger is closed; 0: never for this reason.")
+    cache_bytes: int = STORAGE.key(
+        "managedLedgerCacheSizeMB", mebibytes_or_zero, 64, "",
+        "Memory in MB for recent entries, from which consumers near the end of a topic are served.")
+
+    default_retention_time_minutes: int = _RETENTION.key(
+        "defaultRetentionTimeInMinutes", limit, 0, "RET-1",
+        "Minutes for which messages are kept that every subscription has acknowledged, or that no subscription wants, "
+        "in whole closed ledgers; -1: no limit.")
+    default_retention_size_mb: int = _RETENTION.key(
+        "defaultRetentionSizeInMB", limit, 0, "RET-1",
+        "MB of such messages that a topic keeps; the limit that is reached first counts. -1: no limit.")
+    retention_check_interval_ms: int = _RETENTION.key(
+        "retentionCheckIntervalInSeconds", times(1000, signed), 120, "TRIM-1",
+        "Seconds between two checks of all topics for ledgers whose retention is over, besides the check when it is "
+        "over; 0 or less: no ledger is deleted because of its time.")
+    default_message_ttl_s: int = _RETENTION.key(
+        "ttlDurationDefaultInSeconds", natural, 0, "TTL-1",
+        "Age in seconds at which unacknowledged messages count as acknowledged; 0: never.")
+    ttl_from_delivery: bool = _RETENTION.key(
+        "ttlCountsFromDeliveryTime", switch, False, "TTL-6",
+        "Begins the time to live of a delayed message when the message is due, not when it was published (ours); if "
+        "not, it may expire before it is delivered.")
+    quota_check_enabled: bool = _RETENTION.key(
+        "backlogQuotaCheckEnabled", switch, True, "BQ-3",
+        "Enforces backlog quotas: at the message that reaches one, when the oldest message grows too old, and at every "
+        "check of all topics.")
+    quota_check_interval_ms: int = _RETENTION.key(
+        "backlogQuotaCheckIntervalInSeconds", seconds, 60, "BQ-3",
+        "Seconds between two checks of all topics for backlog quotas.")
+    default_quota_bytes: int = _RETENTION.key(
+        "backlogQuotaDefaultLimitBytes", signed_long, -1, "BQ-1",
+        "Backlog in bytes at which a topic's quota is reached; negative: no limit.")
+    default_quota_time_s: int = _RETENTION.key(
+        "backlogQuotaDefaultLimitSecond", signed, -1, "BQ-2",
+        "Age in seconds of the oldest unacknowledged message at which a topic's quota is reached; 0 or less: no limit.")
+    default_quota_policy: str = _RETENTION.key(
+        "backlogQuotaDefaultRetentionPolicy", one_of(QUOTA_POLICIES), REQUEST_HOLD, "BQ-4, BQ-5, BQ-6",
+        "Action when a quota is reached: producer_request_hold, producer_exception or consumer_backlog_eviction.")
+
+    allow_auto_topic_creation: bool = _TOPICS.key(
+        "allowAutoTopicCreation", switch, True, "TN-7",
+        "Creates a topic when a producer or consumer first names it.")
+    auto_topic_creation_partitioned: bool = _TOPICS.key(
+        "allowAutoTopicCreationType", is_partitioned, "non-partitioned", "TN-7",
+        "Type of topics that are created automatically: non-partitioned or partitioned.")
+    default_num_partitions: int = _TOPICS.key(
+        "defaultNumPartitions", positive, 1, "TN-7",
+        "Partitions of a partitioned topic that is created automatically.")
+    non_persistent_topics: bool = _TOPICS.key(
+        "enableNonPersistentTopics", switch, True, "NP-1",
+        "Allows topics that store nothing, non-persistent://tenant/namespace/topic: a message goes at once to the "
+        "consumers that can take it.")
+    max_partitions_per_topic: int = _TOPICS.key(
+        "maxNumPartitionsPerPartitionedTopic", natural, 0, "TN-8",
+        "Most partitions of a topic; 0: no limit.")
+    max_topics_per_namespace: int = _TOPICS.key(
+        "maxTopicsPerNamespace", natural, 0, "TN-10",
+        "Most topics and partitions of a namespace; 0: no limit.")
+    namespaces: tuple[str, ...] = _TOPICS.key(
+        "additionalNamespaces", namespaces, "", "",
+        "Namespaces that exist from the start beside public/default: tenant/namespace, separated by commas (ours).",
+        unset=("public/default",))
+
+    max_message_size_bytes: int = _PRODUCERS.key(
+        "maxMessageSize", _entry_size, MAX_MESSAGE_SIZE_BYTES, "PR-10",
+        "Largest message in bytes, metadata included; clients learn it when they connect.")
+    max_publish_rate_messages: int = _PRODUCERS.key(
+        "maxPublishRatePerTopicInMessages", natural, 0, "PR-14",
+        "Messages a second that a topic takes, where no policy says otherwise; more have to wait. 0: no limit.")
+    max_publish_rate_bytes: int = _PRODUCERS.key(
+        "maxPublishRatePerTopicInBytes", natural_long, 0, "PR-14",
+        "Bytes a second that a topic takes, where no policy says otherwise; more have to wait. 0: no limit.")
+    broker_publish_rate_messages: int = _PRODUCERS.key(
+        "brokerPublisherThrottlingMaxMessageRate", natural, 0, "PR-14",
+        "Messages a second that all topics together take; there is no tick, a waiting message is taken as soon as the "
+        "rate allows. 0: no limit.")
+    broker_publish_rate_bytes: int = _PRODUCERS.key(
+        "brokerPublisherThrottlingMaxByteRate", natural_long, 0, "PR-14",
+        "Bytes a second that all topics together take; 0: no limit.")
+    max_producers_per_topic: int = _PRODUCERS.key(
+        "maxProducersPerTopic", natural, 0, "PR-13",
+        "Most producers of a topic; 0: no limit.")
+    max_same_address_producers: int = _PRODUCERS.key(
+        "maxSameAddressProducersPerTopic", natural, 0, "PR-13",
+        "Most producers of a topic from clients on one host; 0: no limit.")
+    encryption_required_of_producers: bool = _PRODUCERS.key(
+        "encryptionRequireOnProducer", switch, False, "PR-12",
+        "Refuses producers that do not encrypt, on every topic; the policy encryptionRequired does it for a namespace.")
+    max_pending_publishes_per_session: int = _PRODUCERS.key(
+        "maxPendingPublishRequestsPerConnection", positive, 1_000, "PR-15",
+        "Entries of one connection that may wait for the disk; at this number the connection is not read.")
+    max_pending_publish_bytes: int = _PRODUCERS.key(
+        "maxMessagePublishBufferSizeInMB", mebibytes, 64, "PR-15",
+        "MB of entries of all connections that may wait for the disk; at this size no connection is read.")
+    schema_compatibility: str = _PRODUCERS.key(
+        "schemaCompatibilityStrategy", _compatibility, Compatibility.FULL.value, "SC-4",
+        "Schemas that may follow those of a topic, where no policy says otherwise: ALWAYS_COMPATIBLE, "
+        "ALWAYS_INCOMPATIBLE, BACKWARD, FORWARD or FULL (compared with the last one), BACKWARD_TRANSITIVE, "
+        "FORWARD_TRANSITIVE or FULL_TRANSITIVE (compared with all).")
+    allow_schema_updates: bool = _PRODUCERS.key(
+        "isAllowAutoUpdateSchemaEnabled", switch, True, "SC-6",
+        "Lets producers and consumers add schemas, where no policy says otherwise; if not, only the admin API adds "
+        "them.")
+    enforce_schemas: bool = _PRODUCERS.key(
+        "isSchemaValidationEnforced", switch, False, "SC-7",
+        "Refuses producers without a schema on a topic that has one.")
+    max_schema_bytes: int = _PRODUCERS.key(
+        "schemaMaxSizeBytes", positive, 1024 * 1024, "",
+        "Largest definition and properties of one schema, in bytes (ours); a larger one is refused before it is read.")
+    deduplication: bool = _PRODUCERS.key(
+        "brokerDeduplicationEnabled", switch, False, "DED-1",
+        "Stores a message once whose sequence id a producer repeats, where no policy says otherwise. Each id is on "
+        "disk with its message, so Apache Pulsar's keys for the interval of snapshots have no effect.")
+    deduplication_max_producers: int = _PRODUCERS.key(
+        "brokerDeduplicationMaxNumberOfProducers", positive, 10_000, "DED-6",
+        "Producer names of one topic whose last sequence ids are kept; the name that was unused for longest goes "
+        "first.")
+    deduplication_producer_timeout_ms: int = _PRODUCERS.key(
+        "brokerDeduplicationProducerInactivityTimeoutMinutes", minutes, 360, "DED-9",
+        "Minutes after which the last sequence id of a producer that is not connected is forgotten.")
+
+    compaction_threshold_bytes: int = _COMPACTION.key(
+        "brokerServiceCompactionThresholdInBytes", natural_long, 0, "CMP-C1",
+        "Bytes not yet compacted at which a topic is compacted, where no policy says otherwise; 0: only on request.")
+    compaction_interval_ms: int = _COMPACTION.key(
+        "brokerServiceCompactionMonitorIntervalInSeconds", seconds, 60, "CMP-C1",
+        "Seconds between two checks of all topics for that threshold.")
+    compaction_keeps_null_keys: bool = _COMPACTION.key(
+        "topicCompactionRetainNullKey", switch, False, "CMP-C2",
+        "Keeps messages without a key in the compacted view.")
+
+    topic_patterns: bool = _CONSUMERS.key(
+        "enableBrokerSideSubscriptionPatternEvaluation", switch, True, "MT-2",
+        "Filters lists of topics by a client's pattern, and tells the client which topics come and go.")
+    topic_pattern_max_length: int = _CONSUMERS.key(
+        "subscriptionPatternMaxLength", natural, 50, "MT-2",
+        "Longest such pattern, in characters.")
+    allow_auto_subscription_creation: bool = _CONSUMERS.key(
+        "allowAutoSubscriptionCreation", switch, True, "TN-9",
+        "Creates a subscription when a consumer first names it.")
+    subscription_types: frozenset[str] = _CONSUMERS.key(
+        "subscriptionTypesEnabled", subscription_types, "Exclusive,Shared,Failover,Key_Shared", "SUB-3",
+        "Subscription types that consumers may use, separated by commas.")
+    batch_index_acks: bool = _CONSUMERS.key(
+        "acknowledgmentAtBatchIndexLevelEnabled", switch, True, "ACK-9",
+        "Keeps acknowledgements of single messages inside a batch. Apache Pulsar's default is false: there they come "
+        "again when another message of the batch is acknowledged negatively.")
+    max_same_address_consumers: int = _CONSUMERS.key(
+        "maxSameAddressConsumersPerTopic", natural, 0, "SUB-5",
+        "Most consumers of a topic from clients on one host; 0: no limit.")
+    max_consumers_per_topic: int = _CONSUMERS.key(
+        "maxConsumersPerTopic", natural, 0, "SUB-5",
+        "Most consumers of a topic; 0: no limit.")
+    max_consumers_per_subscription: int = _CONSUMERS.key(
+        "maxConsumersPerSubscription", natural, 0, "SUB-5",
+        "Most consumers of a subscription; 0: no limit.")
+    max_subscriptions_per_topic: int = _CONSUMERS.key(
+        "maxSubscriptionsPerTopic", natural, 0, "CUR-18",
+        "Most subscriptions of a topic; 0: no limit.")
+    delete_inactive_topics: bool = _CONSUMERS.key(
+        "brokerDeleteInactiveTopicsEnabled", switch, False, "TN-11",
+        "Deletes inactive topics, where no policy says otherwise. Apache Pulsar's default is true.")
+    inactive_check_interval_ms: int = _CONSUMERS.key(
+        "brokerDeleteInactiveTopicsFrequencySeconds", seconds, 60, "TN-11",
+        "Seconds between two checks of all topics for inactive ones.")
+    inactive_max_s: int = _CONSUMERS.key(
+        "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds", positive, "", "TN-11",
+        "Seconds without use after which a topic is inactive; empty: the interval of the checks.",
+        unset=0)
+    inactive_mode: str = _CONSUMERS.key(
+        "brokerDeleteInactiveTopicsMode", one_of(INACTIVE_MODES), NO_SUBSCRIPTIONS, "TN-11",
+        "Use of a topic: any subscription (delete_when_no_subscriptions), or only one with a consumer or a backlog "
+        "(delete_when_subscriptions_caught_up).")
+    subscription_expiration_minutes: int = _CONSUMERS.key(
+        "subscriptionExpirationTimeMinutes", natural, 0, "CUR-17",
+        "Minutes without a consumer after which a subscription is deleted with its backlog; 0: never.")
+    max_unacked_per_consumer: int = _CONSUMERS.key(
+        "maxUnackedMessagesPerConsumer", natural, 50_000, "SH-6",
+        "Unacknowledged messages at which a consumer of a Shared or Key_Shared subscription gets no more; 0: no limit.")
+    max_unacked_per_subscription: int = _CONSUMERS.key(
+        "maxUnackedMessagesPerSubscription", natural, 200_000, "SH-7",
+        "Unacknowledged messages at which a Shared or Key_Shared subscription gets no more; 0: no limit.")
+    max_unacked_of_all: int = _CONSUMERS.key(
+        "maxUnackedMessagesPerBroker", natural, 0, "SH-8",
+        "Unacknowledged messages of all Shared and Key_Shared subscriptions together at which those with a large part "
+        "of them get no more; 0: no limit.")
+    max_unacked_share: float = _CONSUMERS.key(
+        "maxUnackedMessagesPerSubscriptionOnBrokerBlocked", share, 0.16, "SH-8",
+        "Part of that limit which one subscription may still hold when it is reached; 0: no limit for all together.")
+    dispatch_rate_messages: int = _CONSUMERS.key(
+        "dispatchThrottlingRateInMsg", natural, 0, "SUB-7",
+        "Messages a second that consumers of all topics together are sent; more wait in their topics. 0: no limit.")
+    dispatch_rate_bytes: int = _CONSUMERS.key(
+        "dispatchThrottlingRateInByte", natural_long, 0, "SUB-7",
+        "Bytes a second that consumers of all topics together are sent; 0: no limit.")
+    topic_dispatch_rate_messages: int = _CONSUMERS.key(
+        "dispatchThrottlingRatePerTopicInMsg", natural, 0, "SUB-7",
+        "Messages a second that consumers of a topic are sent, where no policy says otherwise; 0: no limit.")
+    topic_dispatch_rate_bytes: int = _CONSUMERS.key(
+        "dispatchThrottlingRatePerTopicInByte", natural_long, 0, "SUB-7",
+        "Bytes a second that consumers of a topic are sent, where no policy says otherwise; 0: no limit.")
+    subscription_dispatch_rate_messages: int = _CONSUMERS.key(
+        "dispatchThrottlingRatePerSubscriptionInMsg", natural, 0, "SUB-7",
+        "Messages a second that consumers of a subscription are sent, where no policy says otherwise; 0: no limit.")
+    subscription_dispatch_rate_bytes: int = _CONSUMERS.key(
+        "dispatchThrottlingRatePerSubscriptionInByte", natural_long, 0, "SUB-7",
+        "Bytes a second that consumers of a subscription are sent, where no policy says otherwise; 0: no limit.")
+    dispatch_rates_count_entries: bool = _CONSUMERS.key(
+        "dispatchThrottlingOnBatchMessageEnabled", switch, False, "SUB-7",
+        "Counts a batch as one message for the rates of dispatch; if not, each message in it counts.")
+    dispatch_rates_without_backlog: bool = _CONSUMERS.key(
+        "dispatchThrottlingOnNonBacklogConsumerEnabled", switch, True, "SUB-7",
+        "Applies the rates of dispatch to subscriptions without a backlog too.")
+    backlogged_cursor_entries: int = _CONSUMERS.key(
+        "managedLedgerCursorBackloggedThreshold", natural_long, 1_000, "SUB-7",
+        "Entries to be sent with which a subscription has a backlog in this sense; compared when a consumer joins and "
+        "when statistics are taken.")
+    subscribe_rate: int = _CONSUMERS.key(
+        "subscribeThrottlingRatePerConsumer", natural, 0, "SUB-6",
+        "Times that a consumer may subscribe to a topic in one period, so that one that reconnects in a loop is "
+        "stopped; where no policy says otherwise. 0: no limit.")
+    subscribe_rate_period_s: int = _CONSUMERS.key(
+        "subscribeRatePeriodPerConsumerInSecond", positive, 30, "SUB-6",
+        "Length of that period in seconds.")
+    failover_delay_ms: int = _CONSUMERS.key(
+        "activeConsumerFailoverDelayTimeMillis", natural, 1_000, "FO-6",
+        "Milliseconds that the next consumer of a Failover subscription waits before it takes over, so that "
+        "acknowledgements under way still count.")
+    failover_ring_for_partitions: bool = _CONSUMERS.key(
+        "activeConsumerFailoverConsistentHashing", switch, False, "FO-4",
+        "Chooses the active consumer of a partition by a hash ring, as for topics without partitions, and not by the "
+        "partition's number.")
+    delayed_delivery: bool = _CONSUMERS.key(
+        "delayedDeliveryEnabled", switch, True, "DEL-2",
+        "Delivers a message to Shared and Key_Shared subscriptions at the time that its producer set (deliverAt, "
+        "deliverAfter): never before it, and a few milliseconds after it at most, so that no strict mode is needed.")
+    delayed_tick_ms: int = _CONSUMERS.key(
+        "delayedDeliveryTickTimeMillis", natural_long, 1_000, "DEL-3",
+        "Tick that the delayed-delivery policy shows where none is set; it has no other effect.")
+    max_delay_ms: int = _CONSUMERS.key(
+        "delayedDeliveryMaxDelayInMillis", natural_long, 0, "DEL-9",
+        "Longest delay of a message in milliseconds, from its publish time on; a longer one is refused. 0: no limit.")
+    key_shared: bool = _CONSUMERS.key(
+        "subscriptionKeySharedEnable", switch, True, "KS-16",
+        "Allows Key_Shared subscriptions.")
+    key_shared_ring: bool = _CONSUMERS.key(
+        "subscriptionKeySharedUseConsistentHashing", switch, True, "KS-4, KS-6",
+        "Assigns keys to the consumers of a Key_Shared subscription by a hash ring; if not, a new consumer takes half "
+        "of the widest range of hashes.")
+    key_shared_ring_points: int = _CONSUMERS.key(
+        "subscriptionKeySharedConsistentHashingReplicaPoints", positive, 100, "KS-6",
+        "Points of one consumer on that ring.")
+    key_shared_classic: bool = _CONSUMERS.key(
+        "subscriptionKeySharedUseClassicPersistentImplementation", switch, False, "KS-9",
+        "Sends a new consumer of a Key_Shared subscription nothing new until all that was read before it joined is "
+        "acknowledged, as before 4.0.")
+    look_ahead_per_consumer: int = _CONSUMERS.key(
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer", natural, 2_000, "KS-10",
+        "Entries per consumer that may wait for slow consumers of a Key_Shared subscription while the others get "
+        "theirs; 0: no limit.")
+    look_ahead_per_subscription: int = _CONSUMERS.key(
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription", natural, 20_000, "KS-10",
+        "Entries of the whole subscription that may wait so; 0: no limit.")
+    round_robin_batch: int = _CONSUMERS.key(
+        "dispatcherMaxRoundRobinBatchSize", positive, 20, "SH-1",
+        "Messages that a Shared subscription sends to one consumer before it is the next one's turn.")
+    max_read_bytes: int = _CONSUMERS.key(
+        "dispatcherMaxReadSizeBytes", positive, MAX_MESSAGE_SIZE_BYTES, "SUB-8",
+        "Most bytes that a subscription reads from storage at a time.")
+
+    stats_interval_ms: int = _STATISTICS.key(
+        "statsUpdateFrequencyInSecs", seconds, 60, "",
+        "Interval in seconds of the rates in topic statistics and metrics.")
+
+    keep_alive_interval_ms: int = _CONNECTIONS.key(
+        "keepAliveIntervalSeconds", seconds, KEEP_ALIVE_INTERVAL_MS // 1000, "",
+        "Seconds after which an idle connection is pinged; without an answer in the same time again it is closed. A "
+        "handshake may take as long.")
+    liveness_check_timeout_ms: int = _CONNECTIONS.key(
+        "connectionLivenessCheckTimeoutMillis", positive, 5_000, "",
+        "Milliseconds that the connection of an old producer or consumer may take to answer before a new one replaces "
+        "it.")
+
+    # Settings without a key
     handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
-    """One keep-alive interval in Apache Pulsar (wire-protocol 5.1)."""
-    liveness_check_timeout_ms: int = 5_000
-    """connectionLivenessCheckTimeoutMillis: how long an old producer's or consumer's connection may take to answer."""
-
-    allow_auto_topic_creation: bool = True
-    """allowAutoTopicCreation (TN-7)."""
-    auto_topic_creation_partitioned: bool = False
-    """allowAutoTopicCreationType=partitioned (TN-7)."""
-    non_persistent_topics: bool = True
-    """enableNonPersistentTopics (NP-1)."""
-    default_num_partitions: int = 1
-    """defaultNumPartitions (TN-7)."""
-    topic_patterns: bool = True
-    """enableBrokerSideSubscriptionPatternEvaluation: whether lists of topics are filtered and watched here (MT-2)."""
-    topic_pattern_max_length: int = 50
-    """subscriptionPatternMaxLength, in characters (MT-2)."""
-    allow_auto_subscription_creation: bool = True
-    """allowAutoSubscriptionCreation (TN-9)."""
-    max_partitions_per_topic: int = 0
-    """maxNumPartitionsPerPartitionedTopic (TN-8); 0 = no limit."""
-    max_topics_per_namespace: int = 0
-    """maxTopicsPerNamespace (TN-10); 0 = no limit."""
-    max_publish_rate_messages: int = 0
-    """maxPublishRatePerTopicInMessages, a second (PR-14); 0 = no limit."""
-    max_publish_rate_bytes: int = 0
-    """maxPublishRatePerTopicInBytes, a second (PR-14); 0 = no limit."""
-    broker_publish_rate_messages: int = 0
-    """brokerPublisherThrottlingMaxMessageRate, a second for all topics together (PR-14); 0 = no limit."""
-    broker_publish_rate_bytes: int = 0
-    """brokerPublisherThrottlingMaxByteRate, a second for all topics together (PR-14); 0 = no limit."""
-    encryption_required_of_producers: bool = False
-    """encryptionRequireOnProducer (PR-12): of those of all topics, whatever the policies say."""
-    max_producers_per_topic: int = 0
-    """maxProducersPerTopic (PR-13); 0 = no limit."""
-    max_same_address_producers: int = 0
-    """maxSameAddressProducersPerTopic: of clients on one host (PR-13); 0 = no limit."""
-    max_same_address_consumers: int = 0
-    """maxSameAddressConsumersPerTopic: of clients on one host (SUB-5); 0 = no limit."""
-    max_consumers_per_topic: int = 0
-    """maxConsumersPerTopic (SUB-5); 0 = no limit."""
-    max_consumers_per_subscription: int = 0
-    """maxConsumersPerSubscription (SUB-5); 0 = no limit."""
-    max_subscriptions_per_topic: int = 0
-    """maxSubscriptionsPerTopic (CUR-18); 0 = no limit."""
-    subscription_types: frozenset[str] = frozenset({"Exclusive", "Shared", "Failover", "Key_Shared"})
-    """subscriptionTypesEnabled (SUB-3)."""
-    namespaces: tuple[str, ...] = ("public/default",)
-    """`public/default` and those of `additionalNamespaces`: `tenant/namespace` that exist from the start."""
-
-    default_retention_time_minutes: int = 0
-    """defaultRetentionTimeInMinutes (RET-1); -1 = no limit."""
-    default_retention_size_mb: int = 0
-    """defaultRetentionSizeInMB (RET-1); -1 = no limit."""
-    default_message_ttl_s: int = 0
-    """ttlDurationDefaultInSeconds (TTL-1); 0 = off."""
-    ttl_from_delivery: bool = False
-    """ttlCountsFromDeliveryTime (ours): a delayed entry's time to live begins when it is delivered (TTL-6)."""
-    default_quota_bytes: int = -1
-    """backlogQuotaDefaultLimitBytes (BQ-1); negative = no limit."""
-    default_quota_time_s: int = -1
-    """backlogQuotaDefaultLimitSecond (BQ-2); 0 and below = no limit."""
-    default_quota_policy: str = "producer_request_hold"
-    """backlogQuotaDefaultRetentionPolicy (BQ-4)."""
-    deduplication: bool = False
-    """brokerDeduplicationEnabled (DED-1)."""
+    """Time that a handshake may take: one keep-alive interval, as in Apache Pulsar."""
     deduplication_snapshot_interval_s: int = 120
-    """brokerDeduplicationSnapshotIntervalSeconds."""
-    deduplication_max_producers: int = 10_000
-    """brokerDeduplicationMaxNumberOfProducers: names of one topic whose sequence ids are kept (DED-6)."""
-    deduplication_producer_timeout_ms: int = 360 * 60_000
-    """brokerDeduplicationProducerInactivityTimeoutMinutes (DED-9)."""
-    schema_compatibility: str = "FULL"
-    """schemaCompatibilityStrategy (SC-4)."""
-    allow_schema_updates: bool = True
-    """isAllowAutoUpdateSchemaEnabled (SC-6)."""
-    enforce_schemas: bool = False
-    """isSchemaValidationEnforced (SC-7)."""
-    max_schema_bytes: int = 1024 * 1024
-    """schemaMaxSizeBytes (ours): definition and properties of one schema."""
-    compaction_interval_ms: int = 60_000
-    """brokerServiceCompactionMonitorIntervalInSeconds: how often thresholds are looked at (CMP-C1)."""
-    compaction_keeps_null_keys: bool = False
-    """topicCompactionRetainNullKey (CMP-C2)."""
-    compaction_threshold_bytes: int = 0
-    """brokerServiceCompactionThresholdInBytes; 0 = never by itself."""
-    subscription_expiration_minutes: int = 0
-    """subscriptionExpirationTimeMinutes; 0 = never."""
-    delete_inactive_topics: bool = False
-    """brokerDeleteInactiveTopicsEnabled (TN-11)."""
-    inactive_check_interval_ms: int = 60_000
-    """brokerDeleteInactiveTopicsFrequencySeconds."""
-    inactive_max_s: int = 0
-    """brokerDeleteInactiveTopicsMaxInactiveDurationSeconds; 0 = the interval of the checks."""
-    inactive_mode: str = "delete_when_no_subscriptions"
-    """brokerDeleteInactiveTopicsMode."""
-
-    batch_index_acks: bool = True
-    """acknowledgmentAtBatchIndexLevelEnabled (ACK-9; on by default, section 21 row 11)."""
-    max_unacked_per_consumer: int = 50_000
-    """maxUnackedMessagesPerConsumer, in messages (SH-6); 0 = no limit."""
-    max_unacked_per_subscription: int = 200_000
-    """maxUnackedMessagesPerSubscription, in messages (SH-7); 0 = no limit."""
-    max_unacked_of_all: int = 0
-    """maxUnackedMessagesPerBroker, in messages (SH-8); 0 = no limit."""
-    max_unacked_share: float = 0.16
-    """maxUnackedMessagesPerSubscriptionOnBrokerBlocked: what part of it one subscription may hold when it is reached
-    (SH-8); 0 = no limit of all."""
-    dispatch_rate_messages: int = 0
-    """dispatchThrottlingRateInMsg, a second for all topics together (SUB-7); 0 = no limit."""
-    dispatch_rate_bytes: int = 0
-    """dispatchThrottlingRateInByte, a second for all topics together (SUB-7); 0 = no limit."""
-    topic_dispatch_rate_messages: int = 0
-    """dispatchThrottlingRatePerTopicInMsg, a second (SUB-7); 0 = no limit."""
-    topic_dispatch_rate_bytes: int = 0
-    """dispatchThrottlingRatePerTopicInByte, a second (SUB-7); 0 = no limit."""
-    subscription_dispatch_rate_messages: int = 0
-    """dispatchThrottlingRatePerSubscriptionInMsg, a second (SUB-7); 0 = no limit."""
-    subscription_dispatch_rate_bytes: int = 0
-    """dispatchThrottlingRatePerSubscriptionInByte, a second (SUB-7); 0 = no limit."""
-    dispatch_rates_count_entries: bool = False
-    """dispatchThrottlingOnBatchMessageEnabled: a batch counts as one message for rates of dispatch (SUB-7)."""
-    dispatch_rates_spare_nobody: bool = True
-    """dispatchThrottlingOnNonBacklogConsumerEnabled: rates of dispatch hold for who has no backlog, too (SUB-7)."""
-    backlogged_cursor_entries: int = 1_000
-    """managedLedgerCursorBackloggedThreshold: who has so many entries to be sent has a backlog (SUB-7)."""
-    subscribe_rate: int = 0
-    """subscribeThrottlingRatePerConsumer (SUB-6); 0 = no limit."""
-    subscribe_rate_period_s: int = 30
-    """subscribeRatePeriodPerConsumerInSecond (SUB-6)."""
-    failover_delay_ms: int = 1_000
-    """activeConsumerFailoverDelayTimeMillis (FO-6)."""
-    failover_ring_for_partitions: bool = False
-    """activeConsumerFailoverConsistentHashing: choose by the ring for partitions too (FO-4)."""
-    delayed_delivery: bool = True
-    """delayedDeliveryEnabled (DEL-2)."""
-    delayed_tick_ms: int = 1_000
-    """delayedDeliveryTickTimeMillis (DEL-3): answered as the default of the policy."""
-    max_delay_ms: int = 0
-    """delayedDeliveryMaxDelayInMillis (DEL-9); 0 = no limit."""
-    key_shared: bool = True
-    """subscriptionKeySharedEnable (KS-16)."""
-    key_shared_ring: bool = True
-    """subscriptionKeySharedUseConsistentHashing (KS-6); else ranges are split (KS-4)."""
-    key_shared_ring_points: int = 100
-    """subscriptionKeySharedConsistentHashingReplicaPoints: points of one consumer (KS-6)."""
-    key_shared_classic: bool = False
-    """subscriptionKeySharedUseClassicPersistentImplementation: newcomers wait for all that was read before (KS-9)."""
-    look_ahead_per_consumer: int = 2_000
-    """keySharedLookAheadMsgInReplayThresholdPerConsumer, in entries (KS-10); 0 = no limit."""
-    look_ahead_per_subscription: int = 20_000
-    """keySharedLookAheadMsgInReplayThresholdPerSubscription, in entries (KS-10); 0 = no limit."""
-    round_robin_batch: int = 20
-    """dispatcherMaxRoundRobinBatchSize: messages of one turn (SH-1)."""
+    """Interval that the policy of de-duplication snapshots shows where none is set; it has no other effect."""
     max_read_entries: int = 1_000
     """Entries of one read from storage. (`dispatcherMaxReadBatchSize` bounds Apache Pulsar's reads at 100.)"""
-    max_read_bytes: int = MAX_MESSAGE_SIZE_BYTES
-    """dispatcherMaxReadSizeBytes (SUB-8)."""
     max_dispatch_bytes: int = 2 * 1024 * 1024
-    """What one subscription may send in one turn of the loop, so that no consumer holds up the others."""
-
+    """Bytes that one subscription may send in one turn of the loop, so that no consumer holds up the others."""
     max_turn_bytes: int = 16 * 1024 * 1024
-    """What all subscriptions together may send in one turn."""
-
-    stats_interval_ms: int = 60_000
-    """statsUpdateFrequencyInSecs: the interval that rates are over."""
-
-    max_pending_publishes_per_session: int = 1_000
-    """maxPendingPublishRequestsPerConnection, in entries (PR-15)."""
-    max_pending_publish_bytes: int = 64 * 1024 * 1024
-    """maxMessagePublishBufferSizeInMB: entries of all sessions that wait for the disk (PR-15)."""
+    """Bytes that all subscriptions together may send in one turn."""
     lazy_record_delay_ms: int = 100
-    """How long an ack without receipt may wait for a group to join (architecture: on disk within 100 ms)."""
-
-    ledger_max_entries: int = 50_000
-    """managedLedgerMaxEntriesPerLedger (ML-2)."""
-    ledger_max_bytes: int = 2048 * 1024 * 1024
-    """managedLedgerMaxSizePerLedgerMbytes (ML-2)."""
-    ledger_min_age_ms: int = 10 * 60_000
-    """managedLedgerMinLedgerRolloverTimeMinutes (ML-2)."""
-    ledger_max_age_ms: int = 240 * 60_000
-    """managedLedgerMaxLedgerRolloverTimeMinutes (ML-2)."""
-    ledger_inactive_ms: int = 0
-    """managedLedgerInactiveLedgerRolloverTimeSeconds (ML-3); 0 = off."""
-    retention_check_interval_ms: int = 120_000
-    """retentionCheckIntervalInSeconds (TRIM-1): how often all topics are looked at; 0 and below = nothing goes because
-    time has passed."""
-    quota_check_enabled: bool = True
-    """backlogQuotaCheckEnabled (BQ-3)."""
-    quota_check_interval_ms: int = 60_000
-    """backlogQuotaCheckIntervalInSeconds (BQ-3), beside the looks at each publish and age."""
-    cache_bytes: int = 64 * 1024 * 1024
-    """managedLedgerCacheSizeMB: entries kept in memory for consumers near the tail."""
+    """Time that an ack without receipt may wait for a group to join."""
 
     @property
     def retains_nothing_by_mistake(self) -> bool:
-        """Whether one limit of retention is 0 and the other is not: then nothing is retained, which is seldom what
-        was meant (RET-2)."""
+        """Tells whether one limit of retention is 0 and the other is not, which retains nothing and is seldom meant
+        (RET-2)."""
         return (self.default_retention_time_minutes == 0) != (self.default_retention_size_mb == 0)
+# fmt: on

@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.server.config.reading import KEYS, load_config, parse_properties
+from spark_pulsar.server.config.tables import broker_conf
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
+
+
+def test_broker_conf_is_made_from_the_keys() -> None:
+    made = "run `python -m spark_pulsar.server.config.tables`"
+    assert (CONF / "broker.conf").read_text() == broker_conf(), made
 
 
 def test_broker_conf_lists_exactly_the_keys_that_have_an_effect() -> None:

@@ -1,4 +1,4 @@
-"""Tables of the docs about broker, command line and folders are exact; the connector's tables are checked elsewhere."""
+"""Tables of the docs about command line and folders are exact; the other tables are checked elsewhere."""
 
 import re
 import subprocess
@@ -8,11 +8,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from spark_pulsar.cli.main import app
-from spark_pulsar.server.config.reading import KEYS, parse_properties
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-DEFAULTS = parse_properties((ROOT / "conf" / "broker.conf").read_text())
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
@@ -24,14 +22,6 @@ def rows(page: str, heading: str) -> list[list[str]]:
 def is_row(line: str) -> bool:
     """Tells whether a line belongs to a table."""
     return line.startswith("|")
-
-
-def test_the_configuration_table_lists_every_key_with_its_default() -> None:
-    assert {key.strip("`"): meaning for key, _, meaning in rows("broker.md", "Key")} == {
-        key: KEYS[key].help for key in KEYS
-    }
-    table = {key.strip("`"): default.strip("`").replace(", ", ",") for key, default, _ in rows("broker.md", "Key")}
-    assert {key: "" if value == "–" else value for key, value in table.items()} == DEFAULTS
 
 
 def test_every_command_is_listed() -> None:

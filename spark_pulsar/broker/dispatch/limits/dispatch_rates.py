@@ -110,7 +110,7 @@ class DispatchLimits:
 
     def look(self, subscription: Subscription) -> None:
         """Limits a subscription, or spares it when it has no backlog."""
-        if self._core.config.dispatch_rates_spare_nobody or self._topic.non_persistent is not None:
+        if self._core.config.dispatch_rates_without_backlog or self._topic.non_persistent is not None:
             return
         backlog = self._core.config.backlogged_cursor_entries
         if not subscription.consumers or subscription.dispatcher.has_to_send(backlog):

@@ -331,7 +331,7 @@ def test_nobody_is_forgotten(seed: int, spares_nobody: bool, counts_entries: boo
     # covers SUB-7: rates of all levels, and consumers, subscriptions and policies that come and go
     choose = random.Random(seed)
     rates = {"dispatch_rate_messages": 200, "topic_dispatch_rate_messages": 120, "max_dispatch_bytes": 400}
-    switches = {"dispatch_rates_spare_nobody": spares_nobody, "dispatch_rates_count_entries": counts_entries}
+    switches = {"dispatch_rates_without_backlog": spares_nobody, "dispatch_rates_count_entries": counts_entries}
     world = World(
         **QUIET, failover_delay_ms=0, stats_interval_ms=100, backlogged_cursor_entries=30, **rates, **switches
     )

@@ -96,4 +96,4 @@ def test_namespaces_and_units() -> None:
 
 
 def test_every_key_says_what_it_is_for() -> None:
-    assert all(key.help for key in KEYS.values())
+    assert all(key.meaning for key in KEYS.values())

@@ -1,0 +1,54 @@
+"""Settings of the broker process, and the keys of `broker.conf` that set them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.turn.config_keys import ADDRESSES, STORAGE, switch, times, whole
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.turn.config import BrokerConfig  # much to import for the command line's help
+
+_port: Final = whole(0, 65_535)
+_segment_size: Final = times(1024 * 1024, whole(1, 2048))
+"""MB as bytes; a position in a journal segment has 32 bits."""
+
+
+# A table, laid out as that of `BrokerConfig`.
+# fmt: off
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """Settings of one broker process, those of its core included."""
+
+    bind_address: str = ADDRESSES.key(
+        "bindAddress", str, "0.0.0.0", "",
+        "Address that both ports listen on.")
+    port: int = ADDRESSES.key(
+        "brokerServicePort", _port, 6650, "",
+        "Port of the binary protocol; 0 chooses a free one.")
+    http_port: int = ADDRESSES.key(
+        "webServicePort", _port, 8080, "",
+        "Port of the admin API, health and metrics; 0 chooses a free one.")
+    data_dir: Path = STORAGE.key(  # noqa: RUF009 - makes a dataclass field
+        "dataDirectory", Path, "data", "",
+        "Directory of the journal, the ledger files and the checkpoint (ours).")
+    journal_sync: bool = STORAGE.key(
+        "journalSyncData", switch, True, "DUR-1, DUR-5",
+        "Syncs the journal to the disk before a receipt; if not, a receipt means that the operating system has the "
+        "message, which survives kill -9 but not power loss.")
+    journal_segment_bytes: int = STORAGE.key(
+        "journalMaxSizeMB", _segment_size, 64, "",
+        "Size in MB of one preallocated journal segment.")
+
+    with_parent: bool = False
+    """Switch of the command line: the broker ends when standard input ends, as a child that must not outlive its parent
+    does."""
+    broker: BrokerConfig
+    """Settings of the core."""
+    unsupported_keys: tuple[str, ...] = ()
+    """Keys of Apache Pulsar that were set and have no effect here."""
+    unknown_keys: tuple[str, ...] = ()
+    """Keys that were set and that neither broker knows."""
+# fmt: on
