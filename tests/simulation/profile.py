@@ -229,7 +229,7 @@ def _configure(profile: Profile, feature: str, random: Random) -> None:
     elif feature == "rates":
         choice = Random(f"switches of rates for {profile.seed}").choice
         config["dispatch_rates_count_entries"] = choice((False, True))
-        config["dispatch_rates_spare_nobody"] = choice((False, True))
+        config["dispatch_rates_without_backlog"] = choice((False, True))
         config["backlogged_cursor_entries"] = choice((1, 3, 1_000))
         config["stats_interval_ms"] = choice((1_000, 60_000))
     elif feature == "access":

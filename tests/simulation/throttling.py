@@ -155,7 +155,7 @@ class Throttling:
         """Whether no rate holds for it, as it had no backlog: when it has one, the broker may say."""
         limits = subscription.topic.dispatch_limits
         is_spared = limits is not None and subscription in limits._spared
-        if is_spared and self._core.config.dispatch_rates_spare_nobody:
+        if is_spared and self._core.config.dispatch_rates_without_backlog:
             raise Violation(f"{subscription.name} of {subscription.topic.full_name} is spared by its rates (SUB-7)")
         return is_spared
 
