@@ -23,7 +23,7 @@ _TYPES: Final = {"exclusive": CommandSubscribe.Exclusive, "failover": CommandSub
 
 
 def reader_name() -> str:
-    """A name for a non-durable subscription that nobody else has."""
+    """Returns a name for a non-durable subscription, unique."""
     return f"spark-pulsar-reader-{uuid.uuid4().hex[:16]}"
 
 
@@ -46,15 +46,15 @@ class Attachment:
 
     @property
     def usable(self) -> bool:
-        """Whether the consumer is still attached, as far as is known."""
+        """Tells whether the consumer is still attached, as far as is known."""
         return self.lost is None and self.connection.alive
 
     def attach_reader(self, start: MessageId) -> PipelinedRequest[None]:
-        """Subscribe as a non-durable reader; creates no topic."""
+        """Subscribes as a non-durable reader; creates no topic."""
         yield from self._attach(durable=False, start=start, kind="exclusive", initial="latest")
 
     def attach_durable(self, kind: SubscriptionType, initial: InitialPosition) -> PipelinedRequest[None]:
-        """Subscribe to the durable subscription, which is created at `initial` when missing; creates no topic."""
+        """Subscribes to the durable subscription, which is created at `initial` when missing; creates no topic."""
         yield from self._attach(durable=True, start=None, kind=kind, initial=initial)
 
     def _attach(
@@ -92,7 +92,7 @@ class Attachment:
         return last_message_id(answer, partition), after_entry(mark_delete)
 
     def acknowledge_through(self, position: Position, ack_set: int | None) -> PipelinedRequest[None]:
-        """Acknowledge everything up to and including `position`, or, with `ack_set`, all before it and part of it."""
+        """Acknowledges everything up to and including `position`, or, with `ack_set`, all before it and part of it."""
         request_id = next_id()
         command = requests.ack(self.consumer_id, [position], cumulative=True, ack_set=ack_set, request_id=request_id)
         if self.lost is not None:
@@ -100,7 +100,7 @@ class Attachment:
         yield self.connection.start(command, request_id, self.consumer_id)
 
     def seek(self, target: MessageId | int) -> PipelinedRequest[None]:
-        """Move the cursor to an id, or to a publish time in ms. The broker detaches the consumer thereby."""
+        """Moves the cursor to an id, or to a publish time in ms. The broker detaches the consumer thereby."""
         request_id = next_id()
         if isinstance(target, int):
             command = requests.seek_to_time(request_id, self.consumer_id, target)
@@ -109,20 +109,20 @@ class Attachment:
         yield self.connection.start(command, request_id)
 
     def unsubscribe(self, force: bool) -> PipelinedRequest[None]:
-        """Delete the subscription, and the consumer with it."""
+        """Deletes the subscription, and the consumer with it."""
         request_id = next_id()
         yield self.connection.start(requests.unsubscribe(request_id, self.consumer_id, force), request_id)
         self.connection.detach_consumer(self.consumer_id)
 
     def detach(self) -> PipelinedRequest[None]:
-        """Close the consumer and wait until the broker has done it."""
+        """Closes the consumer and waits until the broker has done it."""
         self.connection.detach_consumer(self.consumer_id)
         if self.usable:
             request_id = next_id()
             yield self.connection.start(requests.close_consumer(request_id, self.consumer_id), request_id)
 
     def abandon(self) -> None:
-        """Close the consumer without waiting: something else has gone wrong already."""
+        """Closes the consumer without waiting: something else has gone wrong already."""
         self.connection.detach_consumer(self.consumer_id)
         if self.usable:
             try:
@@ -132,19 +132,20 @@ class Attachment:
 
 
 def new_reader(connection: Connection, topic: str) -> Attachment:
-    """A reader with a name of its own, not attached yet."""
+    """Returns a reader with a name of its own, not attached yet."""
     return Attachment(connection, topic, reader_name())
 
 
 def attach_at_end(connection: Connection, topic: str) -> PipelinedRequest[Attachment]:
-    """A reader attached behind the last entry."""
+    """Returns a reader attached behind the last entry."""
     reader = new_reader(connection, topic)
     yield from reader.attach_reader(LATEST_ID)
     return reader
 
 
 def last_message_id(answer: CommandGetLastMessageIdResponse, partition: int) -> MessageId | None:
-    """The id of the last message of a partition (-1: a topic without) that a broker answered, None when it is empty."""
+    """Returns the id of the last message of a partition (-1: a topic without) that a broker answered, None when it is
+    empty."""
     last = _message_id(answer.last_message_id, partition)
     return None if last.entry_id < 0 else last
 

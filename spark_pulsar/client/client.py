@@ -84,7 +84,7 @@ class PulsarClient:
         make: Callable[[Engine, str, Deadline], PipelinedRequest[Result]],
         timeout_ms: int | None = None,
     ) -> dict[str, Result]:
-        """Run a conversation per topic, all at once; the results under the names that the caller used."""
+        """Runs a pipelined request for each topic, all at once; the results under the names that the caller used."""
         engine = self._running()
         full = {topic: full_name(topic) for topic in topics}
         deadlines: dict[str, Deadline] = {}
@@ -98,7 +98,7 @@ class PulsarClient:
     # ---- topics
 
     def partition_count(self, topic: str, create: bool = False) -> int:
-        """How many partitions a topic has; 0 = it is not partitioned.
+        """Returns the number of partitions of a topic; 0 = it is not partitioned.
 
         TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
         """
@@ -109,7 +109,7 @@ class PulsarClient:
         )
 
     def partitions_of(self, topic: str, create: bool = False) -> list[str]:
-        """The full names to read from or write to: of all partitions, or of the topic itself.
+        """Returns the full names to read from or write to: of all partitions, or of the topic itself.
 
         TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
         """
@@ -128,14 +128,15 @@ class PulsarClient:
         }
 
     def topics_of(self, namespace: str, mode: TopicMode = "persistent") -> list[str]:
-        """The topics of `tenant/namespace` as the broker lists them, each partition by itself; none if unknown."""
+        """Returns the topics of `tenant/namespace` as the broker lists them, each partition by itself; none if
+        unknown."""
         return self._one(
             f"listing the topics of {namespace}",
             lambda engine, deadline: topics_of(engine.pool, namespace, mode, deadline),
         )
 
     def last_message_ids(self, topics: Collection[str]) -> dict[str, MessageId | None]:
-        """The id of the last message of each partition, None for an empty one.
+        """Returns the id of the last message of each partition, None for an empty one.
 
         The batch index is that of the last message of a batch, -1 when the entry is no batch.
         """
@@ -150,7 +151,7 @@ class PulsarClient:
         return self.last_message_ids([topic])[topic]
 
     def end_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
-        """The position after the last message of each partition; the beginning (-1:-1) for an empty one."""
+        """Returns the position after the last message of each partition; the beginning (-1:-1) for an empty one."""
         return self._each(
             "asking for the end of",
             topics,
@@ -169,7 +170,8 @@ class PulsarClient:
         )
 
     def first_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
-        """The position of the first entry still there of each partition; the beginning (-1:-1) for an empty one."""
+        """Returns the position of the first entry still there of each partition; the beginning (-1:-1) for an empty
+        one."""
         return self._each(
             "asking for the beginning of",
             topics,
@@ -177,7 +179,7 @@ class PulsarClient:
         )
 
     def positions_at_time(self, topics: Collection[str], publish_time_ms: int) -> dict[str, MessageId]:
-        """The position of the first entry of each partition published at or after a time (ms since 1970).
+        """Returns the position of the first entry of each partition published at or after a time (ms since 1970).
 
         The end position if there is none, the beginning (-1:-1) for an empty partition. Relies on publish times that
         grow with the position, as the broker does.
@@ -204,7 +206,7 @@ class PulsarClient:
         idle_timeout_ms: int | None = None,
         arrived: threading.Event | None = None,
     ) -> Fetch:
-        """Read a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
+        """Reads a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
 
         At most about `max_queued_bytes` wait to be taken. Without `end`, iteration stops when nothing came for
         `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for. `arrived` is set whenever
@@ -222,7 +224,7 @@ class PulsarClient:
         max_pending_bytes: int = DEFAULT_PENDING_BYTES,
         receipt_timeout_ms: int | None = None,
     ) -> Publisher:
-        """A producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
+        """Returns a producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
         `name` is the producer's name; without one the broker makes one up. At most `max_pending_entries` entries of
         together `max_pending_bytes` may be without receipt; one entry always may. The next receipt may take
@@ -250,7 +252,7 @@ class PulsarClient:
         initial: InitialPosition = "latest",
         sub_type: SubscriptionType = "exclusive",
     ) -> None:
-        """Create a durable subscription at `initial` on each partition that lacks it. Nothing stays connected.
+        """Creates a durable subscription at `initial` on each partition that lacks it. Nothing stays connected.
 
         Here and below: ConsumerBusy when somebody else is connected to the subscription (and stays so for a while) in a
         way that `sub_type` cannot join.
@@ -268,7 +270,7 @@ class PulsarClient:
         initial: InitialPosition = "latest",
         sub_type: SubscriptionType = "exclusive",
     ) -> dict[str, MessageId]:
-        """The position after what is acknowledged without a gap, of each partition (whole entries only).
+        """Returns the position after what is acknowledged without a gap, of each partition (whole entries only).
 
         The protocol cannot ask without subscribing, so a missing subscription is created at `initial`.
         """
@@ -284,11 +286,11 @@ class PulsarClient:
         subscription: str,
         sub_type: SubscriptionType = "exclusive",
     ) -> None:
-        """Move the durable cursor of each partition forward, so that the given position is next to read.
+        """Moves the durable cursor of each partition forward, so that the given position is next to read.
 
         Everything before it is acknowledged, also inside a batch (exactly, where the broker supports that; the whole
-        batch stays unacknowledged elsewhere). A cursor never moves backwards by this. Nothing is delivered to anybody,
-        no redelivery is counted. A missing subscription is created first, at the earliest message.
+        batch stays unacknowledged elsewhere). A cursor never moves backwards by this. Nothing is delivered, no
+        redelivery is counted. A missing subscription is created first, at the earliest message.
         """
         sizes = {topic: self._batch_size(topic, at) for topic, at in positions.items() if at.batch_index > 0}
         wanted = {full_name(topic): (at, sizes.get(topic, 0)) for topic, at in positions.items()}
@@ -301,7 +303,7 @@ class PulsarClient:
         )
 
     def _batch_size(self, topic: str, position: MessageId) -> int:
-        """How many messages the entry of a position has; 0 when it is no longer there."""
+        """Counts the messages of the entry at a position; 0 when it is no longer there."""
         entry = position._replace(batch_index=-1)
         with self.fetch(topic, entry, after_entry(entry), max_queued_bytes=1) as fetch:
             try:
@@ -312,7 +314,7 @@ class PulsarClient:
     def seek_cursor(
         self, topic: str, subscription: str, target: MessageId, sub_type: SubscriptionType = "exclusive"
     ) -> None:
-        """Set the durable cursor of a partition so that the entry of `target` is next, forwards or backwards.
+        """Sets the durable cursor of a partition so that the entry of `target` is next, forwards or backwards.
 
         Consumers of the subscription are disconnected by the broker. For moving forward prefer `advance_cursors`.
         """
@@ -325,7 +327,7 @@ class PulsarClient:
     def seek_cursor_to_time(
         self, topic: str, subscription: str, publish_time_ms: int, sub_type: SubscriptionType = "exclusive"
     ) -> None:
-        """Set the durable cursor of a partition to the first entry published at or after a time (ms since 1970)."""
+        """Sets the durable cursor of a partition to the first entry published at or after a time (ms since 1970)."""
         self._on_cursors(
             f"seeking to time {publish_time_ms} on",
             [topic],
@@ -339,7 +341,7 @@ class PulsarClient:
         force: bool = False,
         sub_type: SubscriptionType = "exclusive",
     ) -> None:
-        """Delete a durable subscription from each partition; one that does not exist is no error.
+        """Deletes a durable subscription from each partition; one that does not exist is no error.
 
         MetadataError when others are connected to it, unless `force` (which older brokers do not know).
         """
@@ -377,7 +379,7 @@ class PulsarClient:
     # ---- the end
 
     def close(self) -> None:
-        """Close all connections; fetches and publishers of this client fail from now on. Idempotent.
+        """Closes all connections; fetches and publishers of this client fail from now on. Idempotent.
 
         The client can be used again afterwards and then connects anew.
         """

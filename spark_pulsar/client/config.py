@@ -1,4 +1,4 @@
-"""What a client needs to know: where the service is and how long to wait."""
+"""The configuration of a client: the service's address and the time-outs."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Address(NamedTuple):
 
 
 def parse_service_url(url: str) -> tuple[Address, ...]:
-    """The addresses of a service URL `pulsar://host[:port][,host[:port]…]`, in the order given.
+    """Returns the addresses of a service URL `pulsar://host[:port][,host[:port]…]`, in the order given.
 
     Raises InvalidServiceUrl for text that is no such URL, NotSupportedByClient for schemes that Pulsar has and this
     client has not (TLS and REST lookup).
@@ -59,9 +59,9 @@ class ClientConfig:
     service_url: str
     """`pulsar://host[:port][,host[:port]…]`; with several hosts the next is tried when one cannot be reached."""
     connect_timeout_ms: int = 10_000
-    """For TCP and the handshake of one connection."""
+    """Time-out for TCP and the handshake of one connection."""
     operation_timeout_ms: int = 30_000
-    """For one operation with all its retries; also the longest wait for the next receipt or promised entry."""
+    """Time-out for one operation with all its retries; also the longest wait for the next receipt or promised entry."""
     keep_alive_interval_ms: int = 30_000
     """A PING is sent this often; a peer that sent nothing for two intervals is dead."""
     auth_method: str = "none"
@@ -79,7 +79,7 @@ class ClientConfig:
 
     @property
     def answer_timeout_ms(self) -> int:
-        """For the answer to one request, then it is made again.
+        """Time-out for the answer to one request, which is then made again.
 
         Half of the operation at most: a single lost request must not cost the whole of it.
         """

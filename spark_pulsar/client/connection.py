@@ -1,9 +1,9 @@
 """One connection to a broker: frames out under a lock, frames in by a thread of its own.
 
 The reader thread owns the receiving side: it cuts frames, resolves pending replies, hands messages and receipts to
-their sinks, answers PING, and watches the peer's life. It holds no lock while it calls a sink; a sink must not block.
-A connection that broke stays broken: everybody who waits on it gets ConnectionLost, and whoever wants to go on asks the
-pool for another.
+their sinks, answers PING, and watches the peer's life. It holds no lock while it calls a sink; a sink must not block. A
+connection that broke stays broken: every wait on it ends with ConnectionLost, and a caller that goes on asks the pool
+for another.
 """
 
 import contextlib
@@ -56,11 +56,11 @@ class Connection:
 
     @classmethod
     def open(cls, address: Address, proxy_to: str, config: ClientConfig, deadline: Deadline) -> "Connection":
-        """Connect and shake hands.
+        """Connects and shakes hands.
 
-        `proxy_to` (host:port or empty) names the broker that a proxy at `address` shall connect us to.
-        Raises ConnectFailed, also when nobody answers in the time for a connection, OperationTimeout at the deadline,
-        or what the broker refused with.
+        `proxy_to` (host:port or empty) names the broker that a proxy at `address` shall connect us to. Raises
+        ConnectFailed, also when no broker answers in the time for a connection, OperationTimeout at the deadline, or
+        what the broker refused with.
         """
         if deadline.passed:
             raise deadline.error()  # names what the connection was for
@@ -102,13 +102,13 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection can be used, as far as is known, and by this process."""
+        """Tells whether the connection can be used, as far as is known, and by this process."""
         return self._router.lost is None and self.opened_by_process == os.getpid()
 
     # ---- out
 
     def send(self, buffers: Sequence[bytes | memoryview]) -> None:
-        """Write the buffers one after the other, as one piece of the stream. Raises ConnectionLost."""
+        """Writes the buffers one after the other, as one piece of the stream. Raises ConnectionLost."""
         with self._sending:
             self._router.raise_if_lost()
             try:
@@ -133,7 +133,7 @@ class Connection:
                 self._socket.sendall(b"".join(some)[sent:] if left <= _SEND_BUFFER_BYTES else _tail(some, sent))
 
     def start(self, command: BaseCommand, request_id: int, consumer_id: int | None = None) -> PendingReply:
-        """Send a request and return at once; `consumer_id` names the consumer without which no answer can come."""
+        """Sends a request and returns at once; `consumer_id` names the consumer without which no answer can come."""
         what = f"waiting for the answer to {BaseCommand.Type.Name(command.type)}"
         patience = Deadline(self._config.answer_timeout_ms, what, str(self.address))
         reply = self._router.expect(request_id, consumer_id, patience, ANSWERS[command.type])
@@ -141,53 +141,53 @@ class Connection:
         return reply
 
     def request(self, command: BaseCommand, request_id: int, deadline: Deadline) -> BaseCommand:
-        """Send a request and wait for its reply.
+        """Sends a request and waits for its reply.
 
         Raises as `PendingReply.result`.
         """
         return self.start(command, request_id).result(deadline)
 
     def tell(self, command: BaseCommand) -> None:
-        """Send a command whose answer, if there is one, does not matter. Raises ConnectionLost."""
+        """Sends a command whose answer, if there is one, does not matter. Raises ConnectionLost."""
         self.send([command_frame(command)])
 
     # ---- sinks
 
     def attach_consumer(self, consumer_id: int, sink: ConsumerSink, takes_messages: bool = False) -> None:
-        """Tell `sink` what happens to a consumer. At most one consumer of a connection takes messages."""
+        """Tells `sink` what happens to a consumer. At most one consumer of a connection takes messages."""
         self._router.attach_consumer(consumer_id, sink, takes_messages)
 
     def detach_consumer(self, consumer_id: int) -> None:
-        """Stop telling."""
+        """Stops telling the sink."""
         self._router.detach_consumer(consumer_id)
         self.resume_reading()
 
     def attach_producer(self, producer_id: int, sink: ProducerSink) -> None:
-        """Tell `sink` what happens to a producer."""
+        """Tells `sink` what happens to a producer."""
         self._router.attach_producer(producer_id, sink)
 
     def detach_producer(self, producer_id: int) -> None:
-        """Stop telling."""
+        """Stops telling the sink."""
         self._router.detach_producer(producer_id)
 
     def pause_reading(self) -> None:
-        """Read nothing more for now, so that the broker is held back by TCP. PINGs go on."""
+        """Reads nothing more for now, so that the broker is held back by TCP. PINGs go on."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Reads again."""
         self._may_read.set()
 
     # ---- the end
 
     def close(self) -> None:
-        """End the connection at once; consumers and producers on it vanish on the broker."""
+        """Ends the connection at once; consumers and producers on it vanish on the broker."""
         self._break(ConnectionLost(f"connection to {self.address} was closed here"))
         if threading.current_thread() is not self._reader and self._reader.is_alive():
             self._reader.join(1.0)
 
     def _break(self, error: PulsarError) -> None:
-        """The connection cannot be used any more: tell everybody, once, and let the reader thread end and close."""
+        """Gives up the connection: tells every sink, once, and lets the reader thread end and close it."""
         if self._router.lose(error):
             with contextlib.suppress(OSError):  # the peer may have been first
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -229,7 +229,8 @@ class Connection:
             self._router.dispatch(self._splitter.feed(data))
 
     def _keep_alive(self) -> int:
-        """Send a PING when it is time, notice a dead peer; returns how long to wait at most until the next call."""
+        """Sends a PING when it is time and notices a dead peer; returns how long to wait at most until the next
+        call."""
         interval_ms = self._config.keep_alive_interval_ms
         now_ms = monotonic_ms()
         if not self._may_read.is_set():
@@ -243,7 +244,7 @@ class Connection:
         return max(1, due_ms - now_ms)
 
     def _send_soon(self, command: BaseCommand) -> None:
-        """Send from the reader thread, which must never wait for a writer that waits for the peer to read."""
+        """Sends from the reader thread, which must never wait for a writer that waits for the peer to read."""
         if not self._sending.acquire(blocking=False):
             # Bytes are going out this very moment, which is sign of life enough; a PONG follows them.
             self._pong_owed = self._pong_owed or command.type == BaseCommand.PONG
@@ -258,18 +259,18 @@ class Connection:
 
 
 def _no_answer(step: Deadline, deadline: Deadline) -> PulsarError:
-    """The time for a connection is over: the operation may have more, and is not over then."""
+    """Makes the error for a connection that took too long: the operation may have more time, and is not over then."""
     failed = ConnectFailed(f"cannot connect to {step.where}: no answer within {step.timeout_ms} ms")
     return deadline.error(failed) if deadline.passed else failed
 
 
 def _takes_more(sock: socket.socket) -> bool:
-    """Whether a few bytes can be written without waiting."""
+    """Tells whether a few bytes can be written without waiting."""
     poller = select.poll()
     poller.register(sock.fileno(), select.POLLOUT)
     return bool(poller.poll(0))
 
 
 def _tail(buffers: Sequence[bytes | memoryview], skip: int) -> memoryview:
-    """What is left of the buffers after the first `skip` bytes."""
+    """Returns the rest of the buffers after the first `skip` bytes."""
     return memoryview(b"".join(buffers))[skip:]

@@ -36,14 +36,14 @@ class Cursors:
     def ensure(
         self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
     ) -> PipelinedRequest[None]:
-        """Create the subscription at `initial` unless it exists."""
+        """Creates the subscription at `initial` unless it exists."""
         consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
         yield from consumer.detach()
 
     def position(
         self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
     ) -> PipelinedRequest[MessageId]:
-        """The position after everything that is acknowledged without a gap (mark-delete + 1)."""
+        """Returns the position after everything that is acknowledged without a gap (mark-delete + 1)."""
         consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
         try:
             _, position = yield from consumer.last_ids()
@@ -62,7 +62,7 @@ class Cursors:
         batch_size: int,
         deadline: Deadline,
     ) -> PipelinedRequest[None]:
-        """Acknowledge everything before `position`; `batch_size` of its entry counts when it is inside a batch.
+        """Acknowledges everything before `position`; `batch_size` of its entry counts when it is inside a batch.
 
         An acknowledgement cannot move a cursor backwards: a position before the cursor changes nothing.
         """
@@ -78,7 +78,7 @@ class Cursors:
     def seek(
         self, topic: str, subscription: str, kind: SubscriptionType, target: MessageId | int, deadline: Deadline
     ) -> PipelinedRequest[None]:
-        """Move the cursor to an entry, or to a publish time in ms, forwards or backwards; consumers are detached."""
+        """Moves the cursor to an entry, or to a publish time in ms, forwards or backwards; consumers are detached."""
         consumer = yield from self._attach(topic, subscription, kind, "earliest", deadline)
         try:
             yield from consumer.seek(target)
@@ -90,7 +90,7 @@ class Cursors:
     def unsubscribe(
         self, topic: str, subscription: str, kind: SubscriptionType, force: bool, deadline: Deadline
     ) -> PipelinedRequest[None]:
-        """Delete the subscription; nothing happens to the topic."""
+        """Deletes the subscription; nothing happens to the topic."""
         consumer = yield from self._attach(topic, subscription, kind, "latest", deadline)
         try:
             yield from consumer.unsubscribe(force)
@@ -100,7 +100,8 @@ class Cursors:
 
 
 def _last_done(position: MessageId, batch_size: int) -> tuple[Position, int | None]:
-    """What to acknowledge cumulatively so that `position` is next: an entry, and the bitmap when part of it is left."""
+    """Returns the cumulative acknowledgement after which `position` is next: an entry, and the bitmap when part of it
+    is left."""
     entry = position.position
     if position.batch_index <= 0:
         return Position(entry.ledger_id, entry.entry_id - 1), None

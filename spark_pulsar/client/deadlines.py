@@ -25,13 +25,13 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether the time is up."""
+        """Tells whether the time is up."""
         return monotonic_ms() >= self._end_ms
 
     def at_most(self, timeout_ms: int, what: str, where: str) -> "Deadline":
-        """A deadline for one step of this operation: `timeout_ms` from now, but not after this one."""
+        """Returns a deadline for one step of this operation: `timeout_ms` from now, but not after this one."""
         return Deadline(min(timeout_ms, self.left_ms()), what, where)
 
     def error(self, cause: BaseException | None = None) -> OperationTimeout:
-        """The error to raise when the time is up; `cause` is what the last attempt ended with."""
+        """Returns the error to raise when the time is up; `cause` is what the last attempt ended with."""
         return OperationTimeout(self.what, self.where, self.timeout_ms, str(cause) if cause else "")

@@ -1,4 +1,4 @@
-"""Who on a connection waits for what: replies by request, messages by consumer, receipts by producer."""
+"""The demultiplexer of a connection: replies go to requests, messages to consumers, receipts to producers."""
 
 import itertools
 import threading
@@ -29,18 +29,18 @@ ANSWERS: Final[dict[int, int]] = {
     BaseCommand.CLOSE_PRODUCER: BaseCommand.SUCCESS,
     BaseCommand.CLOSE_CONSUMER: BaseCommand.SUCCESS,
 }
-"""What a good answer to each of our requests is."""
+"""The type of the good answer to each request."""
 
 _ids = itertools.count(1)
 
 
 def next_id() -> int:
-    """A number for a request, consumer or producer, unique in this process."""
+    """Returns a number for a request, consumer or producer, unique in this process."""
     return next(_ids)
 
 
 class ConsumerSink(Protocol):
-    """Where a connection delivers what concerns one consumer. Called by the reader thread; must not block."""
+    """The receiver of all that concerns one consumer. Called by the reader thread; must not block."""
 
     def messages(self, frames: list[Frame]) -> None:
         """MESSAGE frames, in order of arrival."""
@@ -50,7 +50,7 @@ class ConsumerSink(Protocol):
 
 
 class ProducerSink(Protocol):
-    """Where a connection delivers what concerns one producer. Called by the reader thread; must not block."""
+    """The receiver of all that concerns one producer. Called by the reader thread; must not block."""
 
     def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
         """The broker stored the entry sent with `sequence_id`."""
@@ -63,7 +63,7 @@ class ProducerSink(Protocol):
 
 
 class Demultiplexer:
-    """Brings what arrives on one connection to whoever waits for it.
+    """Brings every frame that arrives on one connection to the request, consumer or producer that it is for.
 
     `dispatch` is the reader thread's; everything else may be called by any thread. No lock is held while a sink or a
     callback runs. `lost` is set once and for all by `lose`.
@@ -93,7 +93,7 @@ class Demultiplexer:
             raise self.lost
 
     def expect(self, request_id: int, consumer_id: int | None, patience: Deadline, kind: int) -> PendingReply:
-        """Wait for the reply, a command of type `kind`, to a request about to be sent, with `patience` at most."""
+        """Waits for the reply, a command of type `kind`, to a request about to be sent, with `patience` at most."""
         reply = PendingReply(consumer_id, lambda: self.forget(request_id), patience, kind)
         with self._lock:
             self.raise_if_lost()
@@ -101,12 +101,12 @@ class Demultiplexer:
         return reply
 
     def forget(self, request_id: int) -> None:
-        """Drop a request whose reply nobody waits for any more."""
+        """Drops a request whose caller has given up."""
         with self._lock:
             self._replies.pop(request_id, None)
 
     def attach_consumer(self, consumer_id: int, sink: ConsumerSink, takes_messages: bool) -> None:
-        """Tell `sink` what happens to a consumer; messages go to the last one that takes them."""
+        """Tells `sink` what happens to a consumer; messages go to the last one that takes them."""
         with self._lock:
             self.raise_if_lost()
             self._consumers[consumer_id] = sink
@@ -114,7 +114,7 @@ class Demultiplexer:
                 self._message_sink = sink
 
     def detach_consumer(self, consumer_id: int) -> None:
-        """Stop telling."""
+        """Stops telling the sink."""
         with self._lock:
             self._take_consumer(consumer_id)
 
@@ -125,18 +125,18 @@ class Demultiplexer:
         return sink
 
     def attach_producer(self, producer_id: int, sink: ProducerSink) -> None:
-        """Tell `sink` what happens to a producer."""
+        """Tells `sink` what happens to a producer."""
         with self._lock:
             self.raise_if_lost()
             self._producers[producer_id] = sink
 
     def detach_producer(self, producer_id: int) -> None:
-        """Stop telling."""
+        """Stops telling the sink."""
         with self._lock:
             self._producers.pop(producer_id, None)
 
     def lose(self, error: PulsarError) -> bool:
-        """The connection is gone: tell everybody. False if that was known."""
+        """Ends the connection: tells every sink and every waiting request. False if that was known."""
         with self._lock:
             if self.lost is not None:
                 return False
@@ -156,7 +156,7 @@ class Demultiplexer:
     # ---- arriving
 
     def dispatch(self, frames: list[Frame]) -> None:
-        """Give each frame to whom it is for; consecutive MESSAGE frames go as one list."""
+        """Gives each frame to whom it is for; consecutive MESSAGE frames go as one list."""
         messages: list[Frame] = []
         for frame in frames:
             buffer, start, end = frame
@@ -189,7 +189,7 @@ class Demultiplexer:
             self._answer(request_id, command)
 
     def _answer(self, request_id: int, command: BaseCommand) -> None:
-        """Give a request its answer, or the error that the answer carries."""
+        """Gives a request its answer, or the error that the answer carries."""
         with self._lock:
             reply = self._replies.pop(request_id, None)
         if reply is None:
@@ -204,7 +204,7 @@ class Demultiplexer:
             reply.fail(UnexpectedReply(f"{self._address} answered a request with {name}"))
 
     def _located(self, error: PulsarError) -> PulsarError:
-        """The same error, saying who sent it."""
+        """Returns the error with the broker's address in its text."""
         return type(error)(f"{error.message} (broker {self._address})")
 
     def _on_greeting(self, command: BaseCommand) -> None:

@@ -1,4 +1,4 @@
-"""What a client keeps while it is in use, in one process."""
+"""The engine of a client: its connections and caches in one process."""
 
 import os
 
@@ -10,7 +10,7 @@ from spark_pulsar.client.probes import Probes
 
 
 class Engine:
-    """Connections, and what is known and open through them; made on first use, and anew after a fork."""
+    """Connections, with the look-ups and probes that use them; made on first use, and anew after a fork."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.process = os.getpid()

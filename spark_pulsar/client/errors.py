@@ -1,4 +1,4 @@
-"""What goes wrong on the client's side. Errors that a broker names are the classes of `model.errors`."""
+"""Errors of the client's side. Errors that a broker names are the classes of `model.errors`."""
 
 from spark_pulsar.model.errors import PulsarError, ServerError
 from spark_pulsar.model.ids import MessageId

@@ -70,7 +70,7 @@ class Fetch:
         self.position = start
         """Next to read after everything that was handed out."""
         self.finished = end is not None and _normal(start) >= _normal(end)
-        """Whether the end was reached."""
+        """True when the end was reached."""
         self._config = config
         self._pool = pool
         self._directory = directory
@@ -114,7 +114,7 @@ class Fetch:
         return Deadline(timeout_ms, f"waiting for new entries of {self.topic}", where)
 
     def next_block(self, timeout_ms: int) -> EntryBlock | None:
-        """The next block; None when the time is up or the fetch has finished (`finished` tells).
+        """Returns the next block; None when the time is up or the fetch has finished (`finished` tells).
 
         Raises EndNotReached when the log ends before the end of the range, ChecksumFailed for a damaged entry,
         TopicNotFound when the topic is gone, OperationTimeout when no broker can be reached.
@@ -123,7 +123,8 @@ class Fetch:
         return self._next(deadline, quiet=True)
 
     def poll(self, patience: Deadline) -> EntryBlock | None:
-        """The next block if one has arrived, else None; the event given to `PulsarClient.fetch` tells when to look.
+        """Returns the next block if one has arrived, else None; the event given to `PulsarClient.fetch` tells when to
+        look.
 
         What must be asked of the broker for it, to attach a reader above all, is over by `patience`. Raises as
         `next_block`, and OperationTimeout when that was not enough.
@@ -164,7 +165,8 @@ class Fetch:
         return None
 
     def _block_of(self, runs: list[list[Frame]], reading: _Reading) -> EntryBlock:
-        """The entries that arrived. What cannot be read is read again by who asks again, never passed over."""
+        """Returns the entries that arrived. An entry that cannot be read is read again by the next call, never passed
+        over."""
         try:
             return block_of(runs, reading.consumer_id, self._partition, self.topic)
         except PulsarError:
@@ -172,7 +174,7 @@ class Fetch:
             raise
 
     def _accept(self, reading: _Reading, block: EntryBlock) -> EntryBlock | None:
-        """Account for what arrived, cut it to the range; the block to hand out, or None if nothing of it is wanted."""
+        """Accounts for what arrived, cut it to the range; the block to hand out, or None if nothing of it is wanted."""
         if not len(block):
             return None
         self._quiet_since_ms, self._stall_check_ms = monotonic_ms(), _FIRST_STALL_CHECK_MS
@@ -194,7 +196,7 @@ class Fetch:
         return block if len(block) else None
 
     def _cut(self, block: EntryBlock) -> bool:
-        """Cut a block to what lies between position and end; whether something at or after the end had arrived."""
+        """Cuts a block to what lies between position and end; whether something at or after the end had arrived."""
         block.cut_before(*self.position.position)
         position, end = self.position, self.end
         if len(block) and position.batch_index > 0:
@@ -216,13 +218,13 @@ class Fetch:
     # ---- knowing when nothing more can come
 
     def _within(self, patience: Deadline | None, what: str, where: str) -> Deadline:
-        """The deadline for one thing to ask of the broker."""
+        """Returns the deadline for one thing to ask of the broker."""
         if patience is None:
             return Deadline(self._config.operation_timeout_ms, what, where)
         return patience.at_most(self._config.operation_timeout_ms, what, where)
 
     def _refresh_last(self, reading: _Reading, patience: Deadline | None) -> bool:
-        """Ask where the log ends; whether something is left to read. Raises EndNotReached if the end is beyond."""
+        """Asks where the log ends; whether something is left to read. Raises EndNotReached if the end is beyond."""
         where = str(reading.connection.address)
         deadline = self._within(patience, f"asking for the last message id of {self.topic}", where)
         try:
@@ -262,7 +264,7 @@ class Fetch:
         self._lost = lost
 
     def _may_attach(self, deadline: Deadline) -> bool:
-        """Whether it is time to attach a reader, or comes to be by the deadline."""
+        """Tells whether it is time to attach a reader, or comes to be by the deadline."""
         wait_ms = self._attach_at_ms - monotonic_ms()
         if wait_ms <= 0:
             return True
@@ -271,7 +273,7 @@ class Fetch:
         return wait_ms <= left_ms
 
     def _open(self, patience: Deadline | None) -> _Reading:
-        """Attach a reader at the position, trying again while that may help."""
+        """Attaches a reader at the position, trying again while that may help."""
         what = f"opening a reader at {self.position} of {self.topic}"
         deadline = self._within(patience, what, self._config.service_url)
         if deadline.passed:
@@ -313,7 +315,7 @@ class Fetch:
         return reading
 
     def _entries_left(self) -> int | None:
-        """How many entries the range still has at most, if that can be told."""
+        """Counts the entries that the range still has at most; None if that cannot be told."""
         if self.end is None or self.end.ledger_id != self.position.ledger_id:
             return None
         return max(1, self.end.entry_id - self.position.entry_id + (1 if self.end.batch_index > 0 else 0))
@@ -334,13 +336,13 @@ class Fetch:
         self._detach()
 
     def _drop(self) -> None:
-        """Forget the reader after its connection or consumer was lost."""
+        """Forgets the reader after its connection or consumer was lost."""
         reading, self._reading = self._reading, None
         if reading is not None:
             self._pool.drop(reading.connection)
 
     def _detach(self) -> None:
-        """Close the reader; its connection is kept for the next fetch if the broker confirms soon."""
+        """Closes the reader; its connection is kept for the next fetch if the broker confirms soon."""
         reading, self._reading = self._reading, None
         if reading is None:
             return
@@ -356,7 +358,7 @@ class Fetch:
             self._pool.give_back(reading.target, connection)
 
     def close(self) -> None:
-        """Close the reader. Taking blocks raises ClientClosed from now on. Idempotent."""
+        """Closes the reader. Taking blocks raises ClientClosed from now on. Idempotent."""
         self._closed = True
         self._detach()
 
@@ -370,5 +372,5 @@ class Fetch:
 
 
 def _normal(position: MessageId) -> MessageId:
-    """The same position in its one normal form: a whole entry still to read has batch index -1."""
+    """Returns a position in its normal form: a whole entry still to read has batch index -1."""
     return position if position.batch_index > 0 else position._replace(batch_index=-1)

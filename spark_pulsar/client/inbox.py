@@ -1,4 +1,4 @@
-"""Where the reader thread puts a fetch's messages and the fetch takes them from."""
+"""The inbox of a fetch: the reader thread puts messages in, the fetch takes them out."""
 
 import threading
 from collections import deque
@@ -62,11 +62,11 @@ class Inbox:
 
     @property
     def empty(self) -> bool:
-        """Whether everything that arrived was taken."""
+        """Tells whether everything that arrived was taken."""
         return not self._queue
 
     def take(self, timeout_ms: int) -> list[list[Frame]]:
-        """The next runs of frames, waiting for some; none when time is up or the consumer is lost.
+        """Returns the next runs of frames, waiting for some; none when time is up or the consumer is lost.
 
         The frames of a run lie in one buffer, one after the other. Short runs that have piled up are taken together, so
         that blocks are large when the taker is the slower side; a long one comes alone, as joining would copy it.
@@ -86,7 +86,7 @@ class Inbox:
 
 
 def _runs(frames: list[Frame]) -> Iterator[list[Frame]]:
-    """The frames cut where the buffer changes: what was left of the buffer before comes joined with the next."""
+    """Yields the frames cut where the buffer changes: what was left of the buffer before comes joined with the next."""
     first = 0
     if frames[0].buffer is frames[-1].buffer:  # and so are all between
         yield frames

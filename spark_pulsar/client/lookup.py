@@ -1,4 +1,4 @@
-"""Who serves a topic, what topics there are, and how many partitions they have."""
+"""Look-ups: the broker that serves a topic, the topics of a namespace, the partitions of a topic."""
 
 import threading
 from typing import Final, Literal
@@ -26,12 +26,12 @@ _MODES: Final = {
 
 
 def full_name(topic: str) -> str:
-    """The full form of a topic name. Raises InvalidTopicName."""
+    """Returns the full form of a topic name. Raises InvalidTopicName."""
     return TopicName.parse(topic).full
 
 
 def partition_names(topic: str, count: int) -> list[str]:
-    """The full names of the partitions of a topic; of the topic itself when it has none."""
+    """Returns the full names of the partitions of a topic; of the topic itself when it has none."""
     name = TopicName.parse(topic)
     return [name.at_partition(index).full for index in range(count)] if count else [name.full]
 
@@ -46,12 +46,12 @@ class TopicDirectory:
         self._targets: dict[str, Target] = {}
 
     def forget(self, topic: str) -> None:
-        """Look `topic` up again next time."""
+        """Looks `topic` up again next time."""
         with self._lock:
             self._targets.pop(topic, None)
 
     def connect(self, topic: str, deadline: Deadline) -> PipelinedRequest[Connection]:
-        """The shared connection to the broker of `topic` (a full name of one partition)."""
+        """Returns the shared connection to the broker of `topic` (a full name of one partition)."""
         target = yield from self.find(topic, deadline)
         try:
             return self._pool.shared(target, deadline)
@@ -60,7 +60,7 @@ class TopicDirectory:
             raise
 
     def find(self, topic: str, deadline: Deadline) -> PipelinedRequest[Target]:
-        """The broker of `topic`, following redirects.
+        """Returns the broker of `topic`, following redirects.
 
         Raises retriable errors for the caller to retry; TooManyRedirects; TopicNotFound for a missing namespace.
         """
@@ -92,7 +92,7 @@ class TopicDirectory:
 
 
 def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: Deadline) -> PipelinedRequest[int]:
-    """How many partitions `topic` has; 0 when it is not partitioned.
+    """Returns the number of partitions of `topic`; 0 when it is not partitioned.
 
     With `create` a broker may create a missing topic with its default number of partitions. Without, a missing topic is
     TopicNotFound, if the broker knows how to say so (others answer 0). UnexpectedReply above MAX_PARTITIONS.

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class PendingReply:
-    """One request on its way: the reader thread resolves it, the caller waits for it. What is said first stays: that
-    the connection is lost as well must not hide why the broker closed it."""
+    """One request on its way: the reader thread resolves it, the caller waits for it. The first outcome stays: that the
+    connection is lost as well must not hide why the broker closed it."""
 
     __slots__ = ("_abandon", "_done", "_error", "_patience", "_reply", "consumer_id", "kind")
 
@@ -48,7 +48,7 @@ class PendingReply:
             self._done.set()
 
     def result(self, deadline: Deadline) -> "BaseCommand":
-        """The reply.
+        """Returns the reply.
 
         Raises what the broker answered, ConnectionLost, AnswerOverdue when the patience with this one request is over,
         or OperationTimeout at the deadline of the whole operation.

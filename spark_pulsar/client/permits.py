@@ -1,4 +1,4 @@
-"""How many messages a reader may be sent ahead of what was taken."""
+"""Permits of a reader: messages that it may be sent ahead of those taken."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ class Permits:
         self._entries = 0
         self._bytes = 0
         self.entries_left: int | None = None
-        """How many entries the range still has at most; None when that is not known."""
+        """Entries that the range still has at most; None when that is not known."""
 
     def reset(self) -> None:
         """A new consumer starts without permits."""
@@ -35,7 +35,7 @@ class Permits:
         self._bytes += size_bytes
 
     def grant(self) -> int:
-        """How many permits to give now; 0 while enough are out."""
+        """Returns the permits to give now; 0 while enough are out."""
         window = self._window()
         if self._outstanding > window // 2:
             return 0

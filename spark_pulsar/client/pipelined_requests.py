@@ -21,12 +21,12 @@ _AT_ONCE: Final = 256
 
 
 def run_one(make: Callable[[], PipelinedRequest[Result]], deadline: Deadline) -> Result:
-    """Run one conversation, again after retriable errors. Raises its error, or OperationTimeout at the deadline."""
+    """Runs one conversation, again after retriable errors. Raises its error, or OperationTimeout at the deadline."""
     return run_all([""], lambda _: make(), lambda _: deadline)[""]
 
 
 def settled(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | PulsarError]:
-    """The same conversation; a refusal that no retry mends is its answer, so that others go on beside it."""
+    """Turns a refusal that no retry mends into the answer of a pipelined request, so that others go on beside it."""
     try:
         return (yield from steps)
     except PulsarError as refusal:
@@ -36,7 +36,7 @@ def settled(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | Pulsar
 
 
 def if_any(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | TopicNotFound]:
-    """The same conversation; that the topic is missing is its answer, so that others can be asked about beside it."""
+    """Turns TopicNotFound into the answer of a pipelined request, so that others go on beside it."""
     try:
         return (yield from steps)
     except TopicNotFound as missing:
@@ -46,7 +46,7 @@ def if_any(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | TopicNo
 def run_all(
     topics: Iterable[str], make: Callable[[str], PipelinedRequest[Result]], deadline_of: Callable[[str], Deadline]
 ) -> dict[str, Result]:
-    """Run a conversation for each topic; the results by topic, in the order given.
+    """Runs a conversation for each topic; the results by topic, in the order given.
 
     A conversation that fails with a retriable error is made again after a pause, until its deadline; all deadlines are
     made before the first conversation. The first error that cannot be retried ends everything and is raised.
@@ -80,7 +80,7 @@ def _attempt(
     deadlines: dict[str, Deadline],
     results: dict[str, Result],
 ) -> dict[str, PulsarError]:
-    """Run each conversation once; returns the retriable errors by topic."""
+    """Runs each conversation once; returns the retriable errors by topic."""
     failed: dict[str, PulsarError] = {}
     running: dict[str, tuple[PipelinedRequest[Result], PendingReply]] = {}
     conversations = {topic: make(topic) for topic in todo}
@@ -108,7 +108,7 @@ def _advance(
     results: dict[str, Result],
     failed: dict[str, PulsarError],
 ) -> None:
-    """Resume one conversation up to its next request or its end."""
+    """Resumes one conversation up to its next request or its end."""
     running.pop(topic, None)
     try:
         if answer is None:

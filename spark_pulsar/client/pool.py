@@ -36,7 +36,8 @@ class ConnectionPool:
         self._closed = False
 
     def service(self, deadline: Deadline) -> tuple[Target, Connection]:
-        """A shared connection to the service URL, trying its hosts in turn, beginning with the one that last worked.
+        """Returns a shared connection to the service URL, trying its hosts in turn, beginning with the one that last
+        worked.
 
         Raises ConnectFailed when none can be reached, OperationTimeout at the deadline.
         """
@@ -59,7 +60,7 @@ class ConnectionPool:
         raise ConnectFailed("; ".join(str(problem) for problem in problems))
 
     def shared(self, target: Target, deadline: Deadline) -> Connection:
-        """The connection to `target` that everybody shares, opened when missing or broken."""
+        """Returns the shared connection to `target`, opened when missing or broken."""
         with self._lock:
             self._raise_if_closed()
             known = self._shared.get(target)
@@ -82,14 +83,14 @@ class ConnectionPool:
             opening.release()
 
     def _unless_closed(self, connection: Connection) -> Connection:
-        """A new connection, unless the pool was closed while it was made."""
+        """Returns a new connection, unless the pool was closed while it was made."""
         if self._closed:
             connection.close()
             raise ClientClosed("the client was closed")
         return connection
 
     def take(self, target: Target, deadline: Deadline) -> Connection:
-        """A connection for one user, who may stop reading from it; `give_back` or `drop` it."""
+        """Returns a connection for one user, who may stop reading from it; `give_back` or `drop` it."""
         with self._lock:
             self._raise_if_closed()
             idle = self._idle.get(target, [])
@@ -105,7 +106,7 @@ class ConnectionPool:
         return self._unless_closed(connection)
 
     def give_back(self, target: Target, connection: Connection) -> None:
-        """Return an exclusive connection on which nothing is going on any more."""
+        """Takes back an exclusive connection on which nothing is going on any more."""
         with self._lock:
             self._exclusive.discard(connection)
             idle = self._idle.setdefault(target, [])
@@ -116,13 +117,13 @@ class ConnectionPool:
             connection.close()
 
     def drop(self, connection: Connection) -> None:
-        """Close an exclusive connection."""
+        """Closes an exclusive connection."""
         with self._lock:
             self._exclusive.discard(connection)
         connection.close()
 
     def close(self) -> None:
-        """Close everything; whoever still waits gets ConnectionLost. Later calls raise ClientClosed."""
+        """Closes all connections; callers that still wait get ConnectionLost. Later calls raise ClientClosed."""
         with self._lock:
             self._closed = True
             connections = [*self._shared.values(), *self._exclusive]

@@ -8,7 +8,7 @@ from spark_pulsar.model.ids import MessageId
 
 
 def after_entry(message_id: MessageId) -> MessageId:
-    """The position after all messages of the entry of `message_id`.
+    """Returns the position after all messages of the entry of `message_id`.
 
     The entry with the next number need not exist (the ledger may have ended); positions compare all the same.
     """
@@ -16,17 +16,18 @@ def after_entry(message_id: MessageId) -> MessageId:
 
 
 def after_message(message_id: MessageId, batch_size: int) -> MessageId:
-    """The position after one message; `batch_size` is the number of messages in its entry (1 when not batched)."""
+    """Returns the position after one message; `batch_size` is the number of messages in its entry (1 when not
+    batched)."""
     if message_id.batch_index + 1 >= batch_size or message_id.batch_index < 0:
         return after_entry(message_id)
     return message_id._replace(batch_index=message_id.batch_index + 1)
 
 
 def beginning(partition: int) -> MessageId:
-    """The position before everything in a partition (-1 for a topic without partitions)."""
+    """Returns the position before everything in a partition (-1 for a topic without partitions)."""
     return MessageId(-1, -1, partition, -1)
 
 
 def is_beginning(position: MessageId) -> bool:
-    """Whether `position` is before everything."""
+    """Tells whether `position` is before everything."""
     return position.ledger_id < 0

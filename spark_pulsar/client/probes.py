@@ -1,4 +1,4 @@
-"""Where topics begin and end, and what was published when."""
+"""Probes: idle readers that ask where topics begin and end, and which entry was published at a time."""
 
 import threading
 
@@ -25,7 +25,8 @@ class Probes:
         self._readers: dict[str, Attachment] = {}
 
     def last_message_id(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId | None]:
-        """The id of the last message, None when the topic is empty. TopicNotFound when there is no such topic."""
+        """Returns the id of the last message, None when the topic is empty. TopicNotFound when there is no such
+        topic."""
         with self._lock:
             reader = self._readers.pop(topic, None)  # ours alone until it is put back
         if reader is not None and reader.usable:
@@ -63,12 +64,12 @@ class Probes:
             surplus.abandon()
 
     def end_position(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId]:
-        """The position after the last message; the beginning for an empty topic."""
+        """Returns the position after the last message; the beginning for an empty topic."""
         last = yield from self.last_message_id(topic, deadline)
         return beginning(TopicName.parse(topic).partition) if last is None else after_entry(last)
 
     def first_position(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId]:
-        """The position of the first entry that is still there; the beginning for an empty topic."""
+        """Returns the position of the first entry that is still there; the beginning for an empty topic."""
         connection = yield from self._directory.connect(topic, deadline)
         reader = new_reader(connection, topic)
         try:
@@ -82,7 +83,7 @@ class Probes:
         return beginning(position.partition) if last is None else position
 
     def position_at_time(self, topic: str, publish_time_ms: int, deadline: Deadline) -> PipelinedRequest[MessageId]:
-        """The position of the first entry published at or after a time; the end position if there is none.
+        """Returns the position of the first entry published at or after a time; the end position if there is none.
 
         A seek detaches the reader, its target stays with the reader's name until the next consumer of that name asks.
         """

@@ -56,14 +56,14 @@ class ProducerLine:
         self._on_failure(self, error)
 
     def frame(self, sent: SentEntry) -> list[bytes | memoryview]:
-        """The SEND of an entry in two pieces, so that the entry is not copied."""
+        """Returns the SEND of an entry in two pieces, so that the entry is not copied."""
         command = requests.send(
             self.producer_id, sent.sequence_id, sent.message_count, sent.highest_sequence_id, sent.is_chunk
         ).SerializeToString()
         return [HEADER.pack(4 + len(command) + len(sent.entry), len(command)) + command, sent.entry]
 
     def close(self) -> None:
-        """Close the producer without waiting."""
+        """Closes the producer without waiting."""
         self.connection.detach_producer(self.producer_id)
         if self.connection.alive:
             try:
@@ -72,7 +72,7 @@ class ProducerLine:
                 return  # and so the producer is gone
 
     def close_and_wait(self) -> None:
-        """Close the producer; returns when the broker has done so, or cannot be waited for any longer."""
+        """Closes the producer; returns when the broker has done so, or cannot be waited for any longer."""
         self.connection.detach_producer(self.producer_id)
         request_id = next_id()
         deadline = Deadline(_CLOSE_TIMEOUT_MS, "closing a producer", str(self.connection.address))

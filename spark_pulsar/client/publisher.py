@@ -33,9 +33,9 @@ _RESEND_TOGETHER: Final = 64
 class Publisher:
     """A producer on one topic partition. Made by `PulsarClient.publisher`; for one thread at a time.
 
-    What is sent stays here until its receipt has come. When the connection breaks or the broker closes the producer,
-    the next call attaches again, under the same name, and sends what has no receipt once more, in order and with the
-    same sequence ids: at least once, exactly once on a topic with deduplication.
+    An entry that was sent stays here until its receipt has come. When the connection breaks or the broker closes the
+    producer, the next call attaches again, under the same name, and sends what has no receipt once more, in order and
+    with the same sequence ids: at least once, exactly once on a topic with deduplication.
 
     The first failure that no retry can mend is final: it is raised by the call that meets it and by all later ones.
     Close the publisher (which waits for all receipts) or use it as a context manager (which does so unless an error is
@@ -57,13 +57,13 @@ class Publisher:
         self.producer_name = name or ""
         """The producer's name: the given one or the broker's."""
         self.next_sequence_id = 0
-        """For the next message; after creation one more than the last the broker knows of this name."""
+        """Sequence id of the next message; after creation one more than the last the broker knows of this name."""
         self.max_message_size_bytes = 0
         """The broker's limit for metadata and payload of one entry."""
         self.last_message_id: MessageId | None = None
         """The id in the last receipt; None before the first, and not changed by a dropped duplicate."""
         self.duplicates = 0
-        """How many entries the broker dropped because it had them already (deduplication)."""
+        """Entries that the broker dropped because it had them already (deduplication)."""
         self._config = config
         self._pool = pool
         self._directory = directory
@@ -97,7 +97,7 @@ class Publisher:
         max_pending_bytes: int,
         receipt_timeout_ms: int | None,
     ) -> "Publisher":
-        """Create the producer. Raises ProducerBusy, TopicNotFound and the like at once."""
+        """Creates the producer. Raises ProducerBusy, TopicNotFound and the like at once."""
         publisher = cls(
             config, pool, directory, topic, name, max_pending_entries, max_pending_bytes, receipt_timeout_ms
         )
@@ -113,7 +113,7 @@ class Publisher:
         message_count: int = 1,
         sequence_id: int | None = None,
     ) -> None:
-        """Send a payload as one entry; as `send_entry`.
+        """Sends a payload as one entry; as `send_entry`.
 
         `metadata` says what the payload is (compression, num_messages_in_batch, key, …); name, sequence id and publish
         time (this machine's clock, unless it is set) are filled in. The sequence id is that of the first message,
@@ -136,7 +136,7 @@ class Publisher:
         highest_sequence_id: int | None = None,
         is_chunk: bool = False,
     ) -> None:
-        """Send a ready-made entry (from its checksum magic on) and return while its receipt is on the way.
+        """Sends a ready-made entry (from its checksum magic on) and returns while its receipt is on the way.
 
         Waits while too much is without receipt. The entry's bytes must not change afterwards. `sequence_id` is that of
         its first message and grows from call to call (the chunks of one message share one).
@@ -176,7 +176,7 @@ class Publisher:
         return len(self._pending) < self._max_entries and self._pending_bytes + size <= self._max_bytes
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until everything sent has its receipt.
+        """Waits until everything sent has its receipt.
 
         Raises OperationTimeout when that takes longer than `timeout_ms`, or when no receipt at all comes for as long
         as one may take; and the first refusal.
@@ -185,11 +185,11 @@ class Publisher:
 
     @property
     def pending(self) -> int:
-        """How many entries have no receipt yet."""
+        """Counts the entries without receipt."""
         return len(self._pending)
 
     def _wait_until(self, done: Callable[[], bool], timeout_ms: int | None) -> None:
-        """Wait for receipts until `done`, attaching again where needed."""
+        """Waits for receipts until `done`, attaching again where needed."""
         started_ms = monotonic_ms()
         while True:
             with self._changed:
@@ -204,7 +204,7 @@ class Publisher:
             self._reattach()
 
     def _patience_ms(self, started_ms: int, timeout_ms: int | None) -> int:
-        """How long to wait for the next receipt. Raises OperationTimeout when it was too long already."""
+        """Returns the time to wait for the next receipt. Raises OperationTimeout when it was too long already."""
         now_ms = monotonic_ms()
         silence_ms = self._receipt_timeout_ms
         left_ms = self._last_progress_ms + silence_ms - now_ms
@@ -259,7 +259,8 @@ class Publisher:
     # ---- the producer on the broker
 
     def _reattach(self) -> None:
-        """Create the producer, again if need be, and send what has no receipt. Raises, and remembers, what is final."""
+        """Creates the producer, again if need be, and sends the entries without receipt. Raises, and remembers, what is
+        final."""
         trouble = self._trouble
         if trouble is None:
             what = f"creating a producer on {self.topic}" + (f", after: {self._broken}" if self._broken else "")
@@ -281,7 +282,8 @@ class Publisher:
                 self._pause(trouble, error)
 
     def _until_overdue(self, what: str) -> Deadline:
-        """The time to attach: until the next receipt is overdue, if one is due, and long enough to connect once."""
+        """Returns the time to attach: until the next receipt is overdue, if one is due, and long enough to connect
+        once."""
         where = self._config.service_url
         if not self._was_attached:
             return Deadline(self._config.operation_timeout_ms, what, where)
@@ -328,7 +330,7 @@ class Publisher:
         self._resume(line, success)
 
     def _resume(self, line: ProducerLine, success: CommandProducerSuccess) -> None:
-        """Use a new line; send what has no receipt."""
+        """Uses a new line; send what has no receipt."""
         with self._changed:
             if not self._was_attached:
                 self.next_sequence_id = max(self.next_sequence_id, success.last_sequence_id + 1)
@@ -347,7 +349,7 @@ class Publisher:
             line.connection.send(pieces)
 
     def _leave(self) -> None:
-        """Close what is left of the old producer, so that its name is free, if the broker can still be told."""
+        """Closes the old producer, so that its name is free, if the broker can still be told."""
         with self._changed:
             line, self._line = self._line, None
         if line is not None:
@@ -356,7 +358,7 @@ class Publisher:
     # ---- the end
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Wait for all receipts (see `flush`), then close the producer, so that its name is free. Idempotent."""
+        """Waits for all receipts (see `flush`), then closes the producer, so that its name is free. Idempotent."""
         if isinstance(self._fatal, ClientClosed):
             return
         try:
@@ -369,7 +371,7 @@ class Publisher:
             self.abort()
 
     def abort(self) -> None:
-        """Close the producer without waiting; what has no receipt may or may not be stored. Idempotent."""
+        """Closes the producer without waiting; what has no receipt may or may not be stored. Idempotent."""
         self._leave()
         self._fail(ClientClosed(f"the publisher on {self.topic} is closed"))
         with self._changed:

@@ -21,7 +21,7 @@ class Backoff:
         self._pause_ms = FIRST_PAUSE_MS
 
     def pause(self, deadline: Deadline, cause: PulsarError, woken: threading.Event | None = None) -> None:
-        """Wait before the next attempt, or raise the deadline's error (caused by `cause`) if it would come too late.
+        """Waits before the next attempt, or raises the deadline's error (caused by `cause`) if it would come too late.
 
         Setting `woken` ends the pause early.
         """
@@ -30,7 +30,7 @@ class Backoff:
         (woken or threading.Event()).wait(self.next_ms() / 1000)
 
     def next_ms(self) -> int:
-        """How long to wait before the next attempt, for who does the waiting himself."""
+        """Returns the next pause in ms, for callers that wait themselves."""
         pause_ms = self._pause_ms
         self._pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
         return pause_ms

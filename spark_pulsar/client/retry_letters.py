@@ -41,11 +41,11 @@ DEFAULT_MAX_REDELIVER_COUNT: Final = 16
 
 
 class Letter(NamedTuple):
-    """What is published in place of a message that failed."""
+    """A letter: the copy that is published in place of a message that failed."""
 
     properties: dict[str, str]
     is_dead: bool
-    """Whether it goes to the dead letter topic, at once; else to the retry letter topic."""
+    """True for the dead letter topic, at once; False for the retry letter topic."""
     delay_ms: int
 
 
@@ -57,8 +57,8 @@ def letter(
     max_redeliver_count: int = DEFAULT_MAX_REDELIVER_COUNT,
     custom_properties: Mapping[str, str] | None = None,
 ) -> Letter:
-    """The copy of a message of `topic` (full name) with these properties that was not consumed (RLQ-3, RLQ-4). Where it
-    came from is kept from the first time on; a negative delay is none."""
+    """Returns the copy of a message of `topic` (full name) with these properties that was not consumed (RLQ-3, RLQ-4).
+    Where it came from is kept from the first time on; a negative delay is none."""
     delay_ms = max(0, delay_ms)
     try:
         times = int(properties.get(RECONSUME_TIMES, "0")) + 1
@@ -104,13 +104,13 @@ class RetryLetters:
 
     @property
     def topics(self) -> list[str]:
-        """What the consumer subscribes to, with a Shared subscription (RLQ-1)."""
+        """The topics that the consumer subscribes to, with a Shared subscription (RLQ-1)."""
         return [self.topic, self.retry_letter_topic]
 
     def reconsume_later(
         self, consumer: Any, message: Any, delay_ms: int, properties: Mapping[str, str] | None = None
     ) -> Letter:
-        """Have a message delivered again after a delay, or move it to the dead letter topic when it was retried often
+        """Has a message delivered again after a delay, or moves it to the dead letter topic when it was retried often
         enough; returns what was published. `properties` are added to the copy.
 
         When the copy cannot be published the message is negatively acknowledged, and the error is raised.
@@ -131,7 +131,7 @@ class RetryLetters:
         return found
 
     def close(self) -> None:
-        """Close the producers."""
+        """Closes the producers."""
         producers, self._producers = self._producers, {}
         for producer in producers.values():
             producer.close()
@@ -153,7 +153,7 @@ class RetryLetters:
         )
 
     def _subscribe_initially(self, topic: str, subscription: str) -> None:
-        """Create a subscription if it is missing. The Python client lets only its own dead letter policy name one."""
+        """Creates a subscription if it is missing. The Python client lets only its own dead letter policy name one."""
         import pulsar
 
         earliest, shared = pulsar.InitialPosition.Earliest, pulsar.ConsumerType.Shared

@@ -33,7 +33,7 @@ class ChunkedMessages:
         self._assembler: ChunkAssembler[Position] = ChunkAssembler()
 
     def take(self, table: EntryTable, i: int) -> EntryTable | None:
-        """Take entry `i`, a chunk. The whole message as a table of one entry if it is the last one, else None.
+        """Takes entry `i`, a chunk. The whole message as a table of one entry if it is the last one, else None.
 
         For a last chunk whose message is incomplete on the broker: DataLossError, or None after a warning if
         `failOnDataLoss` is false.
@@ -53,7 +53,8 @@ class ChunkedMessages:
         return inspect_entries(Entries.of([entry]))
 
     def _look_back(self, last: MessageMetadata, at: Position) -> Assembled[Position] | None:
-        """The message that ends with the chunk `last`, from the entries up to it; None if it is not whole there."""
+        """Returns the message that ends with the chunk `last`, from the entries up to it; None if it is not whole
+        there."""
         end = MessageId(at.ledger_id, at.entry_id + 1)
         for start in self._starts(last.publish_time):
             if start.position > at:

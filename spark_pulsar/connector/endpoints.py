@@ -1,4 +1,4 @@
-"""From words, times and JSON to positions: where a read starts and where it ends."""
+"""Endpoints of a read: start and end positions, resolved from words, times and JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_pulsar.model.errors import TopicNotFound
 
 
 def end_positions(client: PulsarClient, topics: Sequence[str]) -> dict[str, ReadPosition]:
-    """The position after the last message of each topic partition; `EARLIEST` for an empty one."""
+    """Returns the position after the last message of each topic partition; `EARLIEST` for an empty one."""
     return {topic: ReadPosition.of(message_id) for topic, message_id in client.end_positions(topics).items()}
 
 
@@ -27,14 +27,15 @@ def end_positions_of_each(
 def starting_positions(
     client: PulsarClient, topics: Sequence[str], options: Options, default: Endpoint
 ) -> dict[str, ReadPosition]:
-    """Where a new query starts in each of `topics`. Raises OffsetError for JSON that does not name exactly these."""
+    """Resolves the start of a new query in each of `topics`. Raises OffsetError for JSON that does not name exactly
+    these."""
     if options.starting_time is not None:
         return _at_time(client, topics, options.starting_time, "startingTime")
     return _resolve(client, topics, options.starting_offsets or default, "startingOffsets")
 
 
 def ending_positions(client: PulsarClient, topics: Sequence[str], options: Options) -> dict[str, ReadPosition]:
-    """Where a batch read ends in each of `topics`, exclusive. Raises OffsetError as `starting_positions`."""
+    """Resolves the end of a batch read in each of `topics`, exclusive. Raises OffsetError as `starting_positions`."""
     if options.ending_time is not None:
         return _at_time(client, topics, options.ending_time, "endingTime")
     return _resolve(client, topics, options.ending_offsets or "latest", "endingOffsets")

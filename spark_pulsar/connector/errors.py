@@ -1,4 +1,4 @@
-"""What the connector itself can refuse. Broker and protocol errors keep their types from `model.errors`."""
+"""Errors of the connector itself. Broker and protocol errors keep their types from `model.errors`."""
 
 
 class OptionError(ValueError):

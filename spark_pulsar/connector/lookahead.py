@@ -31,7 +31,7 @@ from spark_pulsar.wire.entry_blocks import EntryBlock
 _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
 _ASK_AFTER_MS: Final = 1_000
-"""When a micro-batch has waited so long, the broker is asked, once, where those that are waited for end."""
+"""Wait of a micro-batch after which the broker is asked, once, for the ends of the partitions that are waited for."""
 _LOOK_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
@@ -47,7 +47,7 @@ class Counted(NamedTuple):
 
     @classmethod
     def of(cls, block: EntryBlock) -> Counted:
-        """The messages of a block's entries."""
+        """Returns the messages of a block's entries."""
         table = inspect_block(block)
         counts, times = table.message_counts.copy(), table.publish_times.copy()  # views would hold all metadata
         ids = np.array([block.ledger_ids, block.entry_ids], np.int64)
@@ -64,7 +64,7 @@ class Counted(NamedTuple):
         return ReadPosition(int(self.ledger_ids[-1]), int(self.entry_ids[-1]) + 1)
 
     def index_of(self, position: ReadPosition) -> int:
-        """How many of the entries lie before the one of `position`."""
+        """Counts the entries before the one of `position`."""
         before = (self.ledger_ids < position.ledger_id) | (
             (self.ledger_ids == position.ledger_id) & (self.entry_ids < position.entry_id)
         )
@@ -76,7 +76,7 @@ class Counted(NamedTuple):
         return Counted(self.ledger_ids[first:stop], self.entry_ids[first:stop], counts, times, int(counts.sum()))
 
     def count_in_entry(self, position: ReadPosition) -> int:
-        """How many messages of the entry of `position` lie before it; 0 when the entry is not here."""
+        """Counts the messages before `position` in its entry; 0 when the entry is not here."""
         index = self.index_of(position)
         here = index < len(self.counts) and (self.ledger_ids[index], self.entry_ids[index]) == position[:2]
         return min(position.batch_index, int(self.counts[index])) if here else 0
@@ -108,11 +108,11 @@ class PartitionLookAhead:
 
     @property
     def is_attached(self) -> bool:
-        """Whether looking needs no connection to be made first."""
+        """Tells whether looking needs no connection to be made first."""
         return self._fetch is not None
 
     def close(self) -> None:
-        """Give up the reader; counts are forgotten."""
+        """Gives up the reader; counts are forgotten."""
         if self._fetch is not None:
             self._fetch.close()
         self._fetch = None
@@ -131,7 +131,7 @@ class PartitionLookAhead:
         return max(known.total + int(entries * per_entry), 1)
 
     def look(self, start: ReadPosition, end: ReadPosition, grant: int, patience: Deadline) -> bool:
-        """Count what has arrived; whether that is all between `start` and `end`, or `grant` messages of it.
+        """Counts what has arrived; whether that is all between `start` and `end`, or `grant` messages of it.
 
         Raises TopicNotFound; OperationTimeout when the broker could not be asked for more until `patience`.
         """
@@ -154,7 +154,7 @@ class PartitionLookAhead:
         return True
 
     def counted(self, start: ReadPosition, end: ReadPosition) -> Ahead:
-        """What is known of the entries from `start` to `end`."""
+        """Returns the counts of the entries from `start` to `end`, as far as known."""
         self._drop_before(start)
         counts, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for block in self._blocks:
@@ -171,7 +171,7 @@ class PartitionLookAhead:
         return Ahead(np.concatenate(counts), np.concatenate(times), is_all)
 
     def take(self, start: ReadPosition, grant: int) -> ReadPosition:
-        """The position `grant` messages after `start`, which must have been counted."""
+        """Returns the position `grant` messages after `start`, which must have been counted."""
         position, taken = start, 0
         for block in self._blocks:
             if taken + block.total <= grant and position.batch_index == 0:
@@ -227,7 +227,7 @@ class LookAhead:
         return Gathering(self._client, self.partition, self._arrived, end, self._timeout_ms)
 
     def close(self) -> None:
-        """Give up all readers."""
+        """Gives up all readers."""
         for partition in self._partitions.values():
             partition.close()
         self._partitions.clear()
@@ -245,7 +245,7 @@ class Gathering:
         timeout_ms: int,
     ) -> None:
         self.cut_short: set[str] = set()
-        """Whose end is gone from the broker, so that nothing more will come."""
+        """Partitions whose end is gone from the broker, so that nothing more will come."""
         self._client = client
         self._partition = partition
         self._arrived = arrived
@@ -258,7 +258,8 @@ class Gathering:
         self._cause: OperationTimeout | None = None
 
     def count(self, position: Mapping[str, ReadPosition], grants: Mapping[str, int]) -> set[str]:
-        """Look ahead until everybody has what was granted, or cannot have it; the partitions that are gone."""
+        """Looks ahead until every partition has the messages granted to it, or cannot have them; returns the partitions
+        that are gone."""
         gone: set[str] = set()
         # A broker that cannot be reached may take all the time: readers that it has not to be asked for come first.
         waiting = sorted(grants, key=lambda topic: (not self._partition(topic).is_attached, topic))
@@ -298,7 +299,7 @@ class Gathering:
         self.cut_short |= {topic for topic in self._shorter if ends[topic] <= self._partition(topic).frontier}
 
     def timeout(self, silent: Collection[str]) -> OperationTimeout:
-        """The error for a micro-batch without any message."""
+        """Returns the error for a micro-batch without any message."""
         what = f"waiting for the next entry of {', '.join(sorted(silent))}"
         cause = "" if self._cause is None else str(self._cause)
         return OperationTimeout(what, self._deadline.where, self._deadline.timeout_ms, cause)

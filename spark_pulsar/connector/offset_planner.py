@@ -1,4 +1,4 @@
-"""The part of a read that runs beside the driver: what is there, how far to go, what is done. No Spark classes.
+"""Offset planning: the start of a query, the end of each micro-batch, and the commit. No Spark classes.
 
 `OffsetPlanner` lives as long as one run of a query, in one process; `plan_batch` answers once.
 """
@@ -64,7 +64,7 @@ class OffsetPlanner:
 
     @naming(_OPERATION)
     def initial(self) -> SourceOffset:
-        """Where a new query starts; the same answer however often Spark asks in one run."""
+        """Returns the start of a new query; the same answer however often Spark asks in one run."""
         if self._initial is None:
             options = self._options
             is_latest = options.starting_time is None and options.starting_offsets in (None, "latest")
@@ -85,7 +85,7 @@ class OffsetPlanner:
 
     @naming(_OPERATION)
     def freeze(self) -> None:
-        """Fix the end of the whole run at what is there now (Trigger.AvailableNow)."""
+        """Fixes the end of the whole run at the present end of each partition (Trigger.AvailableNow)."""
         self._frozen = True
         with contextlib.suppress(TopicNotFound):
             # Whether the query has read the topic that is missing, so that it vanished, only `latest` is told.
@@ -93,7 +93,7 @@ class OffsetPlanner:
 
     @naming(_OPERATION)
     def latest(self, start: SourceOffset, max_messages: int | None) -> SourceOffset:
-        """How far the next micro-batch goes; `start` itself (equal text) if there is nothing new.
+        """Plans the end of the next micro-batch; `start` itself (equal text) if there is nothing new.
 
         What lies before `start` is committed, so the subscription's cursor, if there is one, is moved there.
         Raises DataLossError if partitions of `start` are gone and `failOnDataLoss` is true.
@@ -153,7 +153,7 @@ class OffsetPlanner:
         return self._look_ahead
 
     def report(self) -> dict[str, Any] | None:
-        """For the progress event: the newest positions, and how far behind them the planned end is.
+        """Returns the newest positions for the progress event, and the lag of the planned end.
 
         `entries` counts stored entries (batches), exact while both positions are in one ledger, else at least that
         many.
@@ -167,7 +167,8 @@ class OffsetPlanner:
         }
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[TopicRange]:
-        """What the tasks of a micro-batch read: depends on the two offsets alone, so a replay reads the same."""
+        """Returns the ranges that the tasks of a micro-batch read: they depend on the two offsets alone, so a replay
+        reads the same."""
         planned = plan(recorded_start(start, end), end)
         report_losses(planned.losses, fail=False)
         return list(planned.ranges)
@@ -177,7 +178,7 @@ class OffsetPlanner:
         self._acknowledge(end)
 
     def close(self) -> None:
-        """Give up the readers that count ahead."""
+        """Gives up the readers that count ahead."""
         if self._look_ahead is not None:
             self._look_ahead.close()
 
@@ -202,7 +203,8 @@ class OffsetPlanner:
             self._held.update(moved)
 
     def _hold(self, topics: Iterable[str]) -> None:
-        """Make the subscription on partitions that came while the query runs, so that what is unread is not trimmed."""
+        """Makes the subscription on partitions that came while the query runs, so that unread messages are not
+        trimmed."""
         name = self._options.subscription_name
         new = [] if name is None else sorted(set(topics) - self._held)
         if name is None or not new:

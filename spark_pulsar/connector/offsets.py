@@ -49,12 +49,12 @@ class ReadPosition(NamedTuple):
 
     @property
     def message_id(self) -> MessageId:
-        """The same position in the wire client's words (batch index -1: nothing of the entry is read yet)."""
+        """The position as a message id of the wire client (batch index -1: nothing of the entry is read yet)."""
         return MessageId(self.ledger_id, self.entry_id, -1, self.batch_index or -1)
 
     @classmethod
     def of(cls, message_id: MessageId) -> ReadPosition:
-        """From the wire client's words, where -1:-1 is the start of the topic."""
+        """Makes a position from a message id of the wire client, where -1:-1 is the start of the topic."""
         if message_id.ledger_id < 0 or message_id.entry_id < 0:
             return EARLIEST
         return cls(message_id.ledger_id, message_id.entry_id, max(message_id.batch_index, 0))
@@ -65,7 +65,7 @@ EARLIEST: Final = ReadPosition(-1, -1, 0)
 
 
 def parse_position(text: str) -> ReadPosition:
-    """Read `ledger:entry`, `ledger:entry:batch` or `earliest`. Raises OffsetError."""
+    """Reads `ledger:entry`, `ledger:entry:batch` or `earliest`. Raises OffsetError."""
     if text == _EARLIEST_TEXT:
         return EARLIEST
     match = _TEXT.fullmatch(text)
@@ -88,7 +88,7 @@ class SourceOffset:
     fresh: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object, in canonical key order: equal offsets give equal text."""
+        """Returns the JSON object, in canonical key order: equal offsets give equal text."""
         out: dict[str, Any] = {"version": VERSION, "positions": _texts(self.positions)}
         if self.initial is not None:
             out["initial"] = _texts(self.initial)
@@ -98,7 +98,7 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, loaded: object) -> SourceOffset:
-        """Read what `to_json` of this or an earlier version wrote. Raises OffsetError."""
+        """Reads what `to_json` of this or an earlier version wrote. Raises OffsetError."""
         if not isinstance(loaded, Mapping):
             raise OffsetError(f"an offset is a JSON object, not {type(loaded).__name__}")
         version = loaded.get("version")
@@ -135,7 +135,8 @@ def _positions(loaded: object) -> dict[str, ReadPosition]:
 
 
 def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """The true start of the range from `fresh` to `end`: what the first end recorded, if `fresh` was asked again."""
+    """Returns the true start of the range from `fresh` to `end`: what the first end recorded, if `fresh` was asked
+    again."""
     if fresh.fresh and end.initial is not None:
         return SourceOffset(end.initial)
     return fresh

@@ -80,7 +80,7 @@ class Options:
     given: frozenset[str]
 
     def for_read(self, use: Use) -> Options:
-        """Check what only makes sense for reading (batch or stream); returns self. Raises OptionError."""
+        """Checks what only makes sense for reading (batch or stream); returns self. Raises OptionError."""
         self._check_uses(use)
         self.check_topics_to_read()
         if use == BATCH_READ and self.starting_offsets == "latest":
@@ -89,12 +89,12 @@ class Options:
         return self
 
     def for_write(self, use: Use) -> Options:
-        """Check what only makes sense for writing (batch or stream); returns self. Raises OptionError."""
+        """Checks what only makes sense for writing (batch or stream); returns self. Raises OptionError."""
         self._check_uses(use)
         return self
 
     def check_topics_to_read(self) -> None:
-        """Check that topics to read are named, and that they are of a kind that can be read. Raises OptionError."""
+        """Checks that topics to read are named, and that they are of a kind that can be read. Raises OptionError."""
         named = self.topics if self.topic is None else (self.topic,)
         if not named and self.topics_pattern is None:
             raise OptionError("reading needs one of the options topic, topics, topicsPattern")
@@ -122,7 +122,7 @@ class Options:
 
 
 def parse_options(raw: Mapping[str, str]) -> Options:
-    """Turn Spark's option strings into `Options`. Raises OptionError."""
+    """Turns Spark's option strings into `Options`. Raises OptionError."""
     values: dict[str, str] = {}
     path: str | None = None
     for key, value in raw.items():
@@ -169,7 +169,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
 
 
 def _names_a_topic(path: str) -> bool:
-    """Whether a path comes from `load("flights")`, and is not the directory that Spark has for a table."""
+    """Tells whether a path comes from `load("flights")`, and is not the directory that Spark has for a table."""
     return bool(path.strip()) and _DIRECTORY.match(path) is None
 
 
@@ -267,7 +267,7 @@ def _endpoint(text: str) -> Endpoint:
 
 
 def _by_topic(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """The members of a JSON object under the full names of their topics."""
+    """Returns the members of a JSON object under the full names of their topics."""
     out: dict[str, object] = {}
     for name, value in pairs:
         full = TopicName.parse(name).full

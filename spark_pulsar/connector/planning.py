@@ -21,7 +21,7 @@ class TopicRange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Ranges to read, and what is wrong between the two offsets: sentences for an error or a warning."""
+    """Ranges to read, and losses between the two offsets: sentences for an error or a warning."""
 
     ranges: tuple[TopicRange, ...]
     losses: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a task does for a read: one range of one topic partition → Arrow record batches.
+"""Reading in a task: one range of one topic partition becomes Arrow record batches.
 
 Entries arrive in blocks; the kernels turn the entries of a block into record batches in Spark's exact types. Chunked
 messages, the only ones that cross entries, are put together on the side and take the place of their last chunk.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def read_range(
     client: PulsarClient, options: Options, work: TopicRange, projection: Projection
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of one range, in order, as record batches of up to 10,000 rows and 16 MB.
+    """Yields the messages of one range, in order, as record batches of up to 10,000 rows and 16 MB.
 
     The reader on the broker is closed when the iterator ends or is given up. Raises DataLossError when messages of the
     range are gone (unless `failOnDataLoss` is false), UnreadableMessageError, OperationTimeout.

@@ -1,4 +1,4 @@
-"""Which partition a row goes to: by its key as the official clients choose, in turn without one."""
+"""Routing: the partition of a row, by its key as the official clients choose, in turn without one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeylessRouter:
         self._routed = 0
 
     def fill(self, partitions: npt.NDArray[np.int64]) -> None:
-        """Replace every -1 (no key) in place, in row order."""
+        """Replaces every -1 (no key) in place, in row order."""
         import numpy as np
 
         keyless = np.flatnonzero(partitions < 0)

@@ -104,7 +104,7 @@ def _fields(schema: Any) -> list[tuple[str, str, bool]]:
 
 
 def projection_of(schema: Any) -> Projection:
-    """Check the schema of a read (the default one, or the user's). Raises SchemaError naming the nearest column."""
+    """Checks the schema of a read (the default one, or the user's). Raises SchemaError naming the nearest column."""
     fields = _fields(schema)
     if not fields:
         raise SchemaError("the schema names no column")
@@ -124,7 +124,7 @@ def projection_of(schema: Any) -> Projection:
 
 
 def check_writable(schema: Any, topic: str | None) -> None:
-    """Check the schema of a write; `topic` is the option of that name. Raises SchemaError."""
+    """Checks the schema of a write; `topic` is the option of that name. Raises SchemaError."""
     fields = _fields(schema)
     _no_doubles(name for name, _, _ in fields)
     names = [name for name, _, _ in fields]

@@ -46,7 +46,7 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself.
+    """Makes the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself.
 
     Needed with `spark-submit --py-files`, or when another `pyspark_*` module on the path fails to import. `pulsar-py`
     stays ours where a JVM connector of the name `pulsar` is on the class path, which Spark prefers.
@@ -71,7 +71,7 @@ class PulsarDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Returns the format's name."""
         return "pulsar"
 
     def schema(self) -> str:
@@ -80,22 +80,22 @@ class PulsarDataSource(DataSource):
         return READ_DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read."""
+        """Returns a batch read."""
         return PulsarReader(self._parsed.for_read(BATCH_READ), projection_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A streaming read."""
+        """Returns a streaming read."""
         return PulsarStreamReader(self._parsed.for_read(STREAM_READ), projection_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """A batch write; append only."""
+        """Returns a batch write; append only."""
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use .mode("append")')
         check_writable(schema, self._parsed.topic)
         return PulsarWriter(self._parsed.for_write(BATCH_WRITE))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """A streaming write; output mode append only."""
+        """Returns a streaming write; output mode append only."""
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use output mode "append" (or foreachBatch)')
         check_writable(schema, self._parsed.topic)
@@ -103,11 +103,11 @@ class PulsarDataSource(DataSource):
 
 
 class PulsarPyDataSource(PulsarDataSource):
-    """The same under a name that no JVM connector claims."""
+    """The data source under a name that no JVM connector claims."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's second name."""
+        """Returns the format's second name."""
         return "pulsar-py"
 
 
@@ -167,7 +167,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts; Spark asks more than once and stores no answer (see `offsets`)."""
+        """Returns the start of a new query; Spark asks more than once and stores no answer (see `offsets`)."""
         return self._planning().initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -176,18 +176,18 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From here on the query ends at what is on the broker now."""
+        """Ends the query at the last message that is on the broker now."""
         self._planning().freeze()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next micro-batch; what lies before `start` is acknowledged."""
+        """Returns the end of the next micro-batch; what lies before `start` is acknowledged."""
         begun = SourceOffset.from_json(start)
         max_messages = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = self._planning().latest(begun, max_messages)
         return start if end is begun else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For progress events: newest positions and lag, as known from `latestOffset`."""
+        """Returns newest positions and lag for progress events, as known from `latestOffset`."""
         return self._planning().report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -210,7 +210,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Written(WriterCommitMessage):
-    """What one task published."""
+    """The rows that one task published."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows

@@ -1,4 +1,4 @@
-"""Which topic partitions a read covers now: asked again in every trigger, so that new ones are found while it runs."""
+"""Topic partitions that a read covers: asked for in every trigger, so that new ones are found while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task does for a write: Arrow record batches → batches of messages on the right partitions, and their receipts.
+"""Writing in a task: Arrow record batches become batches of messages on the right partitions, each with its receipt.
 
 Rows are routed column-wise: keys are hashed by a kernel, rows of one partition are encoded together, and one object
 exists for each batch on the wire. Small record batches are gathered first, so that a topic with many partitions still
@@ -33,14 +33,14 @@ GATHER_ROWS: Final = 20_000
 GATHER_BYTES: Final = 16 * 1024 * 1024
 PENDING_BYTES: Final = 64 * 1024 * 1024
 LEAST_PENDING_BYTES: Final = 256 * 1024
-"""What may be without receipt: of one topic, shared by its partitions, and of each partition all the same."""
+"""Bytes that may be without receipt: of one topic, shared by its partitions, and at least of each partition."""
 METADATA_BYTES: Final = 1024
 """Room for the metadata of a batch, which count as part of it."""
 
 
 @naming("sendTimeoutMs", "operationTimeoutMs")
 def publish(client: PulsarClient, options: Options, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write all rows of a task; the number written. Opens nothing if there are none.
+    """Writes all rows of a task; the number written. Opens nothing if there are none.
 
     Raises what the broker refuses as typed errors; MessageTooLarge for a row above its limit.
     """
@@ -81,7 +81,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _by_topic(table: pa.Table, topic: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each topic: all of one if the option names it, else by the column `__topic`. Full names."""
+    """Yields the rows of each topic: all of one if the option names it, else by the column `__topic`. Full names."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -123,7 +123,7 @@ class TopicWriter:
         )
 
     def write(self, table: pa.Table) -> None:
-        """Encode and send; returns when everything is on its way, which may wait for earlier receipts."""
+        """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
         from spark_pulsar.wire.columns.encode import encode_batches, message_columns
         from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 
@@ -147,7 +147,7 @@ class TopicWriter:
             self._send(batch)
 
     def _batch_bytes(self) -> int:
-        """What a batch may hold: no more than the broker takes of one, whatever the option says."""
+        """Returns the bytes that a batch may hold: no more than the broker takes, whatever the option says."""
         taken = min(publisher.max_message_size_bytes for publisher in self._publishers.values())
         return max(1, min(self.options.batching_max_bytes, taken - METADATA_BYTES))
 
@@ -195,12 +195,12 @@ class TopicWriter:
         self._publishers[batch.group].send(metadata, payload, batch.message_count, batch.first_sequence_id)
 
     def flush(self) -> None:
-        """Wait for the receipts of everything sent."""
+        """Waits for the receipts of everything sent."""
         for publisher in self._publishers.values():
             publisher.flush()
 
     def close(self) -> None:
-        """Give up the producers, and whatever has no receipt."""
+        """Gives up the producers, and whatever has no receipt."""
         for publisher in self._publishers.values():
             publisher.abort()
 

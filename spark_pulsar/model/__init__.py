@@ -10,6 +10,6 @@ intervals, because acknowledgements arrive nearly in order and so merge into few
 `names.TopicName` is the one door through which a topic name enters: it is either well-formed in full, or refused.
 `errors` is one table: each error class knows its wire code, its HTTP status, whether repeating the request may help,
 and how much it takes down (the request, the session, the topic). Inner code raises; the edges read the table.
-`limits` holds every bound in the system, so that a reviewer can see at a glance that everything has one. `numbers` lets
-many objects have theirs side by side; only who wants them by column loads NumPy with it.
+`limits` holds every bound in the system, so that a reviewer can see at a glance that everything has one. `column_store`
+keeps the counters of many objects side by side; only readers of columns load NumPy with it.
 """

@@ -1,8 +1,8 @@
-"""Numbers of many objects, kept in rows side by side: an object reads and sets its own as attributes, and those of a
-thousand objects change at once by column.
+"""A column store of counters: an object reads and sets its own as attributes, and the counters of a thousand objects
+change at once by column.
 
-What happens to one topic at a time needs no such thing. A connection that publishes to a thousand topics in turn
-touches a dozen numbers with every message, and by name that takes longer than all the rest of its way.
+A connection that publishes to a thousand topics in turn changes a dozen counters with every message. One by one that
+takes longer than all the rest of the message's way.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 class HasCounters:
-    """An object with numbers, signed and of 64 bits: in a row of a table, or by itself."""
+    """An object with counters, signed and of 64 bits: in a row of a table, or by itself."""
 
     __slots__ = ("at", "cells")
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.cells = array("q", numbers)
         self.at = 0
-        """Where its numbers begin in the cells."""
+        """Index of the row's first number in the cells."""
 
 
 class Counter(property):
@@ -53,43 +53,44 @@ class Counter(property):
 
 
 def column_of(numbers: npt.NDArray[np.int64], typecode: str = "q") -> array[int]:
-    """A column of numbers as those have it who look at single ones, by the code of the array's type."""
+    """Returns a column of numbers as an array, for readers of single numbers; `code` is the array's type."""
     values = array(typecode)
     values.frombytes(numbers.astype(typecode, copy=False).tobytes())
     return values
 
 
 def bounds_of(ordered: npt.NDArray[np.int64]) -> list[int]:
-    """Where the stretches of equal numbers begin, and where the last one ends. There is at least one."""
+    """Returns the bounds of the stretches of equal numbers: where each begins, and where the last one ends. There is at
+    least one."""
     import numpy as np
 
     return [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
 
 
 class ColumnStore(Generic[_Owner]):
-    """Rows of `width` numbers. `owners[row]` is whose they are; where there is nobody they are 0."""
+    """Rows of `width` numbers. `owners[row]` is the object that they belong to; without an owner they are 0."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.cells = array("q")
         self.owners: list[_Owner | None] = []
         self.departures = 0
-        """How often somebody's numbers were taken out. While that stays the same, rows are whose they were."""
+        """Counts the rows that were given up. While that stays the same, each row has the owner that it had."""
         self._free: list[int] = []
 
     def claim(self) -> int:
-        """A row that nobody else has."""
+        """Returns a free row."""
         row = self._free.pop() if self._free else len(self.owners)
         self._reach(row)
         return row
 
     def release(self, row: int) -> None:
-        """Give back a claimed row."""
+        """Gives back a claimed row."""
         self.take_out(row)
         self._free.append(row)
 
     def put(self, row: int, owner: _Owner) -> None:
-        """The numbers of an object stand in this row from now on, instead of somebody else's."""
+        """Gives this row to an object, instead of its owner."""
         self._reach(row)
         self.take_out(row)
         at = row * self.width
@@ -98,7 +99,7 @@ class ColumnStore(Generic[_Owner]):
         self.owners[row] = owner
 
     def take_out(self, row: int) -> None:
-        """Whose numbers stand in this row, if anybody's do, has them by itself."""
+        """Takes the row from its owner, if it has one, which keeps its numbers by itself."""
         owner = self.owners[row]
         if owner is not None:
             at = row * self.width

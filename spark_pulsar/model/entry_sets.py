@@ -13,7 +13,7 @@ from .ranges import RangeSet
 
 
 class EntrySet:
-    """A set of entry positions with the words of `RangeSet`; what is in comes out as ranges."""
+    """A set of entry positions with the interface of `RangeSet`; its entries come out as ranges."""
 
     __slots__ = ("_count", "_ledgers")
 
@@ -24,7 +24,7 @@ class EntrySet:
     # ---- changes ----
 
     def add_all(self, ledger_id: int, entry_ids: Sequence[int]) -> None:
-        """Put entries in, which rise and are not in yet."""
+        """Puts entries in, which rise and are not in yet."""
         known = self._ledgers.get(ledger_id)
         if known is None:
             self._ledgers[ledger_id] = list(entry_ids)
@@ -38,13 +38,13 @@ class EntrySet:
         self._count += len(entry_ids)
 
     def add(self, ledger_id: int, first: int, end: int) -> None:
-        """Put a range in."""
+        """Puts a range in."""
         fresh = [piece for low, high in self.pieces_not_in(ledger_id, first, end) for piece in range(low, high)]
         if fresh:
             self.add_all(ledger_id, fresh)
 
     def remove(self, ledger_id: int, first: int, end: int) -> int:
-        """Take a range out; returns how many of its entries were in."""
+        """Takes a range out; returns how many of its entries were in."""
         known = self._ledgers.get(ledger_id)
         if known is None:
             return 0
@@ -60,7 +60,7 @@ class EntrySet:
         return high - low
 
     def remove_each(self, ledger_id: int, entry_ids: list[int]) -> int:
-        """Take entries out, which rise; returns how many were in."""
+        """Takes entries out, which rise; returns how many were in."""
         known = self._ledgers.get(ledger_id)
         if known is None:
             return 0
@@ -81,7 +81,7 @@ class EntrySet:
         return gone
 
     def remove_through(self, ledger_id: int, entry_id: int) -> int:
-        """Take out everything at or before a position; returns how many entries were in."""
+        """Takes out everything at or before a position; returns how many entries were in."""
         before = self._count
         for older in [each for each in self._ledgers if each < ledger_id]:
             self._count -= len(self._ledgers.pop(older))
@@ -89,25 +89,25 @@ class EntrySet:
         return before - self._count
 
     def clear(self) -> None:
-        """Take out everything."""
+        """Takes out everything."""
         self._ledgers.clear()
         self._count = 0
 
     # ---- questions ----
 
     def count(self) -> int:
-        """How many entries are in."""
+        """Counts the entries of the set."""
         return self._count
 
     def first(self) -> tuple[int, int] | None:
-        """The lowest position, None when empty."""
+        """Returns the lowest position, None when empty."""
         if not self._ledgers:
             return None
         ledger_id = min(self._ledgers)
         return ledger_id, self._ledgers[ledger_id][0]
 
     def between(self, ledger_id: int, first: int, end: int, limit: int = 1 << 62) -> list[int]:
-        """The entries of a range that are in, or so many of them."""
+        """Returns the entries of a range that the set holds, or so many of them."""
         known = self._ledgers.get(ledger_id)
         if known is None:
             return []
@@ -115,26 +115,26 @@ class EntrySet:
         return known[low : min(bisect_left(known, end), low + limit)]
 
     def pieces_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
-        """The parts of a range that are in."""
+        """Returns the parts of a range that the set holds."""
         return list(_stretches(self.between(ledger_id, first, end)))
 
     def pieces_not_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
-        """The parts of a range that are not in."""
+        """Returns the parts of a range that the set does not hold."""
         inside = RangeSet((ledger_id, low, high) for low, high in self.pieces_in(ledger_id, first, end))
         return inside.pieces_not_in(ledger_id, first, end)
 
     def intersects(self, ledger_id: int, first: int, end: int) -> bool:
-        """Whether some entry of a range is in."""
+        """Tells whether the set holds some entry of a range."""
         known = self._ledgers.get(ledger_id)
         return known is not None and bisect_left(known, first) < bisect_right(known, end - 1)
 
     def by_ledger(self) -> Iterator[tuple[int, list[int]]]:
-        """The entries of each ledger, rising. Treat the lists as immutable."""
+        """Yields the entries of each ledger, rising. Treat the lists as immutable."""
         for ledger_id in self.ledgers():
             yield ledger_id, self._ledgers[ledger_id]
 
     def ledgers(self) -> list[int]:
-        """The ids of the ledgers that have entries in, ascending."""
+        """Returns the ids of the ledgers that have entries in, ascending."""
         return sorted(self._ledgers)
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:

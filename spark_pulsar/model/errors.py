@@ -3,12 +3,9 @@
 Inner code raises the class that says what happened; the edges (session, admin API, connector) read the attributes and
 decide what to send and what to close. `error_from_wire` is the way back, for clients.
 
-| attribute | meaning |
-| --- | --- |
-| `code` | ServerError on the wire (wire-protocol 2.10, broker-semantics 19) |
-| `http_status` | status of the admin API's answer |
-| `retriable` | the same request may succeed later without anybody changing anything |
-| `closes` | how far the damage goes: the request alone, the session (connection), or the topic |
+| attribute | meaning | | --- | --- | | `code` | ServerError on the wire (wire-protocol 2.10, broker-semantics 19) | |
+`http_status` | status of the admin API's answer | | `retriable` | the same request may succeed later without any change
+| | `closes` | how far the damage goes: the request alone, the session (connection), or the topic |
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from enum import IntEnum
 from typing import ClassVar, Final, Literal
 
 Blast = Literal["request", "session", "topic"]
-"""What an error takes down."""
+"""The scope of an error: what it takes down."""
 
 
 class ServerError(IntEnum):
@@ -95,7 +92,7 @@ class PersistenceError(PulsarError):
 
 
 class AuthenticationError(PulsarError):
-    """3: who are you? Bad or missing credentials."""
+    """3: bad or missing credentials."""
 
     code = ServerError.AuthenticationError
     http_status = 401
@@ -315,7 +312,7 @@ class MalformedBatch(CorruptMessage):
 
 
 def error_from_wire(code: int, message: str) -> PulsarError:
-    """The exception that a peer's error `code` stands for; a code from the future becomes UnknownError."""
+    """Returns the exception that a peer's error `code` stands for; a code from the future becomes UnknownError."""
     if 0 <= code < len(WIRE_ERRORS):
         return WIRE_ERRORS[code](message)
     return UnknownError(f"error code {code}: {message}")

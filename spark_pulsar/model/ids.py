@@ -21,12 +21,12 @@ class InvalidMessageId(PulsarError, ValueError):
 
 
 def signed(wire: int) -> int:
-    """A uint64 from the wire as the signed number it stands for (2**64 - 1 is -1)."""
+    """Returns a uint64 from the wire as the signed number it stands for (2**64 - 1 is -1)."""
     return wire - _U64 if wire > _MAX_I64 else wire
 
 
 def unsigned(number: int) -> int:
-    """A signed number as the uint64 that the wire carries (-1 is 2**64 - 1)."""
+    """Returns a signed number as the uint64 that the wire carries (-1 is 2**64 - 1)."""
     return number + _U64 if number < 0 else number
 
 
@@ -94,7 +94,7 @@ class MessageId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Read `ledger:entry[:partition[:batch]]`; InvalidMessageId when it is something else."""
+        """Reads `ledger:entry[:partition[:batch]]`; InvalidMessageId when it is something else."""
         parts = text.split(":")
         if not 2 <= len(parts) <= 4:
             raise InvalidMessageId(f"not a message id: {text!r} (want ledger:entry:partition:batch)")

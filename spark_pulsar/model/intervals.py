@@ -33,7 +33,7 @@ class Intervals:
         self.count = 0
 
     def copy(self) -> Intervals:
-        """An independent copy."""
+        """Returns an independent copy."""
         other = Intervals()
         other.starts = [chunk[:] for chunk in self.starts]
         other.ends = [chunk[:] for chunk in self.ends]
@@ -44,7 +44,7 @@ class Intervals:
     # ---- changes ----
 
     def add(self, first: int, end: int) -> int:
-        """Put [first, end) in; returns where the interval begins that holds it now."""
+        """Puts [first, end) in; returns where the interval begins that holds it now."""
         lasts = self.lasts
         if lasts:
             last = lasts[-1]
@@ -75,7 +75,7 @@ class Intervals:
         return first
 
     def append_chunk(self, starts: array[int], ends: array[int]) -> None:
-        """Put at most `MAX_CHUNK` intervals behind all others, ascending and apart; `count` is the caller's."""
+        """Puts at most `MAX_CHUNK` intervals behind all others, ascending and apart; `count` is the caller's."""
         if self.lasts and len(self.starts[-1]) + len(starts) <= MAX_CHUNK:
             self.starts[-1] += starts
             self.ends[-1] += ends
@@ -86,7 +86,7 @@ class Intervals:
         self.lasts.append(ends[-1])
 
     def _merge(self, chunk: int, index: int, first: int, end: int) -> int:
-        """Add [first, end), which touches or overlaps the interval at a place and none before it."""
+        """Adds [first, end), which touches or overlaps the interval at a place and none before it."""
         starts, ends = self.starts[chunk], self.ends[chunk]
         # The place behind the last interval that it touches.
         stop = bisect_right(starts, end, index)
@@ -105,7 +105,7 @@ class Intervals:
         return merged_first
 
     def _split(self, chunk: int) -> None:
-        """Make two of a chunk that has become too large."""
+        """Makes two of a chunk that has become too large."""
         starts, ends = self.starts[chunk], self.ends[chunk]
         half = len(starts) // 2
         self.starts.insert(chunk + 1, starts[half:])
@@ -115,7 +115,7 @@ class Intervals:
         self.lasts.insert(chunk, ends[-1])
 
     def remove(self, first: int, end: int) -> int:
-        """Take [first, end) out, holes and all; returns how many entries were in."""
+        """Takes [first, end) out, holes and all; returns how many entries were in."""
         place = self.place(first)
         if place is None:
             return 0
@@ -157,7 +157,7 @@ class Intervals:
         return removed
 
     def _take(self, chunk: int, index: int, stop_chunk: int, stop: int) -> int:
-        """Take out the intervals from one place up to another, exclusive; returns their entries. `count` stays."""
+        """Takes out the intervals from one place up to another, exclusive; returns their entries. `count` stays."""
         if chunk < stop_chunk:
             taken = self._take(stop_chunk, 0, stop_chunk, stop) if stop else 0
             for middle in range(chunk + 1, stop_chunk):
@@ -185,7 +185,7 @@ class Intervals:
         return taken
 
     def _join(self, chunk: int) -> None:
-        """Put a small chunk together with the next one, unless that makes it large."""
+        """Puts a small chunk together with the next one, unless that makes it large."""
         if chunk + 1 < len(self.starts) and len(self.starts[chunk]) + len(self.starts[chunk + 1]) <= MAX_CHUNK // 2:
             self.starts[chunk] += self.starts.pop(chunk + 1)
             self.ends[chunk] += self.ends.pop(chunk + 1)
@@ -194,14 +194,14 @@ class Intervals:
     # ---- places ----
 
     def place(self, entry_id: int) -> tuple[int, int] | None:
-        """The first interval that holds or follows an entry id; None when there is none."""
+        """Returns the first interval that holds or follows an entry id; None when there is none."""
         chunk = bisect_right(self.lasts, entry_id)
         if chunk == len(self.lasts):
             return None
         return chunk, bisect_right(self.ends[chunk], entry_id)
 
     def around(self, entry_id: int) -> tuple[int, int] | None:
-        """The first interval that holds or follows an entry id, whole; None when there is none."""
+        """Returns the first interval that holds or follows an entry id, whole; None when there is none."""
         chunk = bisect_right(self.lasts, entry_id)
         if chunk == len(self.lasts):
             return None
@@ -209,15 +209,16 @@ class Intervals:
         return self.starts[chunk][index], self.ends[chunk][index]
 
     def last(self) -> int:
-        """The highest entry that is in; there is one."""
+        """Returns the highest entry of the set, which is not empty."""
         return self.lasts[-1] - 1
 
     def _after(self, chunk: int, index: int) -> tuple[int, int]:
-        """The next place, or where it would be."""
+        """Returns the next place, or where it would be."""
         return (chunk, index + 1) if index + 1 < len(self.starts[chunk]) else (chunk + 1, 0)
 
     def _first_starting_at(self, entry_id: int, chunk: int) -> tuple[int, int]:
-        """The first interval, in this chunk or later, that begins at or after an entry id, or where it would be."""
+        """Returns the first interval, in this chunk or later, that begins at or after an entry id, or where it would
+        be."""
         chunk = max(chunk, bisect_right(self.lasts, entry_id))
         while chunk < len(self.starts):
             index = bisect_left(self.starts[chunk], entry_id)
@@ -227,7 +228,7 @@ class Intervals:
         return chunk, 0
 
     def first_start(self, entry_id: int) -> int | None:
-        """Where the first interval begins that begins at or after an entry id."""
+        """Finds the first interval that begins at or after an entry id, and returns where."""
         chunk, index = self._first_starting_at(entry_id, 0)
         return self.starts[chunk][index] if chunk < len(self.starts) else None
 
@@ -245,7 +246,7 @@ class Intervals:
         return starts, ends
 
     def between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """The intervals that have entries in [first, end), whole, ascending."""
+        """Yields the intervals that have entries in [first, end), whole, ascending."""
         place = self.place(first)
         if place is None:
             return

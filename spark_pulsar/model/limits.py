@@ -9,7 +9,7 @@ MAX_MESSAGE_SIZE_BYTES: Final = 5_242_880
 """Default of `maxMessageSize`: metadata + payload of one entry, announced in CONNECTED."""
 
 FRAME_PADDING_BYTES: Final = 10_240
-"""What a frame may be longer than the message limit: room for the command, headers and chunk fields."""
+"""Bytes that a frame may have beyond the message limit: room for the command, headers and chunk fields."""
 
 MAX_FRAME_SIZE_BYTES: Final = MAX_MESSAGE_SIZE_BYTES + FRAME_PADDING_BYTES
 """A whole frame *including* its four totalSize bytes, as the real broker counts it."""
@@ -26,7 +26,7 @@ MIN_CHECKSUM_VERSION: Final = 6
 
 # Decoding of entries.
 MAX_DECOMPRESSED_SIZE_BYTES: Final = 512 * 1024 * 1024
-"""Refuse to inflate an entry whose metadata declares more: the size is the sender's word, not a fact."""
+"""Largest declared size of an entry that is inflated: the size is the sender's word, not a fact."""
 
 MAX_METADATA_SIZE_BYTES: Final = MAX_FRAME_SIZE_BYTES
 """Metadata of one entry; it can never exceed its frame."""

@@ -39,7 +39,7 @@ class MappedIntervals:
         self.count = front.count
 
     def copy(self) -> MappedIntervals:
-        """An independent copy."""
+        """Returns an independent copy."""
         other = MappedIntervals(self._front.copy())
         other._map = self._map[:]
         other._base = self._base
@@ -49,7 +49,7 @@ class MappedIntervals:
     # ---- changes ----
 
     def add_each(self, entry_ids: Sequence[int]) -> None:
-        """Put entries in, which rise."""
+        """Puts entries in, which rise."""
         if entry_ids[-1] - self._base >= WIDEST or not self._map:
             self._make_room(entry_ids[0], entry_ids[-1] + 1)
         base, marks = self._base, self._map
@@ -76,7 +76,7 @@ class MappedIntervals:
         self._move_front()
 
     def add(self, first: int, end: int) -> int:
-        """Put [first, end) in; returns where the interval begins that holds it now."""
+        """Puts [first, end) in; returns where the interval begins that holds it now."""
         if end - first >= MARGIN:
             self._move_all()
             before = self._front.count
@@ -117,14 +117,14 @@ class MappedIntervals:
         self._move(len(self._map))
 
     def _move(self, cut: int) -> None:
-        """What lies in the map before a gap, or its end, is kept as intervals from now on."""
+        """Keeps the part of the map before a gap, or its end, as intervals from now on."""
         for start, stop in zip(*self._stretches(0, cut), strict=True):
             self._front.add(start, stop)
         del self._map[:cut]
         self._base += cut
 
     def _move_front(self) -> None:
-        """What the map begins with belongs to the intervals before it."""
+        """Moves the beginning of the map to the intervals before it."""
         marks = self._map
         if marks and marks[0]:
             end = marks.find(0)
@@ -135,7 +135,7 @@ class MappedIntervals:
             self._base += end
 
     def remove(self, first: int, end: int) -> int:
-        """Take [first, end) out, holes and all; returns how many entries were in."""
+        """Takes [first, end) out, holes and all; returns how many entries were in."""
         base, marks = self._base, self._map
         removed = self._front.remove(first, end) if first < base else 0
         low, high = max(first - base, 0), min(end - base, len(marks))
@@ -155,7 +155,7 @@ class MappedIntervals:
     # ---- questions ----
 
     def around(self, entry_id: int) -> tuple[int, int] | None:
-        """The first interval that holds or follows an entry id, whole; None when there is none."""
+        """Returns the first interval that holds or follows an entry id, whole; None when there is none."""
         base, marks = self._base, self._map
         place = entry_id - base
         if place < 0:
@@ -172,11 +172,11 @@ class MappedIntervals:
         return base + start, base + (len(marks) if end < 0 else end)
 
     def last(self) -> int:
-        """The highest entry that is in; there is one."""
+        """Returns the highest entry of the set, which is not empty."""
         return self._base + len(self._map) - 1 if self._map else self._front.last()
 
     def first_start(self, entry_id: int) -> int | None:
-        """Where the first interval begins that begins at or after an entry id."""
+        """Finds the first interval that begins at or after an entry id, and returns where."""
         found = self._front.first_start(entry_id)
         if found is not None:
             return found
@@ -196,7 +196,7 @@ class MappedIntervals:
         return starts, ends
 
     def between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """The intervals that have entries in [first, end), whole, ascending."""
+        """Yields the intervals that have entries in [first, end), whole, ascending."""
         found = self.around(first)
         while found is not None and found[0] < end:
             yield found

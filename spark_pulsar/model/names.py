@@ -30,7 +30,7 @@ class TopicName:
 
     @classmethod
     def parse(cls, text: str) -> TopicName:
-        """The topic that `text` names; InvalidTopicName when it names none.
+        """Returns the topic that `text` names; InvalidTopicName when it names none.
 
         `a` is `persistent://public/default/a`; `t/n/a` is `persistent://t/n/a`; with a domain all three parts must be
         there. The four-part form with a cluster (v1) is refused.
@@ -72,7 +72,7 @@ class TopicName:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether entries of this topic are stored."""
+        """Tells whether entries of this topic are stored."""
         return self.domain == PERSISTENT
 
     @property
@@ -90,14 +90,15 @@ class TopicName:
         return self if index < 0 else TopicName(self.domain, self.tenant, self.namespace, local)
 
     def at_partition(self, index: int) -> TopicName:
-        """The partition `index` of this topic. Of a base name; a partition has no partitions."""
+        """Returns the partition `index` of this topic. Of a base name; a partition has no partitions."""
         if index < 0:
             raise InvalidTopicName(f"Invalid topic name: {self.full} has no partition {index}")
         return TopicName(self.domain, self.tenant, self.namespace, f"{self.local}-partition-{index}")
 
     @property
     def is_system(self) -> bool:
-        """Whether Pulsar keeps this name for itself; users may not create it (broker-semantics 1, system topics)."""
+        """Tells whether the name is reserved for Pulsar; users may not create it (broker-semantics 1, system
+        topics)."""
         local = _split_partition(self.local)[0]
         return (
             local in _SYSTEM_LOCALS
@@ -107,7 +108,8 @@ class TopicName:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether topic lists leave this name out by default: system topics and everything that begins with `__`."""
+        """Tells whether topic lists leave this name out by default: system topics and everything that begins with
+        `__`."""
         return self.local.startswith("__") or self.is_system
 
 

@@ -1,4 +1,4 @@
-"""Sets of positions as sorted disjoint intervals: what is acked, pending, or waiting for replay.
+"""Sets of positions as sorted disjoint intervals: acked, pending, or waiting for replay.
 
 Entries of one ledger that are next to each other form one interval, however they were added, so equal sets have equal
 intervals. Every change and question costs O(log n) however many intervals there are (see `intervals`).
@@ -40,7 +40,7 @@ class RangeSet:
     # ---- changes ----
 
     def add(self, ledger_id: int, first: int, end: int) -> int:
-        """Put a range in; returns how many of its entries were not in yet."""
+        """Puts a range in; returns how many of its entries were not in yet."""
         if end <= first:
             return 0
         intervals = self._of(ledger_id)
@@ -51,7 +51,7 @@ class RangeSet:
         return added
 
     def join(self, ranges: Iterable[tuple[int, int, int]], shift: int, changed: set[tuple[int, int]]) -> None:
-        """Put ranges in that are not empty, and note in `changed`, as `(ledger id, start >> shift)`, the starts of the
+        """Puts ranges in that are not empty, and note in `changed`, as `(ledger id, start >> shift)`, the starts of the
         intervals that are other ones now."""
         intervals: Intervals | MappedIntervals = Intervals()
         known, before = -1, 0
@@ -74,7 +74,7 @@ class RangeSet:
         self._count += intervals.count - before
 
     def join_each(self, ledger_id: int, entry_ids: Sequence[int], shift: int, changed: set[tuple[int, int]]) -> None:
-        """Put entries in, which rise, seldom next to each other, and note in `changed` what `join` does, perhaps more.
+        """Puts entries in, which rise, seldom next to each other, and note in `changed` what `join` does, perhaps more.
         From now on entries that lie about cost next to nothing in this ledger."""
         intervals = self._of(ledger_id)
         if isinstance(intervals, Intervals):
@@ -97,7 +97,7 @@ class RangeSet:
                 changed.add((ledger_id, found[0] >> shift))
 
     def append(self, ledger_id: int, starts: Sequence[int], ends: Sequence[int]) -> None:
-        """Put intervals in, ascending and apart from each other, that lie behind all of the ledger. ValueError when
+        """Puts intervals in, ascending and apart from each other, that lie behind all of the ledger. ValueError when
         they do not."""
         if not starts:
             return
@@ -122,7 +122,7 @@ class RangeSet:
         self._count += added
 
     def remove(self, ledger_id: int, first: int, end: int) -> int:
-        """Take a range out, holes and all; returns how many entries were in."""
+        """Takes a range out, holes and all; returns how many entries were in."""
         intervals = self._ledgers.get(ledger_id)
         if intervals is None or end <= first:
             return 0
@@ -133,14 +133,14 @@ class RangeSet:
         return removed
 
     def remove_through(self, ledger_id: int, entry_id: int) -> int:
-        """Take out everything at or before a position, earlier ledgers included; returns how many entries were in."""
+        """Takes out everything at or before a position, earlier ledgers included; returns how many entries were in."""
         removed = 0
         while self._ledger_ids and self._ledger_ids[0] < ledger_id:
             removed += self.discard_ledger(self._ledger_ids[0])
         return removed + self.remove(ledger_id, -1, entry_id + 1)
 
     def discard_ledger(self, ledger_id: int) -> int:
-        """Take out a whole ledger; returns how many entries were in."""
+        """Takes out a whole ledger; returns how many entries were in."""
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             return 0
@@ -149,7 +149,7 @@ class RangeSet:
         return intervals.count
 
     def pop_first(self, limit: int) -> list[tuple[int, int, int]]:
-        """Take out the first `limit` entries, or fewer if there are not so many; returns them as ranges."""
+        """Takes out the first `limit` entries, or fewer if there are not so many; returns them as ranges."""
         taken: list[tuple[int, int, int]] = []
         while limit > 0 and self._ledger_ids:
             ledger_id = self._ledger_ids[0]
@@ -162,7 +162,7 @@ class RangeSet:
         return taken
 
     def clear(self) -> None:
-        """Take out everything."""
+        """Takes out everything."""
         self._ledgers.clear()
         self._ledger_ids.clear()
         self._count = 0
@@ -170,7 +170,7 @@ class RangeSet:
     # ---- questions ----
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether an entry is in."""
+        """Tells whether the set holds an entry."""
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             return False
@@ -178,39 +178,39 @@ class RangeSet:
         return found is not None and found[0] <= entry_id
 
     def covers(self, ledger_id: int, first: int, end: int) -> bool:
-        """Whether every entry of a range is in."""
+        """Tells whether the set holds every entry of a range."""
         return end <= first or self.next_gap(ledger_id, first) >= end
 
     def intersects(self, ledger_id: int, first: int, end: int) -> bool:
-        """Whether some entry of a range is in."""
+        """Tells whether the set holds some entry of a range."""
         found = self.next_range(ledger_id, first)
         return found is not None and found[0] < end and first < end
 
     def count(self) -> int:
-        """How many entries are in."""
+        """Counts the entries of the set."""
         return self._count
 
     def count_of(self, ledger_id: int) -> int:
-        """How many entries of a ledger are in."""
+        """Counts the entries of a ledger in the set."""
         intervals = self._ledgers.get(ledger_id)
         return 0 if intervals is None else intervals.count
 
     def count_between(self, ledger_id: int, first: int, end: int) -> int:
-        """How many entries of a range are in."""
+        """Counts the entries of a range in the set."""
         return sum(piece_end - piece_first for piece_first, piece_end in self.pieces_in(ledger_id, first, end))
 
     def count_after(self, ledger_id: int, entry_id: int) -> int:
-        """How many entries behind a position are in."""
+        """Counts the entries behind a position in the set."""
         later = self._ledger_ids[bisect_right(self._ledger_ids, ledger_id) :]
         behind = sum(end - start for start, end in self.pieces_in(ledger_id, entry_id + 1, _BEYOND))
         return behind + sum(self._ledgers[each].count for each in later)
 
     def range_count(self) -> int:
-        """How many intervals are held; what memory and a snapshot cost."""
+        """Counts the intervals: they are what memory and a snapshot cost."""
         return sum(map(len, self._ledgers.values()))
 
     def first(self) -> tuple[int, int] | None:
-        """The lowest position, None when empty."""
+        """Returns the lowest position, None when empty."""
         if not self._ledger_ids:
             return None
         ledger_id = self._ledger_ids[0]
@@ -219,31 +219,32 @@ class RangeSet:
         return ledger_id, found[0]
 
     def last(self) -> tuple[int, int] | None:
-        """The highest position, None when empty."""
+        """Returns the highest position, None when empty."""
         if not self._ledger_ids:
             return None
         ledger_id = self._ledger_ids[-1]
         return ledger_id, self._ledgers[ledger_id].last()
 
     def next_gap(self, ledger_id: int, entry_id: int) -> int:
-        """The first entry id at or after `entry_id` in this ledger that is not in."""
+        """Returns the first entry id at or after `entry_id` in this ledger that the set does not hold."""
         found = self.next_range(ledger_id, entry_id)
         return found[1] if found is not None and found[0] <= entry_id else entry_id
 
     def next_range(self, ledger_id: int, entry_id: int) -> tuple[int, int] | None:
-        """The first interval of this ledger that holds or follows `entry_id`, whole; None when there is none."""
+        """Returns the first interval of this ledger that holds or follows `entry_id`, whole; None when there is
+        none."""
         intervals = self._ledgers.get(ledger_id)
         return None if intervals is None else intervals.around(entry_id)
 
     def pieces_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
-        """The parts of a range that are in."""
+        """Returns the parts of a range that the set holds."""
         intervals = self._ledgers.get(ledger_id)
         if intervals is None or end <= first:
             return []
         return [(max(start, first), min(stop, end)) for start, stop in intervals.between(first, end)]
 
     def pieces_not_in(self, ledger_id: int, first: int, end: int) -> list[tuple[int, int]]:
-        """The parts of a range that are not in."""
+        """Returns the parts of a range that the set does not hold."""
         gaps: list[tuple[int, int]] = []
         for piece_first, piece_end in self.pieces_in(ledger_id, first, end):
             if piece_first > first:
@@ -254,15 +255,15 @@ class RangeSet:
         return gaps
 
     def ledgers(self) -> list[int]:
-        """The ids of the ledgers that have entries in, ascending."""
+        """Returns the ids of the ledgers that have entries in, ascending."""
         return list(self._ledger_ids)
 
     def ledgers_through(self, ledger_id: int) -> list[int]:
-        """The ids of the ledgers up to this one that have entries in, ascending."""
+        """Returns the ids of the ledgers up to this one that have entries in, ascending."""
         return self._ledger_ids[: bisect_right(self._ledger_ids, ledger_id)]
 
     def ranges_of(self, ledger_id: int) -> Iterator[tuple[int, int]]:
-        """The intervals of one ledger, ascending."""
+        """Returns the intervals of one ledger, ascending."""
         intervals = self._ledgers.get(ledger_id)
         return iter(()) if intervals is None else iter(intervals)
 
@@ -272,7 +273,8 @@ class RangeSet:
         return (array("q"), array("q")) if intervals is None else intervals.starting_in(first, end)
 
     def blocks(self, ledger_id: int, first: int, end: int, shift: int) -> Iterator[int]:
-        """The numbers `start >> shift`, each once, of the intervals of one ledger that begin in `[first, end)`."""
+        """Yields the numbers `start >> shift`, each once, of the intervals of one ledger that begin in `[first,
+        end)`."""
         intervals = self._ledgers.get(ledger_id)
         while intervals is not None:
             begin = intervals.first_start(first)
@@ -282,7 +284,7 @@ class RangeSet:
             first = ((begin >> shift) + 1) << shift
 
     def copy(self) -> RangeSet:
-        """An independent set with the same entries."""
+        """Returns an independent set with the same entries."""
         other = RangeSet()
         other._ledgers = {ledger_id: intervals.copy() for ledger_id, intervals in self._ledgers.items()}
         other._ledger_ids = list(self._ledger_ids)

@@ -1,4 +1,4 @@
-"""Ranges of one entry each, as one list of entry ids: what is acked by those who get every tenth entry.
+"""Singles: ranges of one entry each, as one list of entry ids, as a consumer acks that gets every tenth entry.
 
 A tuple for each of them would cost more than everything that is done with it.
 """
@@ -24,7 +24,7 @@ class Singles(Sequence[EntryRange]):
         self.entry_ids = entry_ids
 
     def between(self, first: int, end: int) -> Singles | None:
-        """Those of entries `first … end - 1`, None when there are none."""
+        """Returns the entries from `first` up to `end` (exclusive), None when there are none."""
         entry_ids = self.entry_ids
         if first <= entry_ids[0] and entry_ids[-1] < end:
             return self

@@ -13,13 +13,14 @@ from spark_pulsar.model.ids import unsigned
 
 
 def words(mask: int) -> list[int]:
-    """The bitmap as signed 64-bit words, least significant first, without trailing zero words (so 0 gives none)."""
+    """Returns the bitmap as signed 64-bit words, least significant first, without trailing zero words (so 0 gives
+    none)."""
     count = -(-mask.bit_length() // 64)
     return list(struct.unpack(f"<{count}q", mask.to_bytes(8 * count, "little")))
 
 
 def mask(words: Iterable[int]) -> int:
-    """The bitmap that signed 64-bit `words` stand for."""
+    """Returns the bitmap that signed 64-bit `words` stand for."""
     values = [unsigned(word) for word in words]
     return int.from_bytes(struct.pack(f"<{len(values)}Q", *values), "little")
 
@@ -35,7 +36,7 @@ def from_index(batch_index: int, batch_size: int) -> int:
 
 
 def indexes(mask: int) -> Iterator[int]:
-    """The indexes whose bit is set, ascending."""
+    """Yields the indexes whose bit is set, ascending."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -54,7 +54,7 @@ class PlainAck(NamedTuple):
 
 
 def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
-    """The acknowledgement in the frame `buffer[start:end]`, or None when protobuf must read it.
+    """Returns the acknowledgement in the frame `buffer[start:end]`, or None when protobuf must read it.
 
     That is when the frame is no ACK, or one with a bitmap, a transaction, a validation error, properties, or fields
     in an order that official clients do not write; or a cumulative one that names no entry (`L:-1` says "nothing of
@@ -91,7 +91,7 @@ def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
 
 
 def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int]]) -> int:
-    """Read the ids from `at` on into `ranges`; returns where they end, or -1 when one of them is not plain."""
+    """Reads the ids from `at` on into `ranges`; returns where they end, or -1 when one of them is not plain."""
     ledger_id, first, following = -1, 0, -1
     while at < end and buffer[at] == 0x1A:
         stop = at + 2 + buffer[at + 1] if at + 1 < end else end + 1
@@ -131,7 +131,7 @@ def _read_ids(buffer: bytes, at: int, end: int, ranges: list[tuple[int, int, int
 
 
 def _consecutive(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> int:
-    """How many ids from `at` on, 1 to `limit`, are the one there with its entry id counting up by one."""
+    """Counts the ids from `at` on, 1 to `limit`, that repeat the first with its entry id counting up by one."""
     low = buffer[at + entry_offset]
     if limit == 1 or buffer[at + stride + entry_offset] != low + 1:
         return 1
@@ -147,7 +147,7 @@ def _consecutive(buffer: bytes, at: int, stride: int, entry_offset: int, limit: 
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many bytes two strings of one length begin with in common."""
+    """Counts the bytes that two strings of one length begin with in common."""
     if one == other:
         return len(one)
     low, high = 0, len(one)
@@ -161,7 +161,8 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _alike(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -> list[int]:
-    """The first bytes of the entry ids of those ids from `at` on that are otherwise the same as the one before `at`."""
+    """Returns the first bytes of the entry ids of those ids from `at` on that are otherwise the same as the one before
+    `at`."""
     last = at - stride
     head, tail = buffer[last : last + entry_offset], buffer[last + entry_offset + 1 : at]
     continued = buffer[last + entry_offset] & 128
@@ -175,12 +176,12 @@ def _alike(buffer: bytes, at: int, stride: int, entry_offset: int, limit: int) -
 
 @lru_cache(maxsize=256)
 def _id_layout(head_size: int, tail_size: int) -> Struct:
-    """An id in an ACK: up to its entry id, the first byte of that, the rest."""
+    """Returns an id in an ACK: up to its entry id, the first byte of that, the rest."""
     return Struct(f"{head_size}sB{tail_size}s")
 
 
 class _Shape:
-    """What all ids of a block have in common: the one at `at` is read with care."""
+    """The shape that all ids of a block have: the id at `at` is read with care."""
 
     __slots__ = ("entry_at", "ledger_id", "size", "width")
 
@@ -201,8 +202,8 @@ class _Shape:
 
 
 def read_ack_columns(buffer: bytes, at: int, end: int) -> tuple[Singles, int] | None:
-    """The ids from `at` on, and where they end; None unless they are plain, many, mostly apart from each other, rising
-    and of one ledger."""
+    """Returns the ids from `at` on, and where they end; None unless they are plain, many, mostly apart from each other,
+    rising and of one ledger."""
     if at + _FEWEST_BYTES > end or buffer[at] != 0x1A:
         return None
     try:
@@ -235,7 +236,7 @@ def _read(buffer: bytes, at: int, end: int) -> tuple[Singles, int] | None:
 
 
 def _block(buffer: bytes, at: int, end: int, shape: _Shape) -> list[int]:
-    """The entry ids of all ids from `at` on that have the shape of the first."""
+    """Returns the entry ids of all ids from `at` on that have the shape of the first."""
     size, entry_at, entry_end = shape.size, shape.entry_at, shape.entry_at + shape.width
     count = (end - at) // size
     region = buffer[at : at + count * size]
@@ -260,8 +261,8 @@ def _block(buffer: bytes, at: int, end: int, shape: _Shape) -> list[int]:
 
 
 def _lowest_14(first: bytes, second: bytes) -> list[int]:
-    """The lowest fourteen bits of numbers by the first two bytes of their varints: all of them as two large integers,
-    whose bits are moved at once."""
+    """Returns the lowest fourteen bits of numbers by the first two bytes of their varints: all of them as two large
+    integers, whose bits are moved at once."""
     count = len(first)
     lows, highs = (int.from_bytes(column.translate(_LOW_BITS), "little") for column in (first, second))
     odd = highs & int.from_bytes(b"\1" * count, "little")
@@ -272,7 +273,7 @@ def _lowest_14(first: bytes, second: bytes) -> list[int]:
 
 
 def is_plain_rest(buffer: bytes, at: int, end: int) -> bool:
-    """Whether the fields after the entry id are only partition, batch index and batch size, which do not matter."""
+    """Tells whether only fields without effect follow the entry id: partition, batch index and batch size."""
     while at < end:
         if buffer[at] not in (0x18, 0x20, 0x30):
             return False

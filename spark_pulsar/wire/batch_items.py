@@ -32,8 +32,8 @@ _USUAL_REST: Final = re.compile(
     rb"\x18(?:[\x00-\x7f]|[\x80-\xff][\x00-\x7f])"
     rb"(?:\x28" + _VARINT + rb")?(?:\x30[\x00\x01])?(?:\x40" + _VARINT + rb")?(?:\x48[\x00\x01])?(?:\x50[\x00\x01])?"
 )
-"""What usually follows the key: the payload size; and without effect here event time, whether the key is base64,
-sequence id, whether the value or the key is null."""
+"""Tags of fields that usually follow the key: the payload size, and, without effect here, event time, key is base64,
+sequence id, null value, null key."""
 
 
 class Portion(NamedTuple):
@@ -44,14 +44,14 @@ class Portion(NamedTuple):
     bounds: list[int]
     keys: list[bytes | None]
     empty: list[int]
-    """Which `i` have no payload, but were not taken out."""
+    """Indexes `i` of messages without payload that were not taken out."""
     taken_out: list[int]
-    """Which `i` were taken out before."""
+    """Indexes `i` of messages that were taken out before."""
 
 
 def portions_of(data: bytes, messages: int) -> Iterator[Portion]:
-    """The messages of a batch, in order; `data` is neither compressed nor encrypted. CorruptMessage, after those in
-    front of the damage, when they cannot be read; what lies behind the last one does not matter."""
+    """Yields the messages of a batch, in order; `data` is neither compressed nor encrypted. CorruptMessage, after those
+    in front of the damage, when they cannot be read; what lies behind the last one does not matter."""
     at = first = 0
     while first < messages:
         portion = Portion(first, [at], [], [], [])
@@ -68,7 +68,7 @@ def portions_of(data: bytes, messages: int) -> Iterator[Portion]:
 
 
 def _read(data: bytes, most: int, portion: Portion) -> None:
-    """Read so many messages into a portion, fewer when one is longer than the batch."""
+    """Reads so many messages into a portion, fewer when one is longer than the batch."""
     _, bounds, keys, empty, taken_out = portion
     at, limit = bounds[0], len(data)
     head_at, is_usual = _HEAD.unpack_from, _USUAL_REST.fullmatch
@@ -116,7 +116,7 @@ def _read_single(data: bytes) -> tuple[bytes | None, int, bool]:
 
 
 def key_of(metadata: MessageMetadata | SingleMessageMetadata) -> bytes | None:
-    """The key as it stands in the metadata: of C++ producers it need not be text. None when there is none."""
+    """Returns the key as it stands in the metadata: of C++ producers it need not be text. None when there is none."""
     if not metadata.HasField("partition_key"):
         return None
     key: str | bytes = metadata.partition_key

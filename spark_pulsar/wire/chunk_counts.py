@@ -14,7 +14,7 @@ _TAG: Final = b"\xe8\x01"
 
 
 def chunks_among(buffer: bytes, starts: Sequence[int], ends: Sequence[int], indexes: Iterable[int]) -> int:
-    """How many of some entries `buffer[starts[i]:ends[i]]` are chunks. Metadata that cannot be read are none."""
+    """Counts the chunks among the entries `buffer[starts[i]:ends[i]]`. Metadata that cannot be read count as none."""
     return sum(
         buffer.find(_TAG, starts[index], metadata_end(buffer, starts[index], ends[index])) >= 0
         and _is_chunk(buffer, starts[index], ends[index])

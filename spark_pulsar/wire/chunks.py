@@ -27,7 +27,8 @@ P = TypeVar("P")
 def split(
     metadata: MessageMetadata, payload: bytes | memoryview, max_message_size_bytes: int = MAX_MESSAGE_SIZE_BYTES
 ) -> Iterator[tuple[MessageMetadata, memoryview]]:
-    """The entries of one message, as (metadata, payload): itself when it fits, else its chunks in the order to send.
+    """Yields the entries of one message, as (metadata, payload): itself when it fits, else its chunks in the order to
+    send.
 
     `payload` is compressed already and `metadata` says so. Official clients measure the metadata *before* the chunk
     fields are in, so an entry may exceed the limit by those few bytes, which brokers allow for. NotAllowed when the
@@ -113,7 +114,7 @@ class ChunkAssembler(Generic[P]):
     def add(
         self, metadata: MessageMetadata, payload: bytes | memoryview, position: P, now_ms: int = 0
     ) -> Assembled[P] | None:
-        """Take one chunk, decrypted; returns the message when this was the last. What it cost tells `take_lost`.
+        """Takes one chunk, decrypted; returns the message when this was the last. What it cost tells `take_lost`.
 
         A first chunk that comes again starts its message anew. A later one that comes again is dropped, a missing one
         ends its message (CHK-5).
@@ -154,18 +155,18 @@ class ChunkAssembler(Generic[P]):
         return None
 
     def expire(self, begun_before_ms: int) -> None:
-        """Give up messages whose first chunk came before that time (CHK-4)."""
+        """Gives up messages with a first chunk from before that time (CHK-4)."""
         for uuid in [uuid for uuid, message in self._unfinished.items() if message.begun_ms < begun_before_ms]:
             self._drop(uuid, Loss.EXPIRED)
 
     def clear(self) -> None:
-        """Forget everything, as after a seek or a reconnect: the chunks will be delivered again."""
+        """Forgets everything, as after a seek or a reconnect: the chunks will be delivered again."""
         self._unfinished.clear()
         self._lost.clear()
         self.pending_bytes = 0
 
     def take_lost(self) -> list[Lost[P]]:
-        """What was given up since the last call."""
+        """Returns the chunks given up since the last call."""
         lost, self._lost = self._lost, []
         return lost
 

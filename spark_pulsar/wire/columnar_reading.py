@@ -1,8 +1,8 @@
-"""Reading a sweep of SENDs by column.
+"""Reads columnar SENDs: the SENDs of several producers, field by field.
 
 Where the frames are is found first: most have the size of the one before, so that stretches of them are found by one
-comparison. Then each field of all commands is read at once, whatever its width, and what is not a plain SEND ends the
-sweep in front of it.
+comparison. Then each field of all commands is read at once, whatever its width, and anything but a plain SEND ends the
+columns in front of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .send_runs import STREAK, ColumnarSends
 
 _SIZE: Final = Struct(">I")
 _HEAD_BYTES: Final = 64
-"""Of each frame that is looked at: the longest plain command, and the entry's checksum and metadata size."""
+"""Bytes of each frame that are looked at: the longest plain command, and the entry's checksum and metadata size."""
 _FEW: Final = 8
 
 _U64 = np.uint64
@@ -38,8 +38,8 @@ _Words = npt.NDArray[np.uint64]
 
 
 def read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int, most: int) -> ColumnarSends | None:
-    """The plain SENDs of several producers from `position` on, up to the first frame that is none of these or the
-    first streak of one producer, and not many more than `most`; None when they are fewer than `least`."""
+    """Returns the plain SENDs of several producers from `position` on, up to the first frame that is none of these or
+    the first streak of one producer, and not many more than `most`; None when they are fewer than `least`."""
     frames = _frames_at(buffer, position, most)
     if len(frames) < least:
         return None
@@ -66,7 +66,7 @@ def read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int
 
 
 def _frames_at(buffer: bytes, position: int, most: int) -> _Numbers:
-    """Where some `most` frames begin from `position` on, as their sizes say."""
+    """Finds the starts of some `most` frames from `position` on, as their sizes say."""
     last = len(buffer) - _SIZE.size
     found: list[_Numbers] = []
     while position <= last and most > 0:
@@ -85,7 +85,7 @@ def _frames_at(buffer: bytes, position: int, most: int) -> _Numbers:
 
 
 def _walk(buffer: bytes, position: int, last: int) -> tuple[list[int], int]:
-    """The next frames, which differ in size, and where the one after them begins."""
+    """Returns the next frames, which differ in size, and where the one after them begins."""
     found: list[int] = []
     add, unpack = found.append, _SIZE.unpack_from
     while position <= last and len(found) < 4 * _FEW:
@@ -95,7 +95,7 @@ def _walk(buffer: bytes, position: int, last: int) -> tuple[list[int], int]:
 
 
 def _heads(buffer: bytes, frames: _Numbers) -> _Bytes:
-    """The first bytes of each frame, a row each."""
+    """Returns the first bytes of each frame, a row each."""
     whole = max(0, len(buffer) - _HEAD_BYTES + 1)
     count = int(np.searchsorted(frames, whole))
     windows = np.ndarray((whole, _HEAD_BYTES), np.uint8, buffer, strides=(1, 1))
@@ -106,7 +106,7 @@ def _heads(buffer: bytes, frames: _Numbers) -> _Bytes:
 
 
 class _Fields(NamedTuple):
-    """What the heads of frames say, by column; it means something where `is_plain` holds."""
+    """Fields of the heads of frames, by column; they mean something where `is_plain` holds."""
 
     is_plain: npt.NDArray[np.bool_]
     total: _Numbers
@@ -119,7 +119,7 @@ class _Fields(NamedTuple):
 
 
 def _fields(heads: _Bytes) -> _Fields:
-    """Read a CommandSend with nothing rare in it, its fields in order, and the front of its entry."""
+    """Reads a CommandSend with nothing rare in it, its fields in order, and the front of its entry."""
     count = len(heads)
     flat = heads.reshape(-1)
     rows = np.arange(0, count * _HEAD_BYTES, _HEAD_BYTES)
@@ -166,20 +166,20 @@ def _fields(heads: _Bytes) -> _Fields:
 
 
 def _unsigned(heads: _Bytes, at: int) -> _Numbers:
-    """The number of four bytes in this place of each head."""
+    """Returns the number of four bytes in this place of each head."""
     return np.ndarray((len(heads),), ">u4", heads, at, (_HEAD_BYTES,)).astype(np.int64)
 
 
 def _stops(words: _Words) -> tuple[_Words, _Numbers]:
-    """The top bit of the last byte of the varint that each word begins with, and how many bytes that takes; no bit
-    when it does not end there."""
+    """Returns the top bit of the last byte of the varint that each word begins with, and how many bytes that takes; no
+    bit when it does not end there."""
     stops = ~words & _CONTINUED
     stop = stops & (~stops + _ONE)
     return stop, (np.bitwise_count(stop - _ONE).astype(np.int64) + 1) >> 3
 
 
 def _values(words: _Words, stop: _Words) -> _Numbers:
-    """The numbers of varints that end with these bytes."""
+    """Returns the numbers of varints that end with these bytes."""
     bits = words & (stop - _ONE) & ~_CONTINUED
     bits = (bits & _U64(0x007F007F007F007F)) | (bits & _U64(0x7F007F007F007F00)) >> _ONE
     bits = (bits & _U64(0x00003FFF00003FFF)) | (bits & _U64(0x3FFF00003FFF0000)) >> _U64(2)
@@ -188,20 +188,20 @@ def _values(words: _Words, stop: _Words) -> _Numbers:
 
 
 def _leading(holds: npt.NDArray[np.bool_]) -> int:
-    """How many of the first ones hold."""
+    """Counts the leading true values."""
     at = int(np.argmin(holds))
     return at if not holds[at] else len(holds)
 
 
 def _intact(buffer: bytes, starts: _Numbers, ends: _Numbers, checksums: _Words) -> int:
-    """How many of the first entries have the checksum that they say; their checked bytes stand there."""
+    """Counts the leading entries whose checksum is right; their checked bytes lie between `starts` and `ends`."""
     found = [crc32c(buffer[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     said = checksums.tolist()
     return len(said) if found == said else next(at for at, each in enumerate(found) if each != said[at])
 
 
 def _before_streak(producer_ids: _Numbers) -> int:
-    """How many come before the first streak of one producer."""
+    """Counts the SENDs before the first streak of one producer."""
     if np.count_nonzero(producer_ids[1:] == producer_ids[:-1]) < STREAK - 1:
         return len(producer_ids)
     bounds = np.array(bounds_of(producer_ids))

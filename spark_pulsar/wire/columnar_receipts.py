@@ -1,4 +1,4 @@
-"""The receipts of a sweep, by column: a row of bytes for each, as wide as the widest, of which each keeps its own."""
+"""Receipts of columnar SENDs: a row of bytes for each, as wide as the widest, of which each keeps its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTINUED: Final = np.array([0x8080808080808080 >> 8 * (9 - width) if width els
 """The top bits of all bytes but the last, by the number of bytes."""
 _FRONT: Final = bytes(HEADER.size) + layout.RECEIPT_START + b"\0"
 _TAGS: Final = (layout.PRODUCER_ID, layout.SEQUENCE_ID, layout.MESSAGE_ID + b"\0" + layout.LEDGER_ID, layout.ENTRY_ID)
-"""What stands before each number: producer id, sequence id, ledger id, entry id."""
+"""Bytes before each number: producer id, sequence id, ledger id, entry id."""
 
 _Widths = npt.NDArray[np.int64] | int
 
@@ -27,7 +27,7 @@ _Widths = npt.NDArray[np.int64] | int
 def columnar_receipts(
     producer_ids: Sequence[int], ledger_ids: Sequence[int], entry_ids: Sequence[int], sequence_ids: Sequence[int]
 ) -> bytes:
-    """The frames of the receipts of entries in different ledgers, in order; all four columns are parallel, of
+    """Returns the frames of the receipts of entries in different ledgers, in order; all four columns are parallel, of
     numbers below 2**63. No highest sequence ids, no dropped duplicates."""
     numbers = np.array((producer_ids, sequence_ids, ledger_ids, entry_ids), np.int64)
     count = numbers.shape[1]
@@ -64,7 +64,7 @@ def columnar_receipts(
 
 @lru_cache(maxsize=64)
 def _template(most: tuple[int, ...]) -> tuple[npt.NDArray[np.uint8], list[int]]:
-    """A receipt with numbers of these widths, without them, and where they stand."""
+    """Returns a receipt with numbers of these widths, without them, and where they stand."""
     template = bytearray(_FRONT)
     places = []
     for tag, width in zip(_TAGS, most, strict=True):
@@ -87,7 +87,7 @@ def _varints(numbers: npt.NDArray[np.int64], widths: list[_Widths]) -> npt.NDArr
 
 
 def _widths(values: npt.NDArray[np.int64], least: int, most: int) -> npt.NDArray[np.int64]:
-    """The bytes of the varint of each number."""
+    """Returns the bytes of the varint of each number."""
     widths = np.full(len(values), least)
     for width in range(least, most):
         widths += values >> 7 * width > 0
@@ -95,5 +95,5 @@ def _widths(values: npt.NDArray[np.int64], least: int, most: int) -> npt.NDArray
 
 
 def _width(number: int) -> int:
-    """The bytes of a varint."""
+    """Returns the bytes of a varint."""
     return max(1, -(-number.bit_length() // 7))

@@ -24,7 +24,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 )
 
 NO_REQUEST: Final = (1 << 64) - 1
-"""The request id of commands that answer nobody."""
+"""The request id of commands that answer no request."""
 
 FIELD_OF: Final[Mapping[int, str]] = {
     number: field.name for number, field in BaseCommand.DESCRIPTOR.fields_by_number.items() if field.message_type
@@ -39,7 +39,8 @@ _WITH_REQUEST_ID: Final = frozenset(
 
 
 def request_id_of(command: BaseCommand) -> int | None:
-    """The request id that `command` carries, None when its type has none or it is absent (an ACK without receipt)."""
+    """Returns the request id that `command` carries, None when its type has none or it is absent (an ACK without
+    receipt)."""
     if command.type not in _WITH_REQUEST_ID:
         return None
     content = getattr(command, FIELD_OF[command.type])
@@ -47,7 +48,7 @@ def request_id_of(command: BaseCommand) -> int | None:
 
 
 def wire_code(error: PulsarError) -> ServerError.ValueType:
-    """The code of an error in the type that the generated classes want."""
+    """Returns the code of an error in the type that the generated classes want."""
     return cast("ServerError.ValueType", int(error.code))
 
 
@@ -372,7 +373,7 @@ def schema_created(request_id: int, schema_version: bytes) -> BaseCommand:
 
 
 def fill_message_id(data: MessageIdData, message_id: MessageId) -> None:
-    """Write all four parts of an id, also those that are -1 (wire-protocol 5.11)."""
+    """Writes all four parts of an id, also those that are -1 (wire-protocol 5.11)."""
     data.ledgerId = unsigned(message_id.ledger_id)
     data.entryId = unsigned(message_id.entry_id)
     data.partition = message_id.partition

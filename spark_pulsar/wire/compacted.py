@@ -1,4 +1,4 @@
-"""What compaction must know of an entry, and batches with some of their messages taken out (CMP-C1 … CMP-C3)."""
+"""Compacted entries: the keys that compaction reads, and batches with some messages taken out (CMP-C1 … CMP-C3)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SIZE: Final = Struct(">I")
 
 
 def is_readable_batch(metadata: MessageMetadata) -> bool:
-    """Whether the entry is a batch whose messages a broker can read."""
+    """Tells whether the entry is a batch whose messages a broker can read."""
     return metadata.HasField("num_messages_in_batch") and not metadata.encryption_keys
 
 
 def unpacked_payload(metadata: MessageMetadata, buffer: bytes, start: int, end: int) -> bytes:
-    """The payload of a stored entry whose metadata are these, not compressed any more. CorruptMessage when it is not
-    what they say."""
+    """Returns the payload of a stored entry whose metadata are these, not compressed any more. CorruptMessage when it
+    is not what they say."""
     if buffer.startswith(b"\x0e\x01", start):
         start += 6
     (size,) = _SIZE.unpack_from(buffer, start)
@@ -34,7 +34,7 @@ def unpacked_payload(metadata: MessageMetadata, buffer: bytes, start: int, end: 
 
 
 def repack_batch(metadata: MessageMetadata, pieces: Iterable[bytes]) -> bytes:
-    """The entry of a batch with this content instead of its own; id, order, properties and compression stay."""
+    """Returns the entry of a batch with this content instead of its own; id, order, properties and compression stay."""
     body = b"".join(pieces)
     metadata.uncompressed_size = len(body)
     return build_entry(metadata, compress(metadata.compression, body))

@@ -27,11 +27,12 @@ NAMES: Final = {"none": NONE, "lz4": LZ4, "zlib": ZLIB, "zstd": ZSTD, "snappy": 
 _ARROW_NAMES: Final[dict[int, str]] = {LZ4: "lz4_raw", ZSTD: "zstd", SNAPPY: "snappy"}
 _ZSTD_LEVEL: Final = 3
 _MOST_EXPANDING: Final[dict[int, int]] = {LZ4: 255, SNAPPY: 64}
-"""How many bytes one byte of a block can become at most; what claims more is refused before memory is taken."""
+"""Bytes that one byte of a block can become at most; a claim of more is refused before memory is taken."""
 
 
 def compress(codec: CompressionType.ValueType, payload: bytes | memoryview) -> bytes:
-    """The payload as `codec` stores it. The caller sets compression and the exact uncompressed_size in the metadata."""
+    """Returns the payload as `codec` stores it. The caller sets compression and the exact uncompressed_size in the
+    metadata."""
     if codec == NONE:
         return bytes(payload)
     if codec == ZLIB:
@@ -46,7 +47,8 @@ def decompress(
     uncompressed_size: int,
     limit_bytes: int = MAX_DECOMPRESSED_SIZE_BYTES,
 ) -> bytes:
-    """The payload of exactly `uncompressed_size` bytes; CorruptMessage when it is not that, or more than the limit."""
+    """Returns the payload of exactly `uncompressed_size` bytes; CorruptMessage when it is not that, or more than the
+    limit."""
     if codec == NONE:
         return bytes(data)
     if not 0 <= uncompressed_size <= limit_bytes:

@@ -33,8 +33,8 @@ class Delay(NamedTuple):
 
 
 def delays_in(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[Delay]:
-    """The entries `buffer[starts[i]:ends[i]]` whose metadata have a time to be delivered at, in order. Metadata that
-    cannot be read have none."""
+    """Returns the entries `buffer[starts[i]:ends[i]]` whose metadata have a time to be delivered at, in order. Metadata
+    that cannot be read have none."""
     found: list[Delay] = []
     find = buffer.find
     if ends[-1] - starts[0] > _SMALL_BYTES * len(starts):
@@ -60,7 +60,8 @@ def delays_in(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list
 
 
 def metadata_end(buffer: bytes, start: int, end: int) -> int:
-    """Where the metadata of the entry `buffer[start:end]` end, by what it says itself and inside it in any case."""
+    """Finds the end of the metadata of the entry `buffer[start:end]`, by its own size, and inside the entry in any
+    case."""
     if buffer.startswith(CHECKSUM_MAGIC, start):
         start += 6
     if end - start < 4:

@@ -1,8 +1,7 @@
 """Entries: the bytes that one SEND stores and a MESSAGE delivers (wire-protocol 1.2, 4.1).
 
-    [0x0e02 size BrokerEntryMetadata]   only in front of a delivered entry, and only to those who asked for it
-    0x0e01 crc32c                       checksum of everything after it; may be absent
-    metadataSize MessageMetadata payload
+[0x0e02 size BrokerEntryMetadata] only in front of a delivered entry, and only to clients that ask for it 0x0e01 crc32c
+checksum of everything after it; may be absent metadataSize MessageMetadata payload
 
 An entry is one message, a batch of messages, or a chunk of one; its metadata say which.
 """
@@ -35,11 +34,11 @@ _USUAL_BYTES: Final = 24
 """More than the longest sequence id and publish time take."""
 _SIX_BYTES: Final = 0x008080808080
 _SIX_BYTES_MASK: Final = 0x808080808080
-"""Of a varint of six bytes, which times from 2004 to 2109 are: the flags that more follows."""
+"""Continuation bits of a varint of six bytes, which times from 2004 to 2109 have."""
 
 
 class Checksum(Enum):
-    """What the checksum of an entry says about its bytes."""
+    """State of an entry's checksum."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -47,7 +46,7 @@ class Checksum(Enum):
 
 
 class Kind(Enum):
-    """What an entry holds; the payload of a chunk makes sense only after reassembly."""
+    """Kind of an entry; the payload of a chunk makes sense only after reassembly."""
 
     SINGLE = "single"
     BATCH = "batch"
@@ -67,7 +66,7 @@ class Entry(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """How to read the payload. The *presence* of num_messages_in_batch makes a batch, even one of 1."""
+        """The kind of the entry. The *presence* of num_messages_in_batch makes a batch, even one of 1."""
         if self.metadata.num_chunks_from_msg > 1:
             return Kind.CHUNK
         return Kind.BATCH if self.metadata.HasField("num_messages_in_batch") else Kind.SINGLE
@@ -79,22 +78,22 @@ class Entry(NamedTuple):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the payload is ciphertext."""
+        """Tells whether the payload is ciphertext."""
         return len(self.metadata.encryption_keys) > 0
 
     @property
     def is_marker(self) -> bool:
-        """Whether a broker wrote this for itself; never deliver it."""
+        """Tells whether a broker wrote the entry for itself; it is never delivered."""
         return self.metadata.HasField("marker_type")
 
 
 def text_of(value: str | bytes) -> str:
-    """A text field of metadata as text, what is not UTF-8 replaced, as Java does."""
+    """Returns a text field of metadata as text, bytes that are not UTF-8 replaced, as Java does."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def build_entry(metadata: MessageMetadata, payload: bytes | memoryview, with_checksum: bool = True) -> bytes:
-    """The bytes of an entry, as a SEND carries them; CorruptMessage when `metadata` lack a required field.
+    """Returns the bytes of an entry, as a SEND carries them; CorruptMessage when `metadata` lack a required field.
 
     Leave the checksum out only for peers below protocol version 6.
     """
@@ -109,13 +108,13 @@ def build_entry(metadata: MessageMetadata, payload: bytes | memoryview, with_che
 
 
 def build_broker_metadata(broker_timestamp_ms: int, index: int) -> bytes:
-    """The 0x0e02 block: when the broker stored the entry, and the index of its *last* message in the topic."""
+    """Returns the 0x0e02 block: when the broker stored the entry, and the index of its *last* message in the topic."""
     body = BrokerEntryMetadata(broker_timestamp=broker_timestamp_ms, index=index).SerializeToString()
     return b"".join((BROKER_METADATA_MAGIC, _SIZE.pack(len(body)), body))
 
 
 def parse_entry(buffer: bytes, start: int = 0, end: int | None = None) -> Entry:
-    """Take apart the entry in `buffer[start:end]`; CorruptMessage, but a wrong checksum is only reported."""
+    """Takes apart the entry in `buffer[start:end]`; CorruptMessage, but a wrong checksum is only reported."""
     end = len(buffer) if end is None else end
     broker_metadata = None
     if buffer.startswith(BROKER_METADATA_MAGIC, start, end):
@@ -131,7 +130,7 @@ def parse_entry(buffer: bytes, start: int = 0, end: int | None = None) -> Entry:
 
 
 def metadata_of(buffer: bytes, start: int, end: int) -> MessageMetadata:
-    """The metadata of a stored entry, its checksum taken on trust. CorruptMessage when they cannot be read."""
+    """Returns the metadata of a stored entry, its checksum taken on trust. CorruptMessage when they cannot be read."""
     start = _skip_checksum(buffer, start, end)
     metadata = MessageMetadata()
     _merge(metadata, buffer[start + 4 : _sized(buffer, start, end, "metadata")], "metadata")
@@ -139,7 +138,8 @@ def metadata_of(buffer: bytes, start: int, end: int) -> MessageMetadata:
 
 
 def publish_time_of(buffer: bytes, start: int, end: int) -> int:
-    """The publish time in ms of a stored entry, without reading the rest of it; CorruptMessage when it has none.
+    """Returns the publish time in ms of a stored entry, without reading the rest of it; CorruptMessage when it has
+    none.
 
     For what walks many entries: seeking by time, expiry. Metadata as the official clients write them (producer name,
     sequence id, publish time, in this order) take a short way.
@@ -204,7 +204,7 @@ def _skip_checksum(buffer: bytes, start: int, end: int) -> int:
 
 
 def _sized(buffer: bytes, start: int, end: int, what: str) -> int:
-    """Where the part that begins with its size at `start` ends."""
+    """Finds the end of the part that begins with its size at `start`."""
     if end - start < 4:
         raise CorruptMessage(f"the entry ends where the size of its {what} should be")
     (size,) = _SIZE.unpack_from(buffer, start)

@@ -21,7 +21,7 @@ _LONG_HEAD: Final = Struct(">HII")
 """Checksum magic, checksum and the size of the metadata."""
 _SMALL_BYTES: Final = 4096
 _BATCH_TAG: Final = b"\x58"
-"""How num_messages_in_batch begins: metadata without this byte cannot have the field."""
+"""Tag of num_messages_in_batch: metadata without this byte cannot have the field."""
 
 
 class EntryBlock:
@@ -50,9 +50,9 @@ class EntryBlock:
         self.ledger_ids: list[int] = []
         self.entry_ids: list[int] = []
         self.first_batch_index = 0
-        """Of the first entry, messages with a lower batch index do not belong to the range."""
+        """First batch index of the first entry that belongs to the range."""
         self.end_batch_index = -1
-        """Of the last entry, messages with this batch index or a higher one do not belong to the range; -1: all do."""
+        """Batch index of the last entry from which on messages do not belong to the range; -1: all do."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -63,11 +63,11 @@ class EntryBlock:
         return sum(self.ends) - sum(self.starts)
 
     def cut_before(self, ledger_id: int, entry_id: int) -> None:
-        """Drop the entries before an id."""
+        """Drops the entries before an id."""
         self._keep(self._index_of(ledger_id, entry_id), len(self))
 
     def cut_from(self, ledger_id: int, entry_id: int) -> None:
-        """Drop the entries from an id on."""
+        """Drops the entries from an id on."""
         self._keep(0, self._index_of(ledger_id, entry_id))
 
     def _index_of(self, ledger_id: int, entry_id: int) -> int:
@@ -92,7 +92,7 @@ class EntryBlock:
 
 
 class _CommandShape(NamedTuple):
-    """Where the entry id stands in a MESSAGE frame, counted from its commandSize, and the bytes around it."""
+    """Place of the entry id in a MESSAGE frame, counted from its commandSize, and the bytes around it."""
 
     prefix: bytes
     suffix: bytes
@@ -106,7 +106,8 @@ _NO_SHAPE: Final = _CommandShape(b"-", b"", 0, 0, 0)
 
 
 def _shape_of(buffer: bytes, start: int, payload: int) -> _CommandShape:
-    """The shape of a MESSAGE command with its fields in the order of their numbers; else one that fits no frame."""
+    """Returns the shape of a MESSAGE command with its fields in the order of their numbers; else one that fits no
+    frame."""
     at = start + 4
     try:
         _, position = varint.decode(buffer, at + 7, payload)  # after type and tag of the message: its length
@@ -128,7 +129,7 @@ def _shape_of(buffer: bytes, start: int, payload: int) -> _CommandShape:
 
 
 def block_of(runs: Sequence[Sequence[Frame]], consumer_id: int, partition: int, topic: str) -> EntryBlock:
-    """The entries of MESSAGE frames, in order; each run of frames lies in one buffer. Several runs are joined.
+    """Returns the entries of MESSAGE frames, in order; each run of frames lies in one buffer. Several runs are joined.
 
     Frames for other consumers are left out. Raises ChecksumFailed naming the entry, MalformedFrame for a frame that is
     no MESSAGE.
@@ -144,7 +145,7 @@ def block_of(runs: Sequence[Sequence[Frame]], consumer_id: int, partition: int, 
 
 
 def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: int, topic: str) -> None:
-    """Add the entries of frames in one buffer, which lie `shift` bytes later in the block's.
+    """Adds the entries of frames in one buffer, which lie `shift` bytes later in the block's.
 
     A command is parsed once; as long as the next frame has the same bytes around its entry id, only that id is read.
     """
@@ -185,7 +186,7 @@ def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: i
 
 
 def permits_of(block: EntryBlock) -> int:
-    """How many permits the broker charged for the entries of a block: the messages of each, by its metadata."""
+    """Counts the permits that the broker charged for the entries of a block: the messages of each, by its metadata."""
     buffer = block.buffer
     head_of, find, head_size = _LONG_HEAD.unpack_from, buffer.find, _LONG_HEAD.size
     total = len(block)
@@ -203,7 +204,7 @@ def permits_of(block: EntryBlock) -> int:
 
 
 def _metadata(buffer: bytes, start: int, end: int) -> bytes:
-    """The serialized metadata of an entry, as far as there are any."""
+    """Returns the serialized metadata of an entry, as far as there are any."""
     magic, _, size = _LONG_HEAD.unpack_from(buffer, start) if end - start >= _LONG_HEAD.size else (0, 0, 0)
     if magic == _CHECKSUM_MAGIC:
         return buffer[start + _LONG_HEAD.size : min(start + _LONG_HEAD.size + size, end)]
@@ -211,7 +212,7 @@ def _metadata(buffer: bytes, start: int, end: int) -> bytes:
 
 
 def message_count(metadata: bytes) -> int:
-    """The messages of an entry by its serialized metadata; 1 when it is no batch or cannot be read."""
+    """Returns the messages of an entry by its serialized metadata; 1 when it is no batch or cannot be read."""
     try:
         return max(1, MessageMetadata.FromString(metadata).num_messages_in_batch)
     except DecodeError:
@@ -219,5 +220,5 @@ def message_count(metadata: bytes) -> int:
 
 
 def message_count_of(block: EntryBlock, index: int) -> int:
-    """The messages of one entry of a block, by its metadata."""
+    """Returns the messages of one entry of a block, by its metadata."""
     return message_count(_metadata(block.buffer, block.starts[index], block.ends[index]))

@@ -57,24 +57,24 @@ class FrameSplitter:
 
     @property
     def missing_bytes(self) -> int:
-        """What the unfinished frame still lacks; 0 when none was begun or its size is not yet known.
+        """Bytes that the unfinished frame still lacks; 0 when none was begun or its size is not yet known.
 
-        Who reads just this much next spares the copy of everything read behind it.
+        A caller that reads just this much next saves the copy of everything read behind it.
         """
         return self._wanted_bytes - self._held_bytes if self._held_bytes >= 4 else 0
 
     def limit_frames(self, max_frame_size_bytes: int) -> None:
-        """Use another limit from the next `feed` on; a client does when CONNECTED has told it the broker's."""
+        """Uses another limit from the next `feed` on; a client does when CONNECTED has told it the broker's."""
         self._max_total = max_frame_size_bytes - 4
 
     def fresh_failure(self) -> MalformedFrame:
-        """What `failure` says, to be raised. Raised itself it would hold the stack, and with it the splitter that holds
-        it and megabytes of what arrived, until the collector of cycles comes."""
+        """Returns a copy of `failure`, to be raised. `failure` itself would hold the stack, and with it the splitter
+        and megabytes of received bytes, until the collector of cycles comes."""
         assert self.failure is not None, "asked for only when there is one"
         return MalformedFrame(self.failure.message)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames completed by `data`. Raises MalformedFrame; see the class."""
+        """Returns the frames completed by `data`. Raises MalformedFrame; see the class."""
         buffer = self._gather(data)
         frames: list[Frame] = []
         if buffer is None:
@@ -107,7 +107,7 @@ class FrameSplitter:
         return b"".join(self._held)
 
     def _keep(self, buffer: bytes, position: int) -> None:
-        """Keep what is left of `buffer` from `position` on, the beginning of a frame, unless it can be none."""
+        """Keeps the rest of `buffer` from `position` on, the beginning of a frame, unless it can be none."""
         rest = b"" if self.failure is not None else buffer[position:]
         self._wanted_bytes = 4
         if len(rest) >= 4:
@@ -122,19 +122,20 @@ class FrameSplitter:
 
 
 def command_frame(command: BaseCommand) -> bytes:
-    """The frame of a command without payload. Every required field must be set."""
+    """Returns the frame of a command without payload. Every required field must be set."""
     body = command.SerializeToString()
     return HEADER.pack(len(body) + 4, len(body)) + body
 
 
 def payload_frame(command: BaseCommand, entry: bytes | memoryview) -> bytes:
-    """The frame of a SEND or MESSAGE: the command and the bytes of an entry as stored (see entries.build_entry)."""
+    """Returns the frame of a SEND or MESSAGE: the command and the bytes of an entry as stored (see
+    entries.build_entry)."""
     body = command.SerializeToString()
     return b"".join((HEADER.pack(len(body) + 4 + len(entry), len(body)), body, entry))
 
 
 def command_end(buffer: bytes, start: int, end: int) -> int:
-    """Where the command of a frame ends and its payload starts; MalformedFrame when the sizes do not fit."""
+    """Returns the end of a frame's command, where its payload starts; MalformedFrame when the sizes do not fit."""
     if end - start < 4 + MIN_TOTAL_SIZE_BYTES:
         raise MalformedFrame(f"a frame of {end - start} bytes")
     total, command_size = HEADER.unpack_from(buffer, start)
@@ -147,7 +148,7 @@ def command_end(buffer: bytes, start: int, end: int) -> int:
 
 
 _ERRORS_OF_THE_FUTURE: Final = (["error.error"], ["send_error.error"])
-"""What lacks when an error has a number that this version of the protocol has no name for."""
+"""Missing fields of an error with a number that this version of the protocol has no name for."""
 
 
 def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int]:
@@ -181,7 +182,7 @@ def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int
 
 @cache
 def _has_text(descriptor: Descriptor | None) -> bool:
-    """Whether a message type has a text field, itself or inside."""
+    """Tells whether a message type has a text field, itself or inside."""
     return descriptor is not None and any(
         field.type == FieldDescriptor.TYPE_STRING
         or (field.message_type is not descriptor and _has_text(field.message_type))

@@ -17,7 +17,7 @@ MASK: Final = 0x7FFFFFFF
 """Official clients use 31 bits, so that a Java int is never negative."""
 
 STICKY_HASHES: Final = 65536
-"""Slots of a Key_Shared subscription."""
+"""Sticky hashes of a Key_Shared subscription."""
 
 _U32: Final = (1 << 32) - 1
 _U64: Final = (1 << 64) - 1
@@ -62,7 +62,7 @@ def boost_hash(key: bytes) -> int:
 
 
 def boost_hash_64(key: bytes) -> int:
-    """The 64 bits that `boost_hash` masks."""
+    """Returns the 64 bits that `boost_hash` masks."""
     size = len(key)
     word = _multiply_fold(_BOOST_STEP, _BOOST_FACTOR)
     value = word ^ size
@@ -85,22 +85,22 @@ def boost_hash_64(key: bytes) -> int:
 
 
 def partition_of(key_hash: int, partitions: int) -> int:
-    """The partition that a producer chooses for a key with this hash."""
+    """Returns the partition that a producer chooses for a key with this hash."""
     return key_hash % partitions
 
 
 def range_hash(key_hash: int) -> int:
-    """The slot of AUTO_SPLIT by ranges and of STICKY in 4.x, of a masked Murmur hash; 0 becomes 1."""
+    """Returns the sticky hash of AUTO_SPLIT by ranges and of STICKY in 4.x, of a masked Murmur hash; 0 becomes 1."""
     return key_hash % STICKY_HASHES or 1
 
 
 def ring_hash(key_hash: int) -> int:
-    """The slot on the ring of consistent hashing in 4.x, 1 to 65535, of a masked Murmur hash."""
+    """Returns the sticky hash on the ring of consistent hashing in 4.x, 1 to 65535, of a masked Murmur hash."""
     return key_hash % (STICKY_HASHES - 1) + 1
 
 
 def _multiply_fold(left: int, right: int) -> int:
-    """The low 64 bits of the 128-bit product, XOR its high 64 bits."""
+    """Returns the low 64 bits of the 128-bit product, XOR its high 64 bits."""
     product = left * right
     return (product ^ product >> 64) & _U64
 

@@ -40,14 +40,14 @@ def message_frames(
     consumer_epoch: int | None = None,
     entry_ids: Sequence[int] | None = None,
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of consecutive entries, or of those of `entry_ids`, which rise, as pieces to be written one
-    after the other.
+    """Returns the MESSAGE frames of consecutive entries, or of those of `entry_ids`, which rise, as pieces to be
+    written one after the other.
 
     Entry `first_entry_id + i` is `buffer[starts[i]:ends[i]]`, delivered as it is stored. `partition` is -1 for a topic
     that is none. Redelivery counts of 0 are left out; `ack_sets` are bitmaps (1 = deliver this index), None = all.
     """
     if entry_ids is not None:
-        return _scattered_frames(
+        return _sparse_frames(
             consumer_id, ledger_id, entry_ids, partition, buffer, starts, ends, redelivery_counts, ack_sets
         )
     pieces: list[bytes | memoryview] = []
@@ -84,7 +84,7 @@ def message_frames(
     return pieces
 
 
-def _scattered_frames(
+def _sparse_frames(
     consumer_id: int,
     ledger_id: int,
     entry_ids: Sequence[int],
@@ -95,7 +95,7 @@ def _scattered_frames(
     redelivery_counts: Sequence[int] | None,
     ack_sets: Sequence[int | None] | None,
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of entries of a ledger, which rise."""
+    """Returns the MESSAGE frames of entries of a ledger that are not neighbours, in rising order."""
     plain = redelivery_counts is None and ack_sets is None
     pieces: list[bytes | memoryview] = []
     if plain:
@@ -143,8 +143,8 @@ def _near_frames(
     ends: Sequence[int],
     sizes: list[int],
 ) -> list[bytes | memoryview]:
-    """The MESSAGE frames of small entries whose ids, above 127, differ in their lowest fourteen bits alone: four pieces
-    for each, of which only the second and the last one are its own."""
+    """Returns the MESSAGE frames of small entries whose ids, above 127, differ in their lowest fourteen bits alone:
+    four pieces for each, of which only the second and the last one are its own."""
     highest = entry_ids[0] >> 14
     tail = varint.encode(highest) + after if highest else after
     lows = _two_bytes(is_continued=highest > 0)
@@ -160,7 +160,7 @@ def _near_frames(
 
 @lru_cache(maxsize=2)
 def _two_bytes(*, is_continued: bool) -> list[bytes]:
-    """The first two bytes of a value, by its fourteen low bits."""
+    """Returns the first two bytes of a value, by its fourteen low bits."""
     return [low + second for second in (LOW_CONTINUED if is_continued else LOW) for low in LOW_CONTINUED]
 
 
@@ -173,7 +173,7 @@ def _add_block(
     starts: Sequence[int],
     ends: Sequence[int],
 ) -> None:
-    """Add frames whose entry ids differ in the first byte of `entry` alone, counting up from it."""
+    """Adds frames whose entry ids differ in the first byte of `entry` alone, counting up from it."""
     low = entry[0]
     after = entry[1:] + after
     beside = len(before) + 1 + len(after)
@@ -191,7 +191,8 @@ def _add_block(
 
 @lru_cache(maxsize=1024)
 def _template(consumer_id: int, ledger_id: int, partition: int, entry_size: int, options: bytes) -> tuple[bytes, bytes]:
-    """What stands before and after the entry id in a MESSAGE, from commandSize on, when the id takes `entry_size`."""
+    """Returns the bytes before and after the entry id in a MESSAGE, from commandSize on, when the id takes
+    `entry_size`."""
     ledger = b"\x08" + varint.encode(unsigned(ledger_id)) + b"\x10"
     place = b"\x18" + varint.encode(partition)
     id_size = len(ledger) + entry_size + len(place)
@@ -209,7 +210,7 @@ def _layout(before_size: int, after_size: int) -> Struct:
 
 
 def _options(redelivery_count: int, ack_set: int | None) -> bytes:
-    """The optional fields 3 and 4 of CommandMessage."""
+    """Returns the optional fields 3 and 4 of CommandMessage."""
     pieces = [b"\x18" + varint.encode(redelivery_count)] if redelivery_count else []
     if ack_set is not None:
         pieces += [b"\x20" + varint.encode(word) for word in bitmaps.words(ack_set)]

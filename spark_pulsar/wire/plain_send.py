@@ -41,4 +41,4 @@ ENTRY_HEAD: Final = Struct(">HII")
 """Magic, checksum and size of the metadata."""
 ENTRY_HEAD_BYTES: Final = ENTRY_HEAD.size
 CHECKED_AT: Final = 6
-"""Where the part of an entry begins that its checksum covers: at the size of the metadata."""
+"""Offset of the part of an entry that its checksum covers: the size of the metadata, metadata, payload."""

@@ -42,7 +42,8 @@ def receipts(
     sequence_ids: Sequence[int],
     highest_sequence_ids: Sequence[int] | None = None,
 ) -> bytes:
-    """The frames of the receipts of consecutive entries, in order: entry `first_entry_id + i` for `sequence_ids[i]`.
+    """Returns the frames of the receipts of consecutive entries, in order: entry `first_entry_id + i` for
+    `sequence_ids[i]`.
 
     Echoes `highest_sequence_ids`, or 0 where there are none. A `first_entry_id` of -1 (with `ledger_id` -1) says of
     every one that it was a duplicate and is dropped.

@@ -17,7 +17,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 
 
 def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
-    """The answer that tells the sender of `command` what went wrong; None for commands that get none.
+    """Returns the answer that tells the sender of `command` what went wrong; None for commands that get none.
 
     Commands with a response message of their own carry the error inside it, as clients wait for exactly that; SEND
     gets SEND_ERROR, an ACK with request id ACK_RESPONSE; everything else with a request id gets ERROR.
@@ -44,7 +44,8 @@ def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
 
 
 def error_of(command: BaseCommand) -> PulsarError | None:
-    """The error that a broker's answer carries, None when it is a good one. A number of the future is an error too."""
+    """Returns the error that a broker's answer carries, None when it is a good one. A number of the future is an error
+    too."""
     kind = command.type
     content = getattr(command, commands.FIELD_OF[kind])
     if kind == BaseCommand.LOOKUP_RESPONSE:
@@ -67,7 +68,8 @@ def error_of(command: BaseCommand) -> PulsarError | None:
 
 
 def _number(content: Message, field: str) -> int | None:
-    """The number in an enum's field, also one that this version of the protocol has no name for; None when absent."""
+    """Returns the number in an enum's field, also one that this version of the protocol has no name for; None when
+    absent."""
     if content.HasField(field):
         number: int = getattr(content, field)
         return number

@@ -77,7 +77,7 @@ class SendRun:
         return f"SendRun(producer_id={self.producer_id}, entries={len(self)}, flags={self.flags})"
 
     def slice(self, low: int, high: int) -> SendRun:
-        """The SENDs `low … high - 1` over the same buffer."""
+        """Returns the SENDs `low … high - 1` over the same buffer."""
         part = SendRun(self.producer_id, self.buffer, 0, 0, 0, 0)
         part.sequence_ids = self.sequence_ids[low:high]
         part.message_counts = self.message_counts[low:high]
@@ -95,8 +95,8 @@ class ColumnarSends:
     """Consecutive plain SENDs of several producers in one buffer; index i of every column is the i-th of them.
 
     A connection that publishes to many topics in turn brings them; a run for each producer would be an object for each
-    entry. The columns mean what they mean in a SendRun; there are no highest sequence ids and no flags. Neighbours may
-    be of one producer. Ids are below 2**56.
+    entry. The columns mean the same as in a SendRun; there are no highest sequence ids and no flags. Neighbours may be
+    of one producer. Ids are below 2**56.
     """
 
     buffer: bytes
@@ -110,4 +110,4 @@ class ColumnarSends:
         return len(self.ends)
 
     def __repr__(self) -> str:
-        return f"SendSweep(entries={len(self)})"
+        return f"ColumnarSends(entries={len(self)})"

@@ -6,7 +6,7 @@ with parallel lists, whose entries stay in the received buffer. The first SEND o
 `Struct` made to its measure reads the next frames, as long as their command has the same bytes but for the low seven
 bits of the sequence id. Per entry that leaves one unpack, a few comparisons, and the checksum.
 
-What is not plain is visible: a SEND with a wrong or absent checksum, with transaction ids, a marker, a chunk, or
+A SEND that is not plain is visible: one with a wrong or absent checksum, with transaction ids, a marker, a chunk, or
 metadata that do not fit comes in a run of its own kind with `flags` that say so. SENDs that no official client would
 write (fields out of order, say) are read by protobuf to the same result.
 """
@@ -76,27 +76,27 @@ _LONGEST_PAUSE: Final = 64
 _SIZE: Final = Struct(">I")
 
 Item = Frame | SendRun | ColumnarSends
-"""What a stream of frames is made of."""
+"""Items of a stream of frames."""
 
 
 class RunSplitter(FrameSplitter):
     """A FrameSplitter that returns SENDs in bulk. Other frames come as they are, in the order of arrival."""
 
-    __slots__ = ("_most_swept", "_pause", "expects_columnar_sends", "least_columnar_sends")
+    __slots__ = ("_most_columnar", "_pause", "expects_columnar_sends", "least_columnar_sends")
 
     def __init__(self, max_frame_size_bytes: int = MAX_FRAME_SIZE_BYTES) -> None:
         super().__init__(max_frame_size_bytes)
         self.least_columnar_sends = LEAST
-        """SENDs that make a sweep."""
-        self._most_swept = _FIRST_COLUMNAR_SENDS
-        """SENDs that are looked at for the next one: not many more than the last one had."""
+        """The fewest SENDs that are read by column."""
+        self._most_columnar = _FIRST_COLUMNAR_SENDS
+        """SENDs that are looked at for the next columns: not many more than the last ones had."""
         self._pause = 1
-        """Times as far as one would have to reach nothing is looked at after one that was none."""
+        """Factor of the stretch in which no columns are looked for after none were found."""
         self.expects_columnar_sends = False
-        """Whether the last SENDs were a sweep, so that the next ones probably are."""
+        """True when the last SENDs were columnar, so that the next ones probably are."""
 
     def feed_sends(self, data: bytes) -> list[Item]:
-        """The runs, sweeps and other frames completed by `data`; fails as `feed` does."""
+        """Returns the runs, columnar SENDs and other frames completed by `data`; fails as `feed` does."""
         buffer = self._gather(data)
         items: list[Item] = []
         if buffer is None:
@@ -117,16 +117,16 @@ class RunSplitter(FrameSplitter):
                     and size - position >= self.least_columnar_sends * (4 + total)
                 ):
                     columnar_sends = _read_columnar_sends(
-                        buffer, position, max_total, self.least_columnar_sends, self._most_swept
+                        buffer, position, max_total, self.least_columnar_sends, self._most_columnar
                     )
                     self.expects_columnar_sends = columnar_sends is not None
                     if columnar_sends is not None:
-                        self._most_swept, self._pause = max(_FIRST_COLUMNAR_SENDS, _GROWTH * len(columnar_sends)), 1
+                        self._most_columnar, self._pause = max(_FIRST_COLUMNAR_SENDS, _GROWTH * len(columnar_sends)), 1
                         items.append(columnar_sends)
                         position = columnar_sends.ends[-1]
                         continue
                     columnar_sends_from = position + self._pause * self.least_columnar_sends * (4 + total)
-                    self._most_swept, self._pause = _FIRST_COLUMNAR_SENDS, min(_LONGEST_PAUSE, 2 * self._pause)
+                    self._most_columnar, self._pause = _FIRST_COLUMNAR_SENDS, min(_LONGEST_PAUSE, 2 * self._pause)
                 try:
                     position = _add_send(items, buffer, position, end, command_size, max_total)
                 except MalformedFrame as error:
@@ -142,7 +142,8 @@ class RunSplitter(FrameSplitter):
 
 
 def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) -> SendRun:
-    """The run of one SEND that was read by `frames.parse_command`, for a SEND that RunSplitter left as a frame."""
+    """Returns the run of one SEND that was read by `frames.parse_command`, for a SEND that RunSplitter left as a
+    frame."""
     if payload_start == end:
         raise MalformedFrame("a SEND without an entry")
     send = command.send
@@ -164,7 +165,7 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
 
 
 def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command_size: int, max_total: int) -> int:
-    """Append what begins with the SEND at `position`, or lengthen the last item with it; returns where it ends."""
+    """Appends what begins with the SEND at `position`, or lengthen the last item with it; returns where it ends."""
     payload_start = position + 8 + command_size
     if payload_start + ENTRY_HEAD_BYTES > end:
         return _add_odd(items, buffer, position, end)
@@ -204,7 +205,7 @@ def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command
 
 
 def _alternates(items: list[Item]) -> bool:
-    """Whether the SENDs that came last are of different producers."""
+    """Tells whether the SENDs that came last are of different producers."""
     if len(items) < 2:
         return False
     before, last = items[-2:]
@@ -224,7 +225,7 @@ def _read_columnar_sends(buffer: bytes, position: int, max_total: int, least: in
 
 
 def _add_odd(items: list[Item], buffer: bytes, position: int, end: int) -> int:
-    """Append a SEND that is not plain, read by protobuf, or join it to the last run when both are of chunks."""
+    """Appends a SEND that is not plain, read by protobuf, or join it to the last run when both are of chunks."""
     command, payload_start = parse_command(buffer, position, end)
     run = send_run(command, buffer, payload_start, end)
     last = items[-1] if items else None
@@ -248,7 +249,7 @@ def _add_odd(items: list[Item], buffer: bytes, position: int, end: int) -> int:
 def _follow(
     run: SendRun, buffer: bytes, position: int, payload_start: int, head: bytes, sequence_at: int, max_total: int
 ) -> int:
-    """Add to `run` the whole, plain SENDs after the one at `position` that differ in the low sequence bits only.
+    """Adds to `run` the whole, plain SENDs after the one at `position` that differ in the low sequence bits only.
 
     `head` is that SEND from commandSize up to its sequence id, at `sequence_at`. Stops in front of the first frame
     that is not one of these, whatever it is, and returns where that is.
@@ -299,7 +300,7 @@ def _layout(head_size: int, tail_size: int) -> Struct:
 
 
 def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | None, int] | None:
-    """A CommandSend with nothing rare in it and its fields in order, None for others. `at` is its length byte.
+    """Returns a CommandSend with nothing rare in it and its fields in order, None for others. `at` is its length byte.
 
     Returns (producer id, sequence id, message count, highest sequence id, index of the sequence id). Numbers of one
     and two bytes are read in place.
@@ -341,7 +342,7 @@ def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | 
 
 
 def _flaws(buffer: bytes, start: int, end: int) -> int:
-    """What is wrong with the entry in `buffer[start:end]`, as flags."""
+    """Returns the flaws of the entry in `buffer[start:end]`, as flags."""
     if buffer.startswith(MAGIC_BYTES, start):
         if end - start < ENTRY_HEAD_BYTES:
             return METADATA_MALFORMED

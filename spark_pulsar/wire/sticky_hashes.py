@@ -1,10 +1,9 @@
-"""The slots of the sticky keys of many entries at once (KS-2, KS-3).
+"""The sticky hashes of the keys of many entries at once (KS-2, KS-3).
 
 Entries of one producer are alike up to their key but for sequence id and time, so the layout of the first of them fits
-the next ones. Whether it does is looked at by columns: byte i of all of them is a slice of what they begin with. What
-stands from the size of the key to the end of the metadata says all that is left to know;
-whose slot it is was found out with care once, and is looked up from then on. That table holds facts about bytes, not
-about any topic; it is emptied when full.
+the next ones. Columns tell whether it does: byte i of all entries is a slice of their beginnings. The bytes from the
+size of the key to the end of the metadata decide the hash; it is computed once and looked up by these bytes from then
+on. That table holds facts about bytes, not about any topic; it is emptied when full.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _TIME_THEN_KEY: Final = re.compile(rb"\x18[\x80-\xff]{5}[\x00-\x7f]\x32", re.DOT
 """Publish time in six bytes, then the tag of the key."""
 _MOST_LEARNT: Final = 16_384
 _LONGEST_BYTES: Final = 1_024
-"""Of a key and the rest of the metadata that are remembered together."""
+"""Bytes of a key and the rest of the metadata that are remembered together."""
 _FEWEST: Final = 4
 _FIRST_BLOCK: Final = 64
 _LARGEST_BLOCK: Final = 1_024
@@ -42,7 +41,7 @@ _UNKNOWN: Final = -1
 
 
 class StickyHashes:
-    """Finds slots, as `sticky_hash_of` makes them of a masked Murmur hash."""
+    """Finds sticky hashes, as `sticky_hash_of` makes them of a masked Murmur hash."""
 
     __slots__ = ("_known", "sticky_hash_of")
 
@@ -51,7 +50,7 @@ class StickyHashes:
         self._known = _Known(sticky_hash_of)
 
     def of(self, buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
-        """The slot of each entry `buffer[starts[i]:ends[i]]`."""
+        """Returns the sticky hash of each entry `buffer[starts[i]:ends[i]]`."""
         sticky_hashes: list[int] = []
         count, size = len(starts), _FIRST_BLOCK
         while len(sticky_hashes) < count:
@@ -74,7 +73,7 @@ class StickyHashes:
         return self.sticky_hash_of(murmur3_32(sticky_key(buffer, start, end)))
 
     def _alike(self, buffer: bytes, starts: Sequence[int], ends: Sequence[int], layout: _Layout) -> list[int]:
-        """The slots of the first entries, as many as have this layout."""
+        """Returns the sticky hashes of the first entries, as many as have this layout."""
         size = layout.size
         if starts[-1] + size > len(buffer):
             starts = [start for start in starts if start + size <= len(buffer)]
@@ -101,7 +100,7 @@ class StickyHashes:
 
 
 class _Layout:
-    """What entries with producer names of one size and sequence ids of one size begin with, up to the tag of their
+    """The beginning of entries with producer names of one size and sequence ids of one size, up to the tag of their
     key."""
 
     __slots__ = ("_ending", "_fixed", "_going_on", "size")
@@ -122,7 +121,8 @@ class _Layout:
         self._ending = (time_at - 1, self.size - 2)
 
     def fitting(self, begins: bytes, stride: int, count: int) -> int:
-        """How many from the first on have it, of `count` entries of which each begins `stride` bytes after another."""
+        """Counts the leading entries that have this layout, of `count` entries that begin `stride` bytes after one
+        another."""
         if self._fits(begins, stride, count):
             return count
         low = 0
@@ -135,7 +135,7 @@ class _Layout:
         return low
 
     def stops(self, starts: Sequence[int], begins: bytes, stride: int) -> list[int]:
-        """Where the metadata of each ends."""
+        """Finds the end of the metadata of each entry."""
         if all(begins[at::stride].count(begins[at]) == len(starts) for at in range(6, 10)):
             to_end = 10 + int.from_bytes(begins[6:10], "big")
             return [start + to_end for start in starts]
@@ -152,7 +152,7 @@ class _Layout:
 
 
 class _Known(dict[bytes, int]):
-    """Size of the key, key, and the rest of the metadata → slot; `_UNKNOWN` when the rest changes the key."""
+    """Size of the key, key, and the rest of the metadata → sticky hash; `_UNKNOWN` when the rest changes the key."""
 
     def __init__(self, sticky_hash_of: Callable[[int], int]) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class _Known(dict[bytes, int]):
 
 
 def _layout_of(buffer: bytes, start: int, end: int) -> _Layout | None:
-    """The layout of entries like this one; None when it is not one whose key comes right behind the time."""
+    """Returns the layout of entries like this one; None when it is not one whose key comes right behind the time."""
     name_end = start + _NAME_AT + (buffer[start + 11] if end - start > _NAME_AT else 128)
     at = name_end + 1
     while at < end and buffer[at] > 127:

@@ -13,7 +13,7 @@ from spark_pulsar.wire import varint
 from spark_pulsar.wire.entries import metadata_of
 
 NONE_KEY: Final = b"NONE_KEY"
-"""The key of an entry whose metadata cannot be read."""
+"""The key of an entry with unreadable metadata."""
 
 _HEAD_BYTES: Final = 10
 """Magic, checksum and size before the metadata."""
@@ -21,16 +21,17 @@ _NAME, _SEQUENCE, _TIME, _PROPERTIES, _REPLICATED_FROM, _KEY = 0x0A, 0x10, 0x18,
 _PROPERTY_KEY, _PROPERTY_VALUE = 0x0A, 0x12
 _KEY_FIELD, _ENCRYPTION_KEYS, _KEY_IS_BASE64, _ORDERING_KEY = 6, 13, 17, 18
 MAX_SEQUENCE_BYTES: Final = 9
-"""Of a sequence id that is not negative."""
+"""Most bytes of a sequence id that is not negative."""
 _LARGEST_TAG_BYTES: Final = 2
-"""Of the fields that there are. A longer tag is written by no client, and read in its own way by each library."""
+"""Largest tag of the fields that there are. A longer tag is written by no client, and read in its own way by each
+library."""
 _LONGEST_REMEMBERED_BYTES: Final = 256
 _SIX_BYTES: Final = 0x008080808080
 _SIX_BYTES_MASK: Final = 0x808080808080
 
 
 def sticky_key(buffer: bytes, start: int, end: int) -> bytes:
-    """The ordering key of a stored entry, else its key, else `<producer name>-<sequence id>`.
+    """Returns the ordering key of a stored entry, else its key, else `<producer name>-<sequence id>`.
 
     Metadata as the official clients write them (fields in the order of their numbers, no ordering key, key not in
     base64) take a short way; all others are parsed.
@@ -73,7 +74,7 @@ def sticky_key(buffer: bytes, start: int, end: int) -> bytes:
 
 
 def _is_usual_property(buffer: bytes, at: int, after: int) -> bool:
-    """Whether a property is a short key, then a short value, and nothing else."""
+    """Tells whether a property is a short key, then a short value, and nothing else."""
     if after - at < 4 or after > len(buffer) or buffer[at] != _PROPERTY_KEY or buffer[at + 1] > 127:
         return False
     at += 2 + buffer[at + 1]
@@ -81,8 +82,8 @@ def _is_usual_property(buffer: bytes, at: int, after: int) -> bool:
 
 
 def is_plain(tail: bytes) -> bool:
-    """Whether the fields that follow the key, or stand where it would, are no other key, say nothing about it, and are
-    such as clients write."""
+    """Tells whether the fields after the key, or in its place, are no other key, do not change it, and are such as
+    clients write."""
     return _is_plain_again(tail) if len(tail) <= _LONGEST_REMEMBERED_BYTES else _is_plain(tail)
 
 

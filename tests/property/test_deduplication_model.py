@@ -1,4 +1,4 @@
-"""De-duplication beside a model: a dict of highest ids. Runs, batches, sweeps, crashes and slow disks in any order."""
+"""De-duplication beside a model: a dict of highest ids. Runs, batches, columnar SENDs, crashes, slow disks."""
 
 from __future__ import annotations
 

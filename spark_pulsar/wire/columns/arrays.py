@@ -45,7 +45,7 @@ def _validity(lengths: IntArray, nulls: int) -> Any:
 
 
 def fixed_array(arrow_type: Any, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None = None) -> Any:
-    """An array of numbers over NumPy memory; items where ``valid`` is false are null."""
+    """Returns an array of numbers over NumPy memory; items where ``valid`` is false are null."""
     bits, nulls = None, 0
     if valid is not None and not valid.all():
         bits, nulls = pa.py_buffer(np.packbits(valid, bitorder="little")), int(len(valid) - valid.sum())
@@ -71,7 +71,7 @@ def bytes_array(
 
 
 def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.NDArray[np.int32], ByteArray]:
-    """The same text with whatever is not UTF-8 replaced by U+FFFD, as Java's clients show it."""
+    """Replaces bytes that are not UTF-8 by U+FFFD, as Java's clients show it."""
     if first_invalid_text(column, offsets) < 0:
         return offsets, column
     bounds = offsets.tolist()
@@ -84,13 +84,13 @@ def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.
 
 
 def value_array(rows: Rows, arrow_type: Any, *, nulls_as_empty: bool = False) -> Any:
-    """The payload of each message; null (or empty bytes) where null_value is set."""
+    """Returns the payload of each message; null (or empty bytes) where null_value is set."""
     starts, lengths = rows.field(layout.ROW_VALUE_START), rows.field(layout.ROW_VALUE_LENGTH)
     return bytes_array(rows, starts, lengths, arrow_type, nulls_as_empty=nulls_as_empty)
 
 
 def key_array(rows: Rows) -> Any:
-    """The key's bytes: text as UTF-8, base64 keys decoded; null without key or with null_partition_key."""
+    """Returns the key's bytes: text as UTF-8, base64 keys decoded; null without key or with null_partition_key."""
     starts, lengths = rows.field(layout.ROW_KEY_START), rows.field(layout.ROW_KEY_LENGTH)
     base64 = rows.field(layout.ROW_KEY_IS_BASE64)
     if not base64.any():
@@ -108,18 +108,18 @@ def key_array(rows: Rows) -> Any:
 
 
 def ordering_key_array(rows: Rows) -> Any:
-    """The ordering key's bytes, null without one."""
+    """Returns the ordering key's bytes, null without one."""
     return bytes_array(rows, rows.field(layout.ROW_ORDERING_START), rows.field(layout.ROW_ORDERING_LENGTH), pa.binary())
 
 
 def producer_name_array(rows: Rows) -> Any:
-    """The producer's name, repeated for each message of an entry."""
+    """Returns the producer's name, repeated for each message of an entry."""
     starts, lengths = rows.entry_field(layout.PRODUCER_START), rows.entry_field(layout.PRODUCER_LENGTH)
     return bytes_array(rows, starts, lengths, pa.string())
 
 
 def repeated_text_array(text: str, count: int) -> Any:
-    """The same string ``count`` times."""
+    """Repeats a string ``count`` times."""
     encoded = text.encode()
     if len(encoded) * count > np.iinfo(np.int32).max:
         raise OverflowError("repeated text passes 2 GiB")
@@ -128,7 +128,7 @@ def repeated_text_array(text: str, count: int) -> Any:
 
 
 def publish_time_array(rows: Rows) -> Any:
-    """When each message's entry was sent, as UTC timestamps in microseconds, held within the years 1 to 9999."""
+    """Returns the publish time of each message as UTC timestamps in microseconds, held within the years 1 to 9999."""
     micros = np.empty(len(rows), np.int64)
     entry_micros_of_rows(rows.table.field(layout.PUBLISH_TIME), rows.field(layout.ROW_ENTRY), micros)
     return fixed_array(TIMESTAMP, micros)
@@ -159,7 +159,7 @@ def message_id_array(rows: Rows) -> Any:
 
 
 def properties_array(rows: Rows) -> Any:
-    """The properties of each message as a map; empty without any; of equal keys the last one counts."""
+    """Returns the properties of each message as a map; empty without any; of equal keys the last one counts."""
     counts = rows.field(layout.ROW_PROPERTY_COUNT)
     offsets = np.zeros(len(rows) + 1, np.int32)
     table = np.empty((PROPERTY_FIELDS, int(counts.sum())), np.int64)

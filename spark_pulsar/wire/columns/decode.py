@@ -50,7 +50,7 @@ ALL_COLUMNS: Final = tuple(_BUILDERS)
 
 
 def table_of(entries: Entries | EntryTable | Iterable[EntrySlice]) -> EntryTable:
-    """The entry table of entries in any form."""
+    """Returns the entry table of entries in any form."""
     return entries if isinstance(entries, EntryTable) else inspect_entries(entries)
 
 

@@ -107,7 +107,7 @@ class EncodedBatch:
 
     @property
     def key_is_base64(self) -> bool:
-        """Whether ``key`` is base64 text."""
+        """Tells whether ``key`` is base64 text."""
         return self.columns.keys_are_base64
 
     @property

@@ -39,7 +39,7 @@ class UnassembledChunk(CorruptMessage):
 
 
 class Kind(IntEnum):
-    """What an entry holds (wire-protocol 4.1)."""
+    """Kind of an entry (wire-protocol 4.1)."""
 
     SINGLE = layout.KIND_SINGLE
     BATCH = layout.KIND_BATCH
@@ -51,7 +51,7 @@ class EntrySlice(NamedTuple):
     """One entry, and which of its messages are wanted."""
 
     data: Buffer
-    """From 0x0e01 or the metadata size to the end; a 0x0e02 block in front is stepped over."""
+    """Bytes of the entry, from 0x0e01 or the metadata size to the end; a 0x0e02 block in front is stepped over."""
     ledger_id: int
     entry_id: int
     partition: int = -1
@@ -136,7 +136,7 @@ class Entries:
         )
 
     def with_ack_sets(self, ack_sets: Sequence[Sequence[int]]) -> Entries:
-        """The same entries with the broker's ack words, one sequence per entry (empty = deliver all)."""
+        """Returns the entries with the broker's ack words, one sequence per entry (empty = deliver all)."""
         counts = np.fromiter(map(len, ack_sets), np.int64, len(ack_sets))
         if len(counts) != len(self):
             raise ValueError("ack_sets needs one item per entry")
@@ -179,7 +179,7 @@ class ChunkFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryTable:
-    """What the metadata of entries says; made by ``inspect_entries``."""
+    """Fields of the metadata of entries; made by ``inspect_entries``."""
 
     entries: Entries
     fields: IntArray
@@ -210,28 +210,28 @@ class EntryTable:
 
     @property
     def has_chunks(self) -> bool:
-        """Whether any entry must be put together with others before it can be decoded."""
+        """Tells whether any entry must be put together with others before it can be decoded."""
         return bool((self.kinds == Kind.CHUNK).any())
 
     @property
     def is_encrypted(self) -> npt.NDArray[np.bool_]:
-        """Which entries are encrypted."""
+        """True for encrypted entries."""
         return np.greater(self.field(layout.ENCRYPTION_KEYS), 0)
 
     def chunk(self, i: int) -> ChunkFields:
-        """The chunk fields of entry ``i``."""
+        """Returns the chunk fields of entry ``i``."""
         start, length = self.fields[layout.UUID_START, i], max(0, self.fields[layout.UUID_LENGTH, i])
         uuid = self.entries.data[start : start + length].tobytes().decode(errors="replace")
         numbers = self.fields[[layout.CHUNK_ID, layout.CHUNK_COUNT, layout.CHUNK_TOTAL_SIZE], i].tolist()
         return ChunkFields(uuid, *numbers)
 
     def metadata(self, i: int) -> memoryview:
-        """The serialised MessageMetadata of entry ``i``."""
+        """Returns the serialised MessageMetadata of entry ``i``."""
         start = self.fields[layout.METADATA_START, i]
         return self.entries.data[start : start + self.fields[layout.METADATA_LENGTH, i]].data
 
     def payload(self, i: int) -> memoryview:
-        """The payload of entry ``i`` as stored."""
+        """Returns the payload of entry ``i`` as stored."""
         start = self.fields[layout.PAYLOAD_START, i]
         return self.entries.data[start : start + self.fields[layout.PAYLOAD_LENGTH, i]].data
 
@@ -291,7 +291,8 @@ def whole_message(
     partition: int = -1,
     first_chunk: tuple[int, int] | None = None,
 ) -> EntrySlice:
-    """An entry made of a message's metadata and its payload put together from chunks (still compressed, if it was).
+    """Returns an entry made of a message's metadata and its payload put together from chunks (still compressed, if it
+    was).
 
     ``ledger_id`` and ``entry_id`` are those of the last chunk. The chunk fields of ``metadata`` are ignored, so that
     the metadata of any chunk will do. The result goes among other entries in its place.

@@ -26,7 +26,7 @@ class FlatBytes(NamedTuple):
     """1 per row that is not null; empty when no row is null."""
 
     def item(self, row: int) -> bytes | None:
-        """The bytes of one row, None when it is null or the column is not there."""
+        """Returns the bytes of one row, None when it is null or the column is not there."""
         if not len(self.offsets) or (len(self.valid) and not self.valid[row]):
             return None
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
@@ -47,7 +47,7 @@ NO_PROPERTIES = FlatProperties(NO_INTS, NO_COLUMN, NO_COLUMN)
 
 
 def one_array(column: Any) -> Any:
-    """A column in one piece (chunked arrays are put together)."""
+    """Returns a column in one piece (chunked arrays are put together)."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # pyarrow keeps it chunked when there is not exactly one chunk left
@@ -75,7 +75,7 @@ def _is_plain(arrow_type: Any) -> bool:
 
 
 def is_text(arrow_type: Any) -> bool:
-    """Whether the type is one of Arrow's string types, or a dictionary of them."""
+    """Tells whether the type is one of Arrow's string types, or a dictionary of them."""
     if pa.types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -83,7 +83,8 @@ def is_text(arrow_type: Any) -> bool:
 
 
 def flat_bytes(column: Any) -> FlatBytes:
-    """A binary or string column (also large, view, fixed-size or dictionary) without copying its bytes if it can.
+    """Returns a binary or string column (also large, view, fixed-size or dictionary) without copying its bytes if it
+    can.
 
     :raises TypeError: the column is of another type
     """
@@ -104,7 +105,7 @@ def flat_bytes(column: Any) -> FlatBytes:
 
 
 def flat_properties(column: Any) -> FlatProperties:
-    """A ``map<string, string>`` column; null maps have no properties.
+    """Returns a ``map<string, string>`` column; null maps have no properties.
 
     :raises TypeError: the column is of another type
     :raises ValueError: a property's value is null, which Pulsar cannot carry
@@ -139,7 +140,8 @@ def _refuse_null_values(bounds: IntArray, keys: FlatBytes, values: FlatBytes) ->
 
 
 def event_times_ms(column: Any) -> IntArray:
-    """A timestamp column (any unit, any zone) or one of integers in milliseconds → int64 milliseconds, 0 for null.
+    """Returns a timestamp column (any unit, any zone) or one of integers in milliseconds → int64 milliseconds, 0 for
+    null.
 
     Fractions are rounded down. Pulsar's event time 0 means "none", also for the first instant of 1970.
 

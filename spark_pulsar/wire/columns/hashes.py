@@ -29,7 +29,7 @@ class TextKeys:
 
     text: FlatBytes
     is_base64: bool
-    """Whether ``partition_key_b64_encoded`` is to be set."""
+    """True when ``partition_key_b64_encoded`` is to be set."""
 
     def __len__(self) -> int:
         return len(self.text.offsets) - 1
@@ -77,7 +77,7 @@ def text_keys(column: Any, encoding: KeyEncoding = "by_type") -> TextKeys:
 
 
 def _without_bytes_of_nulls(flat: FlatBytes, lengths: IntArray) -> FlatBytes:
-    """The same column with nothing behind its nulls (Arrow allows bytes there; ``lengths`` is 0 for them)."""
+    """Returns the column with nothing behind its nulls (Arrow allows bytes there; ``lengths`` is 0 for them)."""
     if (np.diff(flat.offsets) == lengths).all():
         return flat
     parts = [flat.item(row) or b"" for row in range(len(lengths))]
@@ -86,7 +86,7 @@ def _without_bytes_of_nulls(flat: FlatBytes, lengths: IntArray) -> FlatBytes:
 
 
 def hash_keys(keys: TextKeys, scheme: HashScheme) -> IntArray:
-    """The 31-bit hash of each key's text, as Java's clients compute it; that of a null key has no meaning.
+    """Returns the 31-bit hash of each key's text, as Java's clients compute it; that of a null key has no meaning.
 
     JavaStringHash goes over UTF-16 units (what Java does; C++ and Go differ for other than ASCII keys).
 
@@ -100,7 +100,7 @@ def hash_keys(keys: TextKeys, scheme: HashScheme) -> IntArray:
 
 
 def partition_of(keys: TextKeys, partition_count: int, scheme: HashScheme = "JavaStringHash") -> IntArray:
-    """The partition of each row: hash mod count, or NO_PARTITION where there is no key.
+    """Returns the partition of each row: hash mod count, or NO_PARTITION where there is no key.
 
     :raises ValueError: an unknown scheme, or a count below 1
     """

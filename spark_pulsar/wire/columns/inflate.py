@@ -1,4 +1,4 @@
-"""Decompression of payloads whose declared size is the sender's word: bounded, and exact or refused.
+"""Decompression of payloads: the declared size is the sender's word, so it is bounded, and exact or refused.
 
 ``wire.compression`` does the work. Only LZ4, the codec of most topics, is unpacked here: its true size, which a block
 does not tell, is computed by a kernel in a fraction of the time that the general check takes.
@@ -23,7 +23,7 @@ def _lz4() -> Any:
 
 
 def inflate(codec: int, data: memoryview, size: int) -> Any:
-    """The payload before compression: exactly ``size`` bytes (a buffer), as the metadata declared.
+    """Returns the payload before compression: exactly ``size`` bytes (a buffer), as the metadata declared.
 
     :param codec: CompressionType, any number but NONE
     :raises CorruptMessage: unknown codec, damaged data, another size, or more than MAX_DECOMPRESSED_SIZE_BYTES

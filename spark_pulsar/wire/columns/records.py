@@ -34,7 +34,7 @@ DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 def record_schema(
     columns: Sequence[str] | None = None, *, value_type: ValueType = "binary", value_nullable: bool = False
 ) -> Any:
-    """The Arrow schema of ``record_batches``: ``columns`` in the order given, or all.
+    """Returns the Arrow schema of ``record_batches``: ``columns`` in the order given, or all.
 
     :raises ValueError: a column is unknown
     """
@@ -76,7 +76,7 @@ class RecordDecoder:
         self._builders = self._make_builders()
 
     def _make_builders(self) -> list[Callable[[Rows], Any]]:
-        """For each field of the schema: what makes its array."""
+        """Makers of the arrays, one for each field of the schema."""
         builders: dict[str, Callable[[Rows], Any]] = {
             "__key": arrays.key_array,
             "__topic": self._topic_array,
@@ -91,13 +91,13 @@ class RecordDecoder:
         return [builders[name] for name in self.schema.names]
 
     def _topic_array(self, rows: Rows) -> Any:
-        """The topic for every row: a part of one array that all batches share."""
+        """Returns the topic for every row: a part of one array that all batches share."""
         if len(self._topics) < len(rows):
             self._topics = arrays.repeated_text_array(self._topic, len(rows))
         return self._topics.slice(0, len(rows))
 
     def batches(self, entries: Entries | EntryTable | Iterable[EntrySlice]) -> Iterator[Any]:
-        """The wanted messages of all entries, in order, as record batches of ``schema``.
+        """Yields the wanted messages of all entries, in order, as record batches of ``schema``.
 
         :raises MalformedBatch, EncryptedEntry, UnassembledChunk: as ``decode_entries``; groups before it were yielded
         """
@@ -117,5 +117,5 @@ def record_batches(
     columns: Sequence[str] | None = None,
     **options: Any,
 ) -> Iterator[Any]:
-    """The messages of entries as record batches: ``RecordDecoder``, with its options, for one use."""
+    """Returns the messages of entries as record batches: ``RecordDecoder``, with its options, for one use."""
     return RecordDecoder(topic, columns, **options).batches(entries)

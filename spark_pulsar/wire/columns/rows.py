@@ -36,7 +36,7 @@ class Rows:
         return row
 
     def entry_field(self, number: int) -> IntArray:
-        """A field of the entry table, repeated for each of the entry's rows."""
+        """Returns a field of the entry table, repeated for each of the entry's rows."""
         return self.table.field(number)[self.field(layout.ROW_ENTRY)]
 
     def refuse(self, row: int, code: int) -> None:
@@ -49,7 +49,7 @@ class Rows:
 
 
 def _unpacked(table: EntryTable) -> tuple[ByteArray, EntryTable]:
-    """The buffer with all payloads as they were before compression, and the table with their places in it."""
+    """Returns the buffer with all payloads as they were before compression, and the table with their places in it."""
     fields = table.fields
     if not fields[layout.COMPRESSION].any():  # the usual case, and NONE is 0
         return table.entries.data, table

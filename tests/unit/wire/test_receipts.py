@@ -48,7 +48,7 @@ def test_dropped_duplicates() -> None:
     assert receipts(1, -1, -1, [4], [9]) == expected(1, -1, -1, [4], [9], step=0)
 
 
-def test_scattered() -> None:
+def test_receipts_in_different_ledgers() -> None:
     rows = [
         (p, ledger, e, s)
         for p in (0, 300)

@@ -134,7 +134,7 @@ class TestColumnarSends:
         assert [data[start:end] for start, end in zip(columnar_sends.starts, columnar_sends.ends, strict=True)] == [
             entry()
         ] * 19
-        assert repr(columnar_sends) == "SendSweep(entries=19)"
+        assert repr(columnar_sends) == "ColumnarSends(entries=19)"
         (columnar_sends,) = splitter.feed_sends(data)  # who took turns does so again
         assert len(columnar_sends) == 21
 

@@ -1,4 +1,4 @@
-"""Slots of many entries at once are those of each entry alone."""
+"""Sticky hashes of many entries at once are those of each entry alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rows to flat columns: offsets and bytes of values and keys, serialised message ids, checked text."""
+"""Kernels from rows to flat columns: offsets and bytes of values and keys, serialised message ids, checked text."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _LAST_DATE_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 def _base64_values() -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """The six bits of every character of the standard alphabet, -1 for all others."""
+    """Returns the six bits of every character of the standard alphabet, -1 for all others."""
     values = np.full(256, -1, np.int64)
     alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     values[np.frombuffer(alphabet, np.uint8)] = np.arange(64)

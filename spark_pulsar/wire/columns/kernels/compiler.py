@@ -1,4 +1,4 @@
-"""How kernels are compiled, where the machine code is kept, and what happens without numba.
+"""Compilation of kernels: by numba, with a cache of the machine code, or none without numba.
 
 A kernel is a plain Python function over flat arrays. With numba it is compiled when its module is imported, for one
 fixed signature, so that no call ever pays for compilation; the code comes from a cache directory after the first
@@ -34,7 +34,7 @@ except ImportError:  # pragma: no cover - exercised in a subprocess without numb
     numba = None
 
 COMPILED = numba is not None and not numba.config.DISABLE_JIT
-"""Whether kernels run as machine code in this process."""
+"""True when kernels run as machine code in this process."""
 
 
 class Bytes(Protocol):
@@ -61,7 +61,7 @@ class Table(Protocol):
 
 
 def _array(item: str, dimensions: int = 1, *, readonly: bool = False) -> Any:
-    """The type of a contiguous array argument; None when nothing is compiled."""
+    """Returns the type of a contiguous array argument; None when nothing is compiled."""
     return types.Array(getattr(types, item), dimensions, "C", readonly=readonly) if COMPILED else None
 
 
@@ -86,9 +86,10 @@ if COMPILED and hasattr(numba.core.cpu.CPUTargetOptions, "_nrt"):
 
 
 def usable(directory: Path) -> bool:
-    """Whether compiled code may be kept in ``directory``, which is made: we can write there, and no other user can.
+    """Tells whether compiled code may be kept in ``directory``, which is made: this process can write there, and no
+    other user can.
 
-    Loading code from the cache runs it, so a directory that somebody else could have filled is not used.
+    Loading code from the cache runs it, so a directory that another user could have filled is not used.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -110,7 +111,8 @@ def _digest() -> str:
 
 @functools.cache
 def cache_directory() -> str | None:
-    """The directory for compiled kernels, or None: numba's own choice (its environment variable) or no cache at all."""
+    """Returns the directory for compiled kernels, or None: numba's own choice (its environment variable) or no cache at
+    all."""
     if not COMPILED or numba.config.CACHE_DIR:
         return None
     below = f"kernels-{_digest()}"
@@ -139,7 +141,8 @@ def _cached_here() -> Iterator[bool]:
 
 
 def _interpreted(function: Callable[..., Result]) -> Callable[..., Result]:
-    """The kernel without numba: arrays become memoryviews, so that items are Python integers that never overflow."""
+    """Returns the kernel without numba: arrays become memoryviews, so that items are Python integers that never
+    overflow."""
 
     @functools.wraps(function)
     def run(*arguments: Any) -> Result:

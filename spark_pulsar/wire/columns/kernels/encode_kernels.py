@@ -1,4 +1,5 @@
-"""From flat columns to batch payloads: base64 text of binary keys, sizes and cuts of batches, the bytes themselves."""
+"""Kernels from flat columns to batch payloads: base64 text of binary keys, sizes and cuts of batches, the bytes
+themselves."""
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def field_size(length: int) -> int:
 
 @inlined
 def is_valid(valid: Bytes, r: int) -> bool:
-    """Whether row ``r`` is not null; an empty array means that none is."""
+    """Tells whether row ``r`` is not null; an empty array means that none is."""
     return len(valid) == 0 or valid[r] != 0
 
 

@@ -1,4 +1,4 @@
-"""From stored entries to the entry table: headers and MessageMetadata, without touching payloads."""
+"""Kernels from stored entries to the entry table: headers and MessageMetadata, without touching payloads."""
 
 from spark_pulsar.wire.columns.kernels.compiler import (
     READ_BYTES,

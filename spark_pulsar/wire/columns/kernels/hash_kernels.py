@@ -13,7 +13,7 @@ _C2 = 0x1B873593
 
 @inlined
 def code_point(data: Bytes, at: int, size: int) -> int:
-    """The character of a valid UTF-8 sequence."""
+    """Returns the character of a valid UTF-8 sequence."""
     if size == 1:
         return byte_at(data, at) & 0x7F
     point = byte_at(data, at) & (0xFF >> (size + 1))

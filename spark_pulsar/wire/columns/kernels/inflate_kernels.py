@@ -1,4 +1,4 @@
-"""How much an LZ4 block unpacks to, without unpacking it: the decoder in use does not tell."""
+"""Kernel that counts the bytes an LZ4 block unpacks to, without unpacking it: the decoder in use does not tell."""
 
 from spark_pulsar.wire.columns.kernels.compiler import READ_BYTES, Bytes, inlined, kernel
 from spark_pulsar.wire.columns.kernels.layout import BAD_LENGTH, TRUNCATED
@@ -10,7 +10,8 @@ _SHORTEST_MATCH = 4
 
 @inlined
 def read_run(data: Bytes, at: int, nibble: int) -> tuple[int, int]:
-    """A length that begins as a nibble and goes on, when that is full, in bytes; (length, place behind) or a code."""
+    """Returns a length that begins as a nibble and goes on, when that is full, in bytes; (length, place behind) or a
+    code."""
     length = nibble
     if nibble == _RUN:
         byte = 0xFF

@@ -137,7 +137,8 @@ BAD_CHUNK = -int(Reason.BAD_CHUNK)
 
 
 def _slots() -> npt.NDArray[np.int64]:
-    """For every one-byte or two-byte tag of MessageMetadata that is read: its row of the entry table, else -1."""
+    """Returns the row of the entry table for every one-byte or two-byte tag of MessageMetadata that is read, else
+    -1."""
     varint, delimited = 0, 2
     fields = (
         (1, delimited, PRODUCER_START),

@@ -11,7 +11,7 @@ from spark_pulsar.wire.columns.kernels.compiler import COMPILED, Bytes
 if TYPE_CHECKING or not COMPILED:
 
     def byte_at(data: Bytes, at: int) -> int:
-        """The byte at a position inside the array, as an integer."""
+        """Returns the byte at a position inside the array, as an integer."""
         return data[at]
 
     def copy_bytes(target: Any, target_at: int, source: Any, source_at: int, length: int) -> None:

@@ -53,7 +53,7 @@ def read_property(data: Bytes, at: int, end: int, table: Table, p: int) -> int:
 
 @inlined
 def same_key(data: Bytes, table: Table, p: int, q: int) -> bool:
-    """Whether the properties at two places have equal keys."""
+    """Tells whether the properties at two places have equal keys."""
     length = table[PROPERTY_KEY_LENGTH, p]
     if length != table[PROPERTY_KEY_LENGTH, q]:
         return False

@@ -1,4 +1,4 @@
-"""From entries to the row table: one row for each message that is wanted, with the places of its parts.
+"""Kernels from entries to the row table: one row for each message that is wanted, with the places of its parts.
 
 Batch payloads are walked item by item; single messages take their row from the entry table.
 """
@@ -82,7 +82,7 @@ _NULL_KEY_FLAG = 4
 
 @inlined
 def with_flag(flags: int, tag: int, value: int) -> int:
-    """The flags after a boolean field: its last occurrence counts. Other fields change nothing."""
+    """Returns the flags after a boolean field: its last occurrence counts. Other fields change nothing."""
     flag = 0
     if tag == _COMPACTED_OUT:
         flag = _COMPACTED_OUT_FLAG
@@ -233,7 +233,8 @@ def walk_entries(
 
 @kernel(READ_TABLE, INT, INT, INT, INT)
 def group_end(entries: Table, count: int, first: int, max_rows: int, max_bytes: int) -> int:
-    """Where a group that begins with entry ``first`` of ``count`` ends: within both bounds, but one entry at least."""
+    """Finds the end of a group that begins with entry ``first`` of ``count``: within both bounds, but one entry at
+    least."""
     rows, size = 0, 0
     for i in range(first, count):
         rows += entries[COUNT, i]
@@ -245,7 +246,7 @@ def group_end(entries: Table, count: int, first: int, max_rows: int, max_bytes: 
 
 @kernel(READ_INTS, INT, INT, INT)
 def range_end(lengths: Ints, first: int, max_rows: int, max_bytes: int) -> int:
-    """Where a range of rows that begins with ``first`` ends: within both bounds, but one row at least."""
+    """Finds the end of a range of rows that begins with ``first``: within both bounds, but one row at least."""
     size, stop = 0, min(len(lengths), first + max(max_rows, 1))
     for r in range(first, stop):
         size += max(lengths[r], 0)

@@ -95,7 +95,7 @@ def read_uint32(data: Bytes, at: int) -> int:
 
 @inlined
 def as_int32(value: int) -> int:
-    """What an int32 field holds when this integer was sent: the lowest 32 bits, signed."""
+    """Returns an integer as an int32 field holds it: the lowest 32 bits, signed."""
     low = value & _LARGEST_UINT32
     return low - (1 << 32) if low >= 1 << 31 else low
 

@@ -27,7 +27,7 @@ def test_each_frame_is_that_of_the_entry_alone(entry_ids: list[int], counted: bo
     starts = [end - size for size, end in zip(sizes, ends, strict=True)]
     counts = [index % 3 for index in range(len(sizes))] if counted else None
     sets = [None if index % 2 else 0b1011 for index in range(len(sizes))] if cut else None
-    scattered = message_frames(7, 5, entry_ids[0], -1, buffer, starts, ends, counts, sets, None, entry_ids)
+    sparse = message_frames(7, 5, entry_ids[0], -1, buffer, starts, ends, counts, sets, None, entry_ids)
     alone = [
         piece
         for index, entry_id in enumerate(entry_ids)
@@ -43,4 +43,4 @@ def test_each_frame_is_that_of_the_entry_alone(entry_ids: list[int], counted: bo
             None if sets is None else sets[index : index + 1],
         )
     ]
-    assert b"".join(scattered) == b"".join(alone)
+    assert b"".join(sparse) == b"".join(alone)
