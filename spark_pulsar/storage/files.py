@@ -304,6 +304,7 @@ class FileStorage:
             self.settle_error = error
             self._not_before = self._threads.now_s() + _RETRY_S
             self._trimmed = True  # a checkpoint is due then
+            self._tending.give_back()  # spares may be what the disk has no space beside
             self._trouble(error)
         finally:
             self._running = False

@@ -1,5 +1,5 @@
-"""Tending the journal's segments in a thread of its own: zeros ahead of the writer, the next segment in time, spares
-kept while much is written and given back afterwards."""
+"""Tends the journal's segments in a thread of its own: zeros ahead of the writer, the next segment in time, spare
+segments kept while much is written and given back a while afterwards."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, Segment, SegmentFiles
 
 _SPACE_RETRY_S: Final = 1.0
 
+KEEP_SPARES_S: Final = 60.0
+"""Time that spare segments outlast a burst: load comes and goes, and a new segment, whose pages and blocks the system
+has to find first, takes the journal up to four times as long to write."""
+
 
 class SegmentUpkeep:
     """What it does is asked for by the journal's thread and the shell's. `is_closing` ends it early."""
@@ -24,6 +28,7 @@ class SegmentUpkeep:
         self._is_closing = is_closing
         self._threads = threads
         self._is_burst = False
+        self._burst_at_s = 0.0
         self.background = Background("segments", threads)
 
     def tend(self, segment: Segment) -> None:
@@ -40,13 +45,29 @@ class SegmentUpkeep:
         self.background.put(work)
 
     def note_load(self, *, is_burst: bool) -> None:
-        """While much is written, segments that are not needed any more are kept for the journal, and new ones get no
-        zeros."""
+        """Keeps segments that are not needed any more as spares while much is written and for a while after it; new
+        segments get no zeros in a burst."""
         self._is_burst = is_burst
-        wanted = MAX_SPARES if is_burst else MIN_SPARES
-        if wanted != self._segments.wanted_spares:
-            self._segments.wanted_spares = wanted
-            self.background.put(self._segments.release)
+        if is_burst:
+            self._burst_at_s = self._threads.now_s()
+            if self._segments.wanted_spares != MAX_SPARES:
+                self._segments.wanted_spares = MAX_SPARES
+                self._threads.later(KEEP_SPARES_S, self._end_burst)
+
+    def give_back(self) -> None:
+        """Removes all spares but a few: the burst is over, or the disk is needed for something else."""
+        self._segments.wanted_spares = MIN_SPARES
+        self.background.put(self._segments.release)
+
+    def _end_burst(self) -> None:
+        """Gives spares back once little was written for long enough; a broker at rest has no other occasion."""
+        if self._is_closing() or self._segments.wanted_spares != MAX_SPARES:
+            return
+        left_s = self._burst_at_s + KEEP_SPARES_S - self._threads.now_s()
+        if left_s > 0:
+            self._threads.later(left_s, self._end_burst)
+        else:
+            self.give_back()
 
     def _prepare(self) -> None:
         """Have a spare segment at hand; without space for one producers are to stop while there is room for the rest.
