@@ -18,6 +18,7 @@ from spark_pulsar.broker.publishing import encryption
 from spark_pulsar.broker.publishing.encryption import RequiredEncryption
 from spark_pulsar.broker.publishing.publish_rates import PublishLimit
 from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topic_log.entry_walk import EntryWalk
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.effects import CompactTopic
 from spark_pulsar.broker.upkeep import idle_subscriptions
@@ -63,7 +64,16 @@ def expiring_takes_younger_ones(patch: pytest.MonkeyPatch) -> None:
 
 
 def expiring_stops_early(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(expire_by_time._Walk, "_take", lambda self, _runs: self._done())
+    """At the first entry that must be read."""
+
+    class ShortWalk(EntryWalk):
+        def walk(self, budget: int) -> int:
+            left = super().walk(budget)
+            self.is_over |= self.is_reading
+            self._resume = lambda: None
+            return left
+
+    patch.setattr(expire_by_time, "EntryWalk", ShortWalk)
 
 
 def what_a_skip_took_is_still_held(patch: pytest.MonkeyPatch) -> None:

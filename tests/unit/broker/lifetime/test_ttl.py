@@ -5,7 +5,7 @@ import random
 import pytest
 
 from spark_pulsar.broker.lifetime import ttl
-from spark_pulsar.broker.lifetime.ttl_outliers import MAX_RANGES
+from spark_pulsar.broker.lifetime.ttl import MAX_OUTLIERS
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model import policy_table
@@ -229,12 +229,12 @@ def test_many_odd_clocks_stay_bounded() -> None:
     world = World(**QUIET)
     expire(world, 60)
     subscribed(client := world.connect())
-    for number in range(3 * MAX_RANGES):
+    for number in range(3 * MAX_OUTLIERS):
         publish(client, world.now_ms + (HOUR_MS if number % 2 else 0))
     topic = world.core.topics[TOPIC]
     assert topic.ttl_monitor is not None
     world.advance(62_000)
-    assert len(topic.ttl_monitor._odd) <= MAX_RANGES + 1
+    assert len(topic.ttl_monitor._outliers) <= MAX_OUTLIERS + 1
     client.send(requests.flow(1, 10_000))
     assert all(each.entry_id % 2 for each in positions_of(client.deliveries()))
 
