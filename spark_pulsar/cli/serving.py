@@ -1,16 +1,17 @@
 """`spark-pulsar broker`."""
 
+import gc
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
-from spark_pulsar.server.serve import serve
 
 
 def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: bool) -> int:
-    """Serve until told to end; the exit status, 1 when the broker cannot start, which one line says why."""
+    """Serves until SIGTERM or SIGINT and returns the exit status: 1 when the broker cannot start, with one line that
+    says why."""
     try:
         config = load_config(conf, overrides)
     except (InvalidConfiguration, OSError) as error:
@@ -26,8 +27,11 @@ def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: 
             f"{conf}: of defaultRetentionTimeInMinutes and defaultRetentionSizeInMB only one is 0, so that nothing is "
             "retained; -1 would leave that limit out"
         )
+    gc.disable()  # nothing that a start imports is garbage; the runner enables it again
+    from spark_pulsar.server.runner import run
+
     try:
-        return serve(replace(config, with_parent=with_parent))
+        return run(replace(config, with_parent=with_parent))
     except OSError as error:  # port taken, directory not writable or in use
         _say(f"cannot start: {error}")
         return 1

@@ -1,4 +1,4 @@
-"""A connection: bytes in become events, bytes out leave in one write a turn. Knows frames and no rule."""
+"""A client connection: bytes in become events, bytes out leave in one write a turn. It knows frames and no rule."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 _HIGH_WATER_BYTES: Final = 2 * 1024 * 1024
 _LOW_WATER_BYTES: Final = 512 * 1024
 _CLOSE_TIMEOUT_S: Final = 5.0
-"""How long a peer that does not read may hold up the end of its connection."""
+"""Time that a peer which does not read may hold up the end of its connection."""
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
-"""What a peer may leave unread before it is not read from either. Consumers get nothing from the high water on; this is
-about answers, which a peer may ask for as fast as it likes."""
+"""Bytes that a peer may leave unread before it is not read from either. Consumers get nothing from the high water on;
+this limit is about answers, which a peer may request as fast as it likes."""
 LOOK_S: Final = 2.0
-"""How often it is looked whether a peer that is not read from for this reason takes what it was sent."""
+"""Interval of the checks whether a peer that is not read from for this reason takes what it was sent."""
 TURN_WEIGHT: Final = 1_000
 """Commands of one connection that one turn takes. Publishing and acknowledging do not count: they are taken in runs."""
 _HEAVY: Final = 250
@@ -56,7 +56,7 @@ _WEIGHTS: Final[Mapping[int, int]] = {
     BaseCommand.WATCH_TOPIC_LIST: _HEAVY,
     BaseCommand.GET_SCHEMA: _HEAVY,
 }
-"""What counts for more than one: a few bytes that are answered with up to megabytes."""
+"""Commands that count for more than one: a few bytes that are answered with up to megabytes."""
 
 _FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
     (CHECKSUM_WRONG, "checksum"),
@@ -93,22 +93,22 @@ class Connection(asyncio.Protocol):
         self.splitter = RunSplitter(max_frame_bytes)
         self.transport: asyncio.Transport | None = None
         self.pieces: list[bytes | bytearray | memoryview] = []
-        """What this turn sends, in order."""
+        """Bytes that this turn sends, in order."""
         self.weight = 0
-        """Of the commands that arrived last."""
+        """Weight of the commands that arrived last."""
         self.held: list[Event] = []
-        """What arrived and is for later turns; nothing more is read meanwhile, so that it came in one read."""
+        """Events for later turns; nothing more is read meanwhile, so that they came in one read."""
         self.is_due = False
-        """Whether the loop will go on with it."""
+        """The loop is about to go on with the held events."""
         self.failure: MalformedFrame | None = None
-        """What came after them and is no frame."""
+        """Error of the bytes behind the held events, which are no frame."""
         self.writing_paused = False
         self.unread_bytes = 0
-        """What the peer had not taken when it was last written to, while writing is paused."""
+        """Bytes that the peer had not taken when it was last written to, while writing is paused."""
         self.look: asyncio.TimerHandle | None = None
-        """The next look at whether a peer that is overfull takes anything."""
+        """Timer of the next check whether an overfull peer takes anything."""
         self.unread_at_look_bytes = 0
-        """What it had not taken at the last look, and all that was written since."""
+        """Bytes that it had not taken at the last check, and all that were written since."""
         self.core_pauses = False
         self.is_read = True
 
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
     # Called by the engine
 
     def flush(self) -> None:
-        """Write what this turn sends."""
+        """Writes the bytes that this turn sends."""
         pieces, self.pieces = self.pieces, []
         transport = self.transport
         if transport is not None and not transport.is_closing():
@@ -174,33 +174,32 @@ class Connection(asyncio.Protocol):
                 self._go_on_or_read()
 
     def close(self) -> None:
-        """End the connection after what was written."""
+        """Ends the connection after what was written."""
         transport = self.transport
         if transport is not None:
             transport.close()
             self.engine.loop.call_later(_CLOSE_TIMEOUT_S, transport.abort)
 
     def abort(self) -> None:
-        """End the connection now."""
+        """Ends the connection immediately."""
         if self.transport is not None:
             self.transport.abort()
 
     def pause_reading(self) -> None:
-        """Read no more for now."""
+        """Stops reading for now."""
         self.core_pauses = True
         self._read_or_not()
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Reads again."""
         self.core_pauses = False
         self._read_or_not()
 
-    # Who asks for more than it reads
+    # Peers that request more than they read
 
     def _go_on(self) -> None:
-        """Hand on as much of what is held as one turn takes, unless the peer has yet to read what it was answered or
-        the engine has yet to take what it was handed. What came before the peer was gone is carried out like the rest.
-        """
+        """Hands on as many held events as one turn takes, unless the peer has yet to read its answers or the engine has
+        yet to take what it was handed. Events from before the peer was gone are carried out like the rest."""
         transport = self.transport
         if self.is_due or (transport is not None and transport.is_closing()):
             return  # it goes on by itself, or once the connection is lost
@@ -259,7 +258,7 @@ class Connection(asyncio.Protocol):
             self.look = self.engine.loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
-        """Who is not read from for this reason cannot answer a PING, but takes what it was sent if it is there."""
+        """Tells the core of a peer that cannot answer a PING, as it is not read from, but takes what it was sent."""
         self.look = None
         transport = self.transport
         if transport is not None and transport.get_write_buffer_size() < self.unread_at_look_bytes:
@@ -296,7 +295,7 @@ class Connection(asyncio.Protocol):
 
 
 def _within(events: list[Event], weight: int) -> int:
-    """How many of these weigh no more than that, one at the least."""
+    """Counts the first events that weigh no more than this together, one at the least."""
     for index, event in enumerate(events):
         if type(event) is CommandReceived:
             weight -= _WEIGHTS.get(event.command.type, 1)

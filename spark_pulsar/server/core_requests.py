@@ -1,4 +1,4 @@
-"""Orders to the core from outside Pulsar's protocol (the admin API): each is answered, whatever becomes of the core."""
+"""Requests to the core from outside Pulsar's protocol (the admin API): each is answered, even when the core ends."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _Answer = TypeVar("_Answer")
 
 
 class CoreContradiction(PulsarError):
-    """The core failed at an order and is restarted from disk: the order may have been done or not."""
+    """The core failed at a request and is restarted from disk: the request may have been carried out or not."""
 
 
 class CoreRequests:
-    """The orders that wait for their answer."""
+    """Requests that wait for their answer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -29,9 +29,9 @@ class CoreRequests:
         self._ended = False
 
     def ask(self, request: Callable[[Core], _Answer], happen: Callable[[Requested], None]) -> asyncio.Future[_Answer]:
-        """Have `request` happen in the core. Its result, once everything it changed is on disk; the PulsarError that
-        it raised; CoreContradiction for any other, which goes on to the engine; ServiceNotReady when all ends before.
-        """
+        """Has the core carry out `request`. The answer is its result, once everything it changed is on disk; the
+        PulsarError that it raised; CoreContradiction for any other error, which goes on to the engine; ServiceNotReady
+        when the core ends before."""
         answer: asyncio.Future[_Answer] = self._loop.create_future()
 
         def tell(result: _Answer) -> None:
@@ -58,7 +58,8 @@ class CoreRequests:
         return answer
 
     def end(self) -> None:
-        """Nothing happens in the core any more: what is not known to be on disk may have been done or not."""
+        """Refuses all requests that wait, and all that come: the core has ended. A change that is not known to be on
+        disk may have been made or not."""
         self._ended = True
         for answer in list(self._waiting):
             if not answer.done():

@@ -1,4 +1,4 @@
-"""File descriptors: every connection takes one, and what clients do must leave some to the storage."""
+"""File descriptors: every connection takes one, and connections must leave some to the storage."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _LOG = logging.getLogger("spark_pulsar.server")
 
 
 class MostConnections(NamedTuple):
-    """How many connections are served at once; neither kind can take the place of the other."""
+    """Most connections at a time; neither kind can take the place of the other."""
 
     binary: int
     http: int
 
 
 def raise_limit() -> int:
-    """Let this process have as many open files as it may, within reason; how many that are."""
+    """Raises the limit of open files as far as this process may, within reason, and returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _WANTED
@@ -30,21 +30,21 @@ def raise_limit() -> int:
 
 
 def most_connections(open_files: int) -> MostConnections:
-    """How many there may be when a process may have so many open files. Half of those are for the storage: its thread
-    that settles journals takes up to a quarter, and without one it can store nothing."""
+    """Divides the open files that a process may have. Half of them are for the storage: its thread that settles
+    journals takes up to a quarter, and without one it can store nothing."""
     return MostConnections(binary=open_files * 3 // 8, http=open_files // 8)
 
 
-class Room:
-    """For so many connections of the binary protocol. That there is none is said once, until there is plenty again:
+class ConnectionLimit:
+    """A limit of connections of the binary protocol. Reaching it is logged once, until there is plenty of room again:
     clients that are refused come again and again, and take each place that becomes free."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._was_said = False
 
-    def is_left(self, count: int) -> bool:
-        """Whether one more may be served beside so many."""
+    def has_room(self, count: int) -> bool:
+        """Tells whether one more connection may be served beside `count`."""
         if count < self._most:
             if count <= self._most * 9 // 10:
                 self._was_said = False

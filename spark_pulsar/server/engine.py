@@ -1,7 +1,7 @@
-"""The engine: gathers what happened in one turn of the loop, asks the core, and does what it orders.
+"""The engine: gathers the events of one turn of the loop, hands them to the core, and carries out its effects.
 
 One engine runs one core on one storage. When the journal fails, or the core contradicts itself, the engine stops for
-good and says so; the runner opens the storage again and starts another.
+good and reports it; the runner opens the storage again and starts another.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts
 
 from . import turn_budget
-from .addresses import local_text, peer_text
 from .connection import Connection
 from .core_requests import CoreRequests
 from .group_submitter import GroupSubmitter
 from .reads import Reads
+from .sockets import local_text, peer_text
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -67,7 +67,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Engine:
-    """Carries events to a core and its orders out."""
+    """Carries events to a core, and its effects out."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Engine:
         on_stopped: Callable[[BaseException], None],
         has_room: Callable[[int], bool] = lambda _count: True,
     ) -> None:
-        """`has_room`: whether one more connection may be served beside so many."""
+        """`has_room` tells whether one more connection may be served beside so many."""
         self.loop = loop
         self.broker = Broker(state, config, clock())
         self.connections: dict[int, Connection] = {}
@@ -93,14 +93,14 @@ class Engine:
         self._happened: list[Event] = []
         self._turn_is_due = False
         self.is_behind = False
-        """Whether the last turn left some of what had happened: who holds back more of it goes on doing so."""
+        """The last turn left events for the next one: connections that hold back more of them go on doing so."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._looked_ms = 0
-        """When a checkpoint was thought of last."""
+        """Time of the last check whether a checkpoint is needed."""
         self._stopped = False
         self._reads = Reads(loop, storage, self.happen, self.on_trouble, self.stop)
-        self._submitting = GroupSubmitter(
+        self._submitter = GroupSubmitter(
             loop, storage, self._on_durable, lambda group: self.happen([RecordsDurable(group)])
         )
         self._compactions = Compactions(storage.read, self._tell)
@@ -123,9 +123,9 @@ class Engine:
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []
         self._may_wait = False
-        """Whether this turn has nothing else to do, so that the loop may wait for a quick disk."""
+        """This turn has nothing else to do, so that the loop may wait for a quick disk."""
         self._put_off: AppendRecords | None = None
-        self._asking = CoreRequests(loop)
+        self._requests = CoreRequests(loop)
         self.happen([])
 
     @property
@@ -133,22 +133,22 @@ class Engine:
         """The core, for reading."""
         return self.broker.core
 
-    # What happens
+    # Events
 
     def new_connection(self) -> Connection:
-        """The protocol object of a connection about to be made."""
+        """Makes the protocol object of a connection about to be made."""
         self._last_session += 1
         return Connection(self, self._last_session, self._max_frame_bytes)
 
     def happen(self, happened: list[Event]) -> None:
-        """Note what happened; the core hears of it at the end of this turn of the loop."""
+        """Notes events; the core hears of them at the end of this turn of the loop."""
         self._happened += happened
         if not self._turn_is_due and not self._stopped:
             self._turn_is_due = True
             self.loop.call_soon(self.turn)
 
     def on_connected(self, connection: Connection) -> None:
-        """A client connected."""
+        """Tells the core of a new connection, or ends it when there is no room."""
         transport = connection.transport
         assert transport is not None, "set by connection_made"
         if self._stopped or not self._has_room(len(self.connections)):
@@ -159,25 +159,25 @@ class Engine:
         self.happen([SessionOpened(connection.session_id, peer_text(peer), local_text(local))])
 
     def on_lost(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Tells the core that a connection is gone."""
         if self.connections.pop(connection.session_id, None) is not None:
             self.happen([SessionClosed(connection.session_id)])
 
     def on_malformed(self, connection: Connection, error: PulsarError) -> None:
-        """Bytes that are no frame: the connection ends without an answer, as the real broker does."""
+        """Ends a connection, whose bytes are no frame, without an answer, as Apache Pulsar does."""
         _LOG.info("session %d: %s", connection.session_id, error)
         connection.pause_reading()
         self._to_close.append(connection)  # after the answers to the good frames before them
         self.happen([])
 
     def ask(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
-        """Run `request` in the core; its result, once all it changed is on disk, or an error (`CoreRequests`)."""
-        return self._asking.ask(request, lambda event: self.happen([event]))
+        """Runs `request` in the core; its result, once all it changed is on disk, or an error (`CoreRequests`)."""
+        return self._requests.ask(request, lambda event: self.happen([event]))
 
     # A turn
 
     def turn(self) -> None:
-        """Tell the core what happened up to now, and do what it orders."""
+        """Hands the events up to now to the core, and carries out its effects."""
         self._turn_is_due = False
         if self._stopped:
             return
@@ -200,7 +200,7 @@ class Engine:
         self._set_timer(now_ms)
 
     def _due(self) -> list[Event]:
-        """What this turn handles: all that has happened, but not more to write than one submit takes. The rest is for
+        """Takes the events of this turn: all there are, but not more to write than one submit takes. The rest is for
         the next turn."""
         happened, self._happened = self._happened, []
         taken = turn_budget.taken(happened)
@@ -226,13 +226,13 @@ class Engine:
         if self._put_off is not None:
             put_off, self._put_off = self._put_off, None
             self._submit(put_off)
-        self._submitting.go_on()
+        self._submitter.go_on()
 
     def _checkpoint(self, now_ms: int) -> None:
-        """Begin a checkpoint; what was applied must have been submitted, lazy acks too."""
+        """Begins a checkpoint; all that was applied must have been submitted, lazy acks too."""
         self.core.force_lazy_records()
         self._perform(self.broker.handle([], now_ms))
-        self._submitting.hand_over()
+        self._submitter.hand_over()
         self._storage.checkpoint(self._state)
 
     def _set_timer(self, now_ms: int) -> None:
@@ -280,7 +280,7 @@ class Engine:
             )
 
     def _send_columnar_receipts(self, effect: SendColumnarReceipts) -> None:
-        from spark_pulsar.wire.columnar_receipts import columnar_receipts  # with NumPy, as sweeps are
+        from spark_pulsar.wire.columnar_receipts import columnar_receipts  # with NumPy, as columnar SENDs are
 
         pieces = self._out(effect.session_id)
         if pieces is not None:
@@ -312,21 +312,21 @@ class Engine:
             self._submit(effect)
 
     def _submit(self, effect: AppendRecords) -> None:
-        self._submitting.submit(effect, self.core.pending_publish_bytes, at_once=self._may_wait)
+        self._submitter.submit(effect, self.core.pending_publish_bytes, at_once=self._may_wait)
 
     def _on_durable(self, group: int) -> None:
-        """The journal has groups on disk: no need to wait for the end of this turn."""
+        """Begins a turn at once: the journal has groups on disk."""
         if not self._stopped:
             self._happened.append(RecordsDurable(group))
             self.turn()
 
     def _tell(self, event: Event) -> None:
-        """Called by the thread that compacts."""
+        """Runs in the thread that compacts."""
         if not self._stopped:
             self.loop.call_soon_threadsafe(self.happen, [event])
 
-    def on_short(self, reason: str, is_stalled: bool) -> None:
-        """The disk takes no more, or does again (then the reason is empty)."""
+    def on_disk_full(self, reason: str, is_stalled: bool) -> None:
+        """Tells the core that the disk takes no more, or does again (then the reason is empty)."""
         if reason:
             _LOG.error("no space for the journal, producers must wait: %s", reason)
         else:
@@ -334,7 +334,7 @@ class Engine:
         self.happen([DiskFull(reason, is_stalled)])
 
     def on_trouble(self, what: str, error: Exception) -> None:
-        """Something failed that is not the end: storage tries again. The core hears of entries that are lost."""
+        """Logs a failure after which the storage tries again. The core hears of entries that are lost."""
         _LOG.error("%s: %s", what, error)
         if isinstance(error, StorageDamaged) and error.lost:
             self.happen([EntriesLost(error.lost, f"{error.file}:{error.offset}", error.text)])
@@ -358,7 +358,7 @@ class Engine:
     # The end
 
     def stop(self, error: BaseException) -> None:
-        """Stop for good because memory and disk may differ; every connection ends and its client comes back."""
+        """Stops for good because memory and disk may differ; every connection ends and its client comes back."""
         if self._stopped:
             return
         _LOG.error("the broker's core stops and is restarted from disk", exc_info=error)
@@ -366,7 +366,8 @@ class Engine:
         self._on_stopped(error)
 
     def close(self) -> None:
-        """Clean end: what was received is written, connections end, the storage is closed with a last checkpoint."""
+        """Ends cleanly: all that was received is written, connections end, and the storage is closed with a last
+        checkpoint."""
         if self._stopped:
             return
         self.core.force_lazy_records()
@@ -374,7 +375,7 @@ class Engine:
             self._perform(self.broker.handle(self._due(), self._clock()))
             if not self._happened:
                 break
-        self._submitting.hand_over()
+        self._submitter.hand_over()
         self._end()
         self._storage.close(self._state)
 
@@ -385,7 +386,7 @@ class Engine:
         connections, self.connections = self.connections, {}
         for connection in connections.values():
             connection.abort()
-        self._asking.end()
-        self._submitting.close()
+        self._requests.end()
+        self._submitter.close()
         self._reads.close()
         self._compactions.close()

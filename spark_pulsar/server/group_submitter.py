@@ -1,9 +1,9 @@
-"""Groups of records on their way to storage, and when the loop itself may write them.
+"""Groups of records on their way to storage, written by the journal's thread or by the loop itself.
 
-A disk that is quick is written by the loop when it has nothing else to do: then no other thread must be woken and heard
-of, which takes longer than the disk. That needs a journal at rest, which it never is while small groups come more often
-than its thread makes them durable. So while that goes on, small groups are held until the thread is done, as they would
-wait in its queue; then the loop writes them in one.
+The loop writes to a quick disk when it has nothing else to do: waking another thread and hearing from it takes longer
+than the disk. That needs a journal at rest, which it never is while small groups come more often than its thread makes
+them durable. Meanwhile small groups are held until the thread is done, as they would wait in its queue; then the loop
+writes them in one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import Storage
 
 HELD_BYTES: Final = 4 * 1024
-"""Nothing is held while entries of more bytes wait for the disk."""
+"""Bytes of entries waiting for the disk above which nothing is held."""
 HELD_RECORDS: Final = 40
-"""Nor more records than that, which may be schemas of 5 MB each: all that is held has to fit into one submit."""
+"""Most records that are held. They may be schemas of 5 MB each, and all have to fit into one submit."""
 
 
 class GroupSubmitter:
-    """What an engine submits to its storage, in order.
+    """Submits an engine's groups to its storage, in order.
 
-    `on_durable` is called in the loop, at the beginning of its turn: what waits for groups up to this one may go on.
-    `on_written` is called within `submit` or `go_on` when the loop wrote a group itself.
+    `on_durable` is called in the loop, at the beginning of its turn, with the last group that is durable. `on_written`
+    is called within `submit` or `go_on` when the loop wrote a group itself.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class GroupSubmitter:
         self._handed_over = 0
         """The last group that the journal's thread has to make durable."""
         self._heard_of = 0
-        """The last of them that it has made durable, as far as the loop knows."""
+        """The last of these groups that is durable, as far as the loop knows."""
         self._durable = 0
-        """The same, as the thread says it."""
+        """The last of these groups that is durable, as the thread says it."""
         self._is_told = False
-        """Whether the loop is about to look at that."""
+        """The loop is about to look at that."""
         self._held: AppendRecords | None = None
         self._closed = False
 
     def submit(self, group: AppendRecords, waiting_bytes: int, *, at_once: bool) -> None:
-        """Have a group written, at once if the loop may wait for that. `waiting_bytes` are those of all entries that
-        wait for the disk."""
+        """Has a group written, at once if the loop may wait for that. `waiting_bytes`: all entries that wait for the
+        disk."""
         held = 0 if self._held is None else len(self._held.records)
         if waiting_bytes > HELD_BYTES or held + len(group.records) > HELD_RECORDS:
             self.hand_over()
@@ -68,19 +68,19 @@ class GroupSubmitter:
             self._submit(group, at_once=at_once)
 
     def go_on(self) -> None:
-        """Everything else of a turn is done: write what is held, if it need not wait any longer."""
+        """Writes the held group, if it need not wait any longer, when everything else of a turn is done."""
         if self._held is not None and self._handed_over <= self._heard_of:
             held, self._held = self._held, None
             self._submit(held, at_once=True)
 
     def hand_over(self) -> None:
-        """Hold nothing any more."""
+        """Submits the held group."""
         if self._held is not None:
             held, self._held = self._held, None
             self._submit(held, at_once=False)
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Ends the calls of `on_durable`."""
         self._closed = True
 
     def _submit(self, group: AppendRecords, *, at_once: bool) -> None:
@@ -90,13 +90,14 @@ class GroupSubmitter:
             self._handed_over = group.group
 
     def _tell(self, group: int, _storage_group: int) -> None:
-        """Called by the journal's thread, for rising groups. The loop hears once of all that one write made durable."""
+        """Tells the loop of durable groups, once of all that one write made durable. Runs in the journal's thread, for
+        rising groups."""
         self._durable = group
         if not self._is_told and not self._closed:
             self._is_told = True
             self._loop.call_soon_threadsafe(self._hear)
 
     def _hear(self) -> None:
-        self._is_told = False  # before the look at the group: what is told after it is heard of in another call
+        self._is_told = False  # before the group is read: one that is told later is heard of in another call
         self._heard_of = self._durable
         self._on_durable(self._heard_of)

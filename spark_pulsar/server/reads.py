@@ -1,4 +1,4 @@
-"""Orders to read, carried out by threads, or by the loop where that does not wait: the core is told in a later turn."""
+"""Reads from storage, by threads, or by the loop where that does not wait: the core hears of them in a later turn."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 _THREADS: Final = 2
 _AT_ONCE_BYTES: Final = 2 << 20
-"""Copied in a third of a millisecond; with all that is decoded it is one at most."""
+"""Bytes that the loop itself reads: copied in a third of a millisecond, with all decoding in one at most."""
 _LOG = logging.getLogger("spark_pulsar.server")
 
 
 class Reads:
-    """What an engine reads from its storage.
+    """Reads of an engine from its storage.
 
-    `happen` gets what was read, `on_trouble` why something could not be, `stop` an error that nobody expects; all three
-    are called in the loop.
+    `happen` gets what was read, `on_trouble` the error of a failed read, `stop` an unexpected error; all three are
+    called in the loop.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Reads:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="read")
 
     def entries(self, effect: ReadEntries) -> None:
-        """Carry out: what is in memory by the loop itself, since handing it to a thread and back takes as long, but
+        """Reads entries: those in memory by the loop itself, since handing them to a thread and back takes as long, but
         once in a turn only."""
         what = effect.ledger_id, effect.entry_id, effect.max_entries
         found = None
@@ -60,11 +60,11 @@ class Reads:
             self._begin(effect.token, self._storage.read, *what, effect.max_bytes)
 
     def sizes(self, effect: ReadSizes) -> None:
-        """Carry out."""
+        """Reads the sizes of entries."""
         self._begin(effect.token, self._storage.sizes, effect.ledger_id, effect.first, effect.end)
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Ends all calls."""
         self._closed = True
         self._threads.shutdown(wait=False)
 
@@ -72,7 +72,7 @@ class Reads:
         self._threads.submit(read, *what).add_done_callback(partial(self._tell, token))
 
     def _tell(self, token: int, future: Future[list[Any]]) -> None:
-        """Called by the reading thread."""
+        """Runs in the reading thread."""
         if not self._closed:
             self._loop.call_soon_threadsafe(self._on_read, token, future)
 

@@ -1,4 +1,4 @@
-"""The life of a broker process: open, listen, say ready, serve, restart the core when it must be, close."""
+"""Life of a broker process: open, listen, say ready, serve, restart the core after a failure, close."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
@@ -18,10 +20,9 @@ from spark_pulsar.broker.policies import documents
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
-from .clock import steady_wall_clock
-from .descriptors import Room, most_connections, raise_limit
+from .descriptors import ConnectionLimit, most_connections, raise_limit
 from .engine import Engine
-from .listener import listen, port_of, url_host
+from .sockets import listen, port_of, url_host
 
 if TYPE_CHECKING:
     import socket
@@ -31,20 +32,25 @@ if TYPE_CHECKING:
     from spark_pulsar.server.config.settings import ServerConfig
 
 _SWITCH_INTERVAL_S: Final = 0.0005
-"""How long the loop may keep the journal thread from the interpreter after an fdatasync."""
+"""Time that the loop may keep the journal thread from the interpreter after an fdatasync."""
 
 _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 10.0
 _SHORT_LIFE_MS: Final = 10_000
 """A core that fails sooner than this after its start is restarted ever more slowly."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
-"""Runs, records and effects form no cycles; looking for some every 700 objects would cost a tenth of the time."""
+"""Thresholds of the garbage collector. Runs, records and effects form no cycles; looking for some every 700 objects
+would cost a tenth of the time."""
 
 _LOG = logging.getLogger("spark_pulsar.server")
 
 
 def run(config: ServerConfig) -> int:
-    """Run a broker until it is told to end; the exit status. Raises OSError when it cannot start."""
+    """Runs a broker until SIGTERM or SIGINT, closes it cleanly, and returns the exit status.
+
+    Prints `ready pulsar://127.0.0.1:PORT http://127.0.0.1:PORT` on standard output when it accepts connections; logs go
+    to standard error. Raises OSError when it cannot start.
+    """
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
@@ -66,6 +72,14 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _steady_wall_clock() -> Callable[[], int]:
+    """Makes the broker's one clock: wall-clock milliseconds that never go back, as the monotonic clock carries the wall
+    clock of now on. Clients' times may differ from it by what the system's clock was corrected since."""
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    monotonic_ns = time.monotonic_ns
+    return lambda: (monotonic_ns() + offset_ns) // 1_000_000
+
+
 class _NotReady(asyncio.Protocol):
     """A connection that comes while the core restarts: the client tries again."""
 
@@ -74,31 +88,31 @@ class _NotReady(asyncio.Protocol):
 
 
 class _Runner:
-    """Holds what lives as long as the process, and the engine of the moment."""
+    """The parts that live as long as the process, and the engine of the moment."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, config: ServerConfig) -> None:
         self._loop = loop
         self._config = config
-        self._clock = steady_wall_clock()
+        self._clock = _steady_wall_clock()
         self._end = asyncio.Event()
         self._storage: FileStorage | None = None
         self._engine: Engine | None = None
         self._engine_since_ms = 0
         self._short_lives = 0
-        self._shortage = "", False
-        """What the storage said last of its space; it says so once."""
+        self._disk_full = "", False
+        """Last report of the storage about its space: reason (empty: there is space), stalled. It reports once."""
         self._restarting: asyncio.Task[None] | None = None
         self._most = most_connections(raise_limit())
-        self._room = Room(self._most.binary)
+        self._limit = ConnectionLimit(self._most.binary)
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
     @property
     def engine(self) -> Engine | None:
-        """The engine that serves now; None while the core restarts."""
+        """Engine that serves; None while the core restarts."""
         return self._engine
 
     async def main(self) -> int:
-        """Everything from start to end."""
+        """Runs the broker from start to end."""
         config = self._config
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._end.set)
@@ -141,7 +155,7 @@ class _Runner:
             config.data_dir,
             on_failed=self._storage_failed,
             on_trouble=self._storage_trouble,
-            on_short=self._storage_short,
+            on_short=self._storage_full,
             sync_data=config.journal_sync,
             segment_bytes=config.journal_segment_bytes,
         )
@@ -160,7 +174,7 @@ class _Runner:
         return storage, state
 
     def _advice(self, error: StorageError) -> str:
-        """What to do about a data directory that cannot be opened; empty when the error says it all."""
+        """Advises on a data directory that cannot be opened; empty when the error says it all."""
         directory = self._config.data_dir
         if isinstance(error, StorageDamaged):
             return (
@@ -175,31 +189,31 @@ class _Runner:
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage
         self._engine_since_ms = self._clock()
-        config, has_room = self._config.broker, self._room.is_left
+        config, has_room = self._config.broker, self._limit.has_room
         self._engine = Engine(self._loop, storage, state, config, self._clock, self._on_stopped, has_room)
-        reason, is_stalled = self._shortage
+        reason, is_stalled = self._disk_full
         if reason:
-            self._engine.on_short(reason, is_stalled)
+            self._engine.on_disk_full(reason, is_stalled)
 
     def _new_connection(self) -> asyncio.Protocol:
         return _NotReady() if self._engine is None else self._engine.new_connection()
 
     def _storage_failed(self, error: StorageFailed) -> None:
-        """Called by the journal's thread."""
+        """Runs in the journal's thread."""
         self._loop.call_soon_threadsafe(self._stop_engine, error)
 
     def _storage_trouble(self, error: Exception) -> None:
-        """Called by the settling thread."""
+        """Runs in the settling thread."""
         self._loop.call_soon_threadsafe(self._tell_trouble, error)
 
-    def _storage_short(self, reason: str, is_stalled: bool) -> None:
-        """Called by threads of the storage."""
-        self._loop.call_soon_threadsafe(self._tell_short, reason, is_stalled)
+    def _storage_full(self, reason: str, is_stalled: bool) -> None:
+        """Runs in threads of the storage."""
+        self._loop.call_soon_threadsafe(self._tell_disk_full, reason, is_stalled)
 
-    def _tell_short(self, reason: str, is_stalled: bool) -> None:
-        self._shortage = reason, is_stalled
+    def _tell_disk_full(self, reason: str, is_stalled: bool) -> None:
+        self._disk_full = reason, is_stalled
         if self._engine is not None:
-            self._engine.on_short(reason, is_stalled)
+            self._engine.on_disk_full(reason, is_stalled)
 
     def _tell_trouble(self, error: Exception) -> None:
         if self._engine is not None:
@@ -211,12 +225,12 @@ class _Runner:
 
     def _on_stopped(self, error: BaseException) -> None:
         self._engine = None
-        self._shortage = "", False
+        self._disk_full = "", False
         if not self._end.is_set():
             self._restarting = self._loop.create_task(self._restart())
 
     async def _restart(self) -> None:
-        """Open the storage again, as often as it takes, and start a new engine on it."""
+        """Opens the storage again, as often as it takes, and starts a new engine on it."""
         storage, self._storage = self._storage, None
         delay_s = _FIRST_RETRY_S
         lived_ms = self._clock() - self._engine_since_ms
@@ -252,7 +266,7 @@ class _Runner:
         self._opener.shutdown(wait=True)
 
     def _watch_parent(self) -> None:
-        """End when standard input ends, which it does when the parent is gone."""
+        """Ends the broker when standard input ends, which it does when the parent is gone."""
         with contextlib.suppress(OSError):
             while os.read(0, 4096):  # not through sys.stdin: its lock would be held when the interpreter ends
                 pass

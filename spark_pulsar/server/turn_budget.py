@@ -1,4 +1,4 @@
-"""How much one turn takes in: what a core makes of it is written in one submit, and that has a limit."""
+"""Turn budget: the bytes that one turn takes in, since the records of a turn are written in one submit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 TURN_BYTES: Final = MAX_SUBMIT_BYTES // 4
-"""What one turn takes in to write, from all connections; a frame more, and what a turn adds besides, leave room."""
+"""Bytes to write that one turn takes in, from all connections; a frame more, and what a turn adds, leave room."""
 
 _KEEPS_ITS_TEXT: Final = frozenset(
     {
@@ -29,15 +29,15 @@ _KEEPS_ITS_TEXT: Final = frozenset(
         BaseCommand.SEEK,
     }
 )
-"""Commands that may write as much as they have: names, properties, a schema, the bitmaps of batches. An ACK that is one
-has properties or bitmaps; others are events of their own."""
+"""Commands that may write as much as they hold: names, properties, a schema, the bitmaps of batches. An ACK command
+has properties or bitmaps; other acks are events of their own."""
 
 _ACK_BYTES: Final = 32
-"""More than a range of entries takes that is acked."""
+"""Bytes of one acked range of entries, rounded up."""
 
 
 def taken(happened: Sequence[Event]) -> int:
-    """How many of these events one turn takes, one at the least if there are any."""
+    """Counts the events that one turn takes, one at the least if there are any."""
     if len(happened) > 1:
         size_bytes = 0
         for index, event in enumerate(happened):
@@ -48,7 +48,7 @@ def taken(happened: Sequence[Event]) -> int:
 
 
 def _written_by(event: Event) -> int:
-    """About how many bytes an event makes the core write; 0 when they are few."""
+    """Estimates the bytes that an event makes the core write; 0 when they are few."""
     if isinstance(event, SendsReceived | ColumnarSendsReceived):
         return event.size_bytes
     if isinstance(event, AcksReceived):

@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 PATIENCE_S: Final = 30.0
-"""How long a client may take for its next request, body included, and to read some of its answer; at most twice as
-long. What a broker itself takes to answer does not count."""
+"""Time that a client may take for its next request, body included, and to read some of its answer; at most twice as
+long. The time that the broker takes to answer does not count."""
 
 
 class _Counted:
-    """A transport that counts what it is to write."""
+    """A transport that counts the bytes it is to write."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self.written_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """As a transport does."""
+        """Writes, as a transport does."""
         self.written_bytes += len(data)
         self._transport.write(data)
 
     def left_bytes(self) -> int:
-        """How many bytes are no longer here."""
+        """Counts the bytes that have left."""
         return self.written_bytes - self._transport.get_write_buffer_size()
 
     def __getattr__(self, name: str) -> Any:
@@ -61,7 +61,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        # What is unread says nothing, as a streamed answer is refilled while it is read; what has left does.
+        # The bytes that wait say nothing, as a streamed answer is refilled while it is read; those that have left do.
         is_its_turn = self.transport.get_write_buffer_size() or self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         seen = (self.cycle, self._counted.left_bytes()) if is_its_turn else None
         if seen is not None and seen == self._seen:
@@ -76,7 +76,7 @@ class _Uvicorn(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Do nothing."""
+        """Does nothing."""
         yield
 
 
@@ -89,16 +89,16 @@ class WebServer:
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.
         settings["http"] = type("Connection", (_Connection,), {"_most": most_connections})
-        # What it logs goes where everything else goes; what clients do wrong is not worth a line each.
+        # Its log goes where everything else goes; clients' mistakes are not worth a line each.
         self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="error", **settings))
         self._task: asyncio.Task[None] | None = None
 
     def start(self, sockets: list[socket.socket]) -> None:
-        """Begin to serve."""
+        """Begins to serve."""
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=sockets))
 
     async def started(self) -> None:
-        """Wait until it accepts requests."""
+        """Waits until the server accepts requests."""
         while not self._server.started:
             assert self._task is not None, "start comes first"
             if self._task.done():
@@ -106,7 +106,7 @@ class WebServer:
             await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """End; requests under way are cut off."""
+        """Ends the server; requests under way are cut off."""
         self._server.should_exit = True
         self._server.force_exit = True
         if self._task is not None:

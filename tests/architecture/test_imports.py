@@ -54,7 +54,7 @@ def test_the_package_itself_loads_nothing() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "spark_pulsar.server.serve",
+        "spark_pulsar.server.runner",
         "spark_pulsar.broker.entities.core",
         "spark_pulsar.storage.files",
         "spark_pulsar.cli.process",

@@ -1,9 +1,9 @@
-"""Compacting one topic: which message is the last of its key, and the entries that are left, block by block.
+"""Compaction of one topic: finds the last message of each key, and makes the entries that are left, block by block.
 
-Two walks over what is to be compacted. The first notes for every key the place of its last message, in a private SQLite
+Two walks over the entries. The first notes for every key the place of its last message, in a private SQLite
 database that keeps a bounded part of itself in memory; the second reads the entries again that have something left, and
 takes the rest out of batches. Nothing here knows the broker: entries are read through a function, and blocks are taken
-one at a time by whoever stores them.
+one at a time.
 
 A place is one number: that of the entry, counted from the first one that is compacted, and behind it the index in its
 batch plus 1, or 0 for the entry as a whole.
@@ -44,10 +44,10 @@ _READ_BYTES: Final = 1024 * 1024
 _GATHERED_KEYS: Final = 100_000
 """Keys noted in memory before they go to the database; some 200 bytes each."""
 _GATHERED_BYTES: Final = 32 * 1024 * 1024
-"""The same, for long keys."""
+"""Bytes of these keys, when they are long."""
 _REMEMBERED: Final = range(16, 65_536)
-"""Batches of so many messages are taken apart once, and where their messages are is noted. The others are read again:
-for a few it is as dear to note it, and many are not to be in memory at the same time."""
+"""Numbers of messages with which a batch is taken apart once, and the bounds of its messages are noted. Other batches
+are read again: for a few messages notes cost as much, and many are not to be in memory at the same time."""
 _CACHE_KIB: Final = 16 * 1024
 _STEPS_A_LOOK: Final = 32
 _BUSY_S: Final = 0.0005
@@ -76,8 +76,8 @@ ORDER BY 1
 
 
 class Block(NamedTuple):
-    """Entries for the compacted ledger, each with its source in front; `source` is that of the first. `last` is the
-    source and the batch index of the last message of the block."""
+    """A block of entries for the compacted ledger, each with its source in front; `source` is that of the first. `last`
+    is the source and the batch index of the last message of the block."""
 
     source: tuple[int, int]
     buffer: bytes
@@ -97,8 +97,8 @@ class _Found(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """An entry with something left: where it stood before any compaction, how many messages it counts as, the index of
-    its last message."""
+    """An entry with something left: its position before any compaction, the number of messages it counts as, the index
+    of its last message."""
 
     source: tuple[int, int]
     entry: bytes
@@ -107,12 +107,12 @@ class _Left(NamedTuple):
 
 
 class Stopped(Exception):
-    """Nobody wants the rest."""
+    """The rest of a compaction is not wanted."""
 
 
 class Compactor:
     """One compaction. `removed` counts messages, as far as they can be counted, and is right after the last block.
-    `is_stopped` is asked again and again; `Stopped` is raised when it is so."""
+    `is_stopped` is called again and again; once it is true, `Stopped` is raised."""
 
     def __init__(self, task: CompactTopic, read: Read, is_stopped: Callable[[], bool] = lambda: False) -> None:
         self._keep_null_keys = task.keep_null_keys
@@ -133,11 +133,11 @@ class Compactor:
 
     @property
     def removed(self) -> int:
-        """Messages that were there and are not left."""
+        """Messages that compaction removed."""
         return self._seen - self._left
 
     def blocks(self) -> Generator[Block]:
-        """The blocks, in order. Raises what reading raises."""
+        """Makes the blocks, in order. Raises what reading raises."""
         database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         try:
             database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -154,7 +154,7 @@ class Compactor:
     # Walking
 
     def _entries(self) -> Iterator[_Found]:
-        """All entries that are to be compacted, oldest first: what the compaction before this one left, then others."""
+        """Reads all entries, oldest first: those that the compaction before this one left, then others."""
         number = 0
         for index, (ledger_id, first, end) in enumerate(self._spans):
             head = SOURCE.size if index < self._compacted_spans else 0
@@ -168,7 +168,7 @@ class Compactor:
                     first = run.end_entry_id
 
     def _read_all(self, ledger_id: int, entry_id: int, max_entries: int) -> list[EntryRun]:
-        """Entries that are there, none left out: what is compacted is kept until it is done."""
+        """Reads entries without a gap: entries are kept until their compaction is done."""
         runs = self._read(ledger_id, entry_id, max_entries, _READ_BYTES)
         expected = entry_id
         for run in runs:
@@ -180,7 +180,7 @@ class Compactor:
         return runs
 
     def _give_way(self) -> None:
-        """Sleep a moment after every half millisecond of work. Without sleeping, the interpreter would be taken back
+        """Sleeps a moment after every half millisecond of work. Without sleeping, the interpreter would be taken back
         before a waiting thread has woken up, which gets it after 5 ms then."""
         self._steps += 1
         if self._steps % _STEPS_A_LOOK == 0:
@@ -299,7 +299,7 @@ class Compactor:
             yield Block(first, b"".join(pieces), starts, ends, counts, last)
 
     def _entries_left(self, database: sqlite3.Connection) -> Iterator[_Left]:
-        """Every entry with something left."""
+        """Makes every entry with something left."""
         window: deque[EntryRun] = deque()
         for number, rows in groupby(database.execute(_LEFT), key=lambda row: row[0] >> _ITEM_BITS):
             kept = [(row[0] & _ITEM_MASK) - 1 for row in rows]
@@ -315,7 +315,7 @@ class Compactor:
             yield left
 
     def _entry(self, number: int, window: deque[EntryRun]) -> tuple[tuple[int, int], bytes]:
-        """An entry and its source, by number; numbers rise. `window` is what was read last."""
+        """Reads an entry and its source, by number; numbers rise. `window` holds the runs that were read last."""
         index = bisect_right(self._firsts, number, 0, len(self._spans)) - 1
         ledger_id, first, end = self._spans[index]
         entry_id = first + number - self._firsts[index]
@@ -330,7 +330,7 @@ class Compactor:
 
     @staticmethod
     def _whole(source: tuple[int, int], entry: bytes) -> _Left:
-        """An entry that stays as it is, without a look at its payload."""
+        """Keeps an entry as it is, without a look at its payload."""
         try:
             metadata = metadata_of(entry, 0, len(entry))
         except CorruptMessage:
@@ -342,7 +342,7 @@ class Compactor:
     def _cut(
         self, source: tuple[int, int], entry: bytes, kept: list[int], remembered: tuple[int, bytes] | None
     ) -> _Left:
-        """A batch without the messages that are not kept; itself when those went before."""
+        """Makes a batch of the messages that are kept; the batch itself when the others went before."""
         metadata = metadata_of(entry, 0, len(entry))
         messages = metadata.num_messages_in_batch
         alive = remembered[0] if remembered else 0
@@ -365,8 +365,8 @@ class Compactor:
     def _bounds_of(
         data: bytes, messages: int, remembered: tuple[int, bytes] | None
     ) -> Iterator[tuple[int, Sequence[int], int]]:
-        """(index of the first, bounds, how many of them to add to those that are not taken out) of messages of a batch,
-        portion by portion."""
+        """Walks over a batch, portion by portion: the index of the first message, bounds, and the number of messages to
+        add to those that are not taken out."""
         if remembered is None:
             for portion in portions_of(data, messages):
                 yield portion.first, portion.bounds, len(portion.keys) - len(portion.taken_out)

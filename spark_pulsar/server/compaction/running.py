@@ -1,4 +1,4 @@
-"""The thread that compacts: takes what the core orders, gives back blocks one at a time."""
+"""The thread that compacts: takes compactions from the core, gives back blocks one at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger("spark_pulsar.server")
 
 
 class _Order:
-    """One compaction: whether it may go on, whether it is to stop."""
+    """One compaction, and the signals to go on and to stop."""
 
     def __init__(self, task: CompactTopic) -> None:
         self.task = task
@@ -39,7 +39,7 @@ class _Order:
 
 
 class Compactions:
-    """Compactions, one after the other. `tell` is called by the thread."""
+    """Compactions, one after the other. `tell` runs in the thread."""
 
     def __init__(self, read: Read, tell: Callable[[Event], None]) -> None:
         self._read = read
@@ -48,24 +48,24 @@ class Compactions:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="compact")
 
     def start(self, task: CompactTopic) -> None:
-        """Begin a compaction when those before it are done."""
+        """Begins a compaction when those before it are done."""
         order = self._orders[task.token] = _Order(task)
         self._thread.submit(self._run, order)
 
     def go_on(self, token: int) -> None:
-        """The last block is on disk: the next one is wanted."""
+        """Lets a compaction make its next block: the last one is on disk."""
         order = self._orders.get(token)
         if order is not None:
             order.may_go_on.release()
 
     def stop(self, token: int) -> None:
-        """Nobody wants the rest."""
+        """Stops a compaction, whose rest is not wanted."""
         order = self._orders.pop(token, None)
         if order is not None:
             order.stop()
 
     def close(self) -> None:
-        """Stop all."""
+        """Stops all compactions."""
         for token in list(self._orders):
             self.stop(token)
         self._thread.shutdown(wait=False)

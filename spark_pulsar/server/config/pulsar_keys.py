@@ -186,4 +186,4 @@ PULSAR_KEYS: Final = frozenset(
 )
 
 REFUSED_KEYS: Final = ("authenticationEnabled", "authorizationEnabled", "tlsRequireTrustedClientCertOnConnect")
-"""Who sets one of these to true relies on it that strangers are kept out, which this broker does not do."""
+"""Keys that must not be true: they rely on the broker to refuse strangers, which this one does not do."""

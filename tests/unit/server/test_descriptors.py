@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.server.descriptors import MostConnections, Room, most_connections, raise_limit
+from spark_pulsar.server.descriptors import ConnectionLimit, MostConnections, most_connections, raise_limit
 from tests.eventually import eventually
 from tests.raw import RawConnection
 
@@ -35,15 +35,15 @@ def test_as_many_files_as_this_process_may_have() -> None:
 
 
 def test_that_there_is_no_room_is_said_once_however_many_come_and_go(caplog: pytest.LogCaptureFixture) -> None:
-    room = Room(100)
+    limit = ConnectionLimit(100)
     with caplog.at_level(logging.WARNING):
         for _ in range(50):
-            assert room.is_left(99)
-            assert not room.is_left(100)
-            assert not room.is_left(100)
+            assert limit.has_room(99)
+            assert not limit.has_room(100)
+            assert not limit.has_room(100)
         assert len(caplog.messages) == 1
-        assert room.is_left(90)
-        assert not room.is_left(100)
+        assert limit.has_room(90)
+        assert not limit.has_room(100)
     assert len(caplog.messages) == 2
 
 

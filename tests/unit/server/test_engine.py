@@ -14,10 +14,9 @@ from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.model.errors import MalformedFrame, ServiceNotReady
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.server.addresses import local_text, peer_text
 from spark_pulsar.server.core_requests import CoreContradiction
 from spark_pulsar.server.engine import Engine
-from spark_pulsar.server.listener import listen
+from spark_pulsar.server.sockets import listen, local_text, peer_text
 from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry

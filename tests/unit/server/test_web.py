@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from spark_pulsar.server.listener import listen
+from spark_pulsar.server.sockets import listen
 from spark_pulsar.server.web import WebServer, _Connection
 
 TIMEOUT_S = 30

@@ -1,18 +1,21 @@
-"""Listening sockets: both protocols on all addresses of the bind address, one port each."""
+"""Sockets: the listening ones, one port for each protocol on all addresses of the bind address; addresses as text."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
-from typing import Final
+from typing import Any, Final
 
 _BACKLOG: Final = 1024
 _ANY_IPV4: Final = frozenset({"0.0.0.0", ""})
+_MAPPED: Final = "::ffff:"
+"""Prefix of an IPv4 address on a socket that serves both families."""
 
 
 def listen(bind_address: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on a port (0 chooses one). The IPv4 wildcard brings the IPv6 one along if there is IPv6,
-    because `localhost` may mean either (T-22). Raises OSError when the port is taken or the address is not ours."""
+    """Opens sockets that listen on a port (0 chooses one). The IPv4 wildcard brings the IPv6 one along if there is
+    IPv6, because `localhost` may mean either (T-22). Raises OSError when the port is taken or the address is not ours.
+    """
     family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
     first = _listen(family, bind_address, port)
     sockets = [first]
@@ -39,13 +42,26 @@ def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.soc
 
 
 def port_of(sockets: list[socket.socket]) -> int:
-    """The port that all of them share."""
+    """Tells the port that all these sockets share."""
     port: int = sockets[0].getsockname()[1]
     return port
 
 
 def url_host(bind_address: str) -> str:
-    """The host to name in the ready line: a wildcard is reached by the loopback address."""
+    """Names the host for the ready line: a wildcard is reached by the loopback address."""
     if bind_address in _ANY_IPV4:
         return "127.0.0.1"
     return "[::1]" if bind_address == "::" else f"[{bind_address}]" if ":" in bind_address else bind_address
+
+
+def local_text(address: Any) -> str:
+    """Writes the `host:port` that a client connected to; IPv6 in brackets."""
+    host, port = address[0], address[1]
+    if host.lower().startswith(_MAPPED) and "." in host:
+        host = host[len(_MAPPED) :]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def peer_text(address: Any) -> str:
+    """Writes the `/host:port` of a client, as statistics show it."""
+    return "/" + local_text(address) if address else "/unknown:0"
