@@ -1,10 +1,11 @@
-"""Whether a subscription ever stands still, in a random life (see `lives`).
+"""Liveness of subscriptions in a random life (see `lives`). After each step, once the disk has answered, three things
+must hold:
 
 After each step, once the disk has answered, three things must hold:
 
-- whoever may receive has got everything there is for him (SH-10; section 21 row 30),
-- waking everybody sends nothing: no wake-up was forgotten, whatever the rules in force are,
-- each consumer got as many messages as permits left his account, and holds what he got and nobody acked (row 24).
+- a consumer that may receive has got everything there is for it (SH-10; section 21 row 30),
+- waking all subscriptions sends nothing: no wake-up was forgotten, whatever the rules in force are,
+- each consumer got as many messages as permits left its account, and holds them until they are acked (row 24).
 
 Delivery is judged by what clients see, acks by the cursor, which other tests judge.
 """
@@ -35,7 +36,7 @@ class JudgedLife(Life):
     """A life whose every step is judged."""
 
     def run(self, steps: int) -> None:
-        """So many random steps, each of them judged; then everybody may receive and acks: nothing may be left."""
+        """Runs random steps, each of them judged; then all consumers receive and ack: nothing may be left."""
         choices, weights = list(self.steps), list(self.steps.values())
         for _ in range(steps):
             self.random.choices(choices, weights)[0]()
@@ -46,7 +47,7 @@ class JudgedLife(Life):
     # Who gets what
 
     def owed(self) -> Iterator[Position]:
-        """What is not acked, and could be delivered by now."""
+        """Lists unacknowledged entries that could be delivered by now."""
         topic = self.world.core.topics[TOPIC]
         held = set().union(*(eater.held for eater in self.eaters))
         for ledger_id, first, end in self.subscription.cursor.unacked(EARLIEST, topic.last_add_confirmed, 1 << 30):
@@ -56,8 +57,8 @@ class JudgedLife(Life):
                 if is_due and place not in held:
                     yield place
 
-    def who(self, place: Position) -> Eater | None:
-        """Who should have got an entry long ago; None when nobody may receive it at the moment."""
+    def receiver(self, place: Position) -> Eater | None:
+        """Finds the consumer that should have got an entry; None when none may receive it at the moment."""
         what, subscription = self.sent[place], self.subscription
         dispatcher = subscription.dispatcher
         able = [eater for eater in self.eaters if self.can_receive(eater)]
@@ -68,8 +69,12 @@ class JudgedLife(Life):
             return next((each for each in able if is_started and self.consumer(each) is active), None)
         if isinstance(dispatcher, KeySharedDispatcher):
             selector = dispatcher.selector
-            slots = {each: selector.sticky_hash_of(murmur3_32(each.encode())) for each in {what.key, *self.keys_held()}}
-            owner = next((each for each in able if self.consumer(each) is selector.owner(slots[what.key])), None)
+            sticky_hashes = {
+                each: selector.sticky_hash_of(murmur3_32(each.encode())) for each in {what.key, *self.keys_held()}
+            }
+            owner = next(
+                (each for each in able if self.consumer(each) is selector.owner(sticky_hashes[what.key])), None
+            )
             if not dispatcher.keeps_order:
                 return owner
             if isinstance(dispatcher, ClassicKeySharedDispatcher) and owner is not None:
@@ -77,7 +82,7 @@ class JudgedLife(Life):
                 if self.consumer(owner) in newcomers and place >= min(newcomers.values()):
                     return None
             others = [key for each in self.eaters if each is not owner for key in self.keys_held([each])]
-            return None if slots[what.key] in [slots[key] for key in others] else owner
+            return None if sticky_hashes[what.key] in [sticky_hashes[key] for key in others] else owner
         if what.uuid:  # whoever has a part of a large message gets the rest
             mates = [each for each in self.eaters if any(self.sent[one].uuid == what.uuid for one in self.live(each))]
             able = [each for each in able if not mates or each in mates]
@@ -95,7 +100,7 @@ class JudgedLife(Life):
         self.judge_counts()
         if not (self.has_limits or self.expires) and self.world.now_ms > self.reads_failed_ms + _RETRY_MS:
             for place in self.owed():
-                stuck = self.who(place)
+                stuck = self.receiver(place)
                 assert stuck is None, f"{place} is there, {self.consumer(stuck).name} waits for it (SH-10)"
         self.world.ask(wake_all)
         for eater in self.eaters:
@@ -115,7 +120,7 @@ class JudgedLife(Life):
             assert consumer.unacked == messages, "unacked = sum of what is pending (SH-6)"
 
     def finish(self) -> None:
-        """Everybody may receive again, and acks at once: it all comes, and nothing is left."""
+        """Lets all consumers receive and ack at once: all entries come, and none is left."""
         self.world.disk_is_slow = False
         self.world.happen([])
         self.listen()
@@ -133,13 +138,13 @@ class JudgedLife(Life):
                 break
             for eater in self.eaters:
                 eater.client.ack(sorted(eater.held))
-            assert self.subscription.backlog < backlog, f"nobody gets the last {backlog} entries"
+            assert self.subscription.backlog < backlog, f"no consumer gets the last {backlog} entries"
         assert not self.unconfirmed
         self.judge_counts()
 
 
 def wake_all(core: Core) -> None:
-    """Have every subscription look whether it can send something."""
+    """Has every subscription look whether it can send something."""
     for topic in core.topics.values():
         for subscription in topic.subscriptions.values():
             core.wake(subscription)

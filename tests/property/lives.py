@@ -50,12 +50,12 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
 }
 KEYS: Final = 12
 SLICES: Final = [(first, first + STICKY_HASHES // 4 - 1) for first in range(0, STICKY_HASHES, STICKY_HASHES // 4)]
-"""What STICKY consumers want."""
+"""Sticky hashes that STICKY consumers name."""
 _NAME: Final = TopicName.parse(TOPIC)
 
 
 class Sent:
-    """What the model knows of an entry."""
+    """An entry, as the model knows it."""
 
     def __init__(self, key: str, messages: int = 1, due_ms: int = 0, uuid: str = "") -> None:
         self.key = key
@@ -67,9 +67,9 @@ class Sent:
 class Eater:
     """A consumer as its client sees it."""
 
-    def __init__(self, client: Client, slots: tuple[int, int] | None) -> None:
+    def __init__(self, client: Client, hash_range: tuple[int, int] | None) -> None:
         self.client = client
-        self.slots = slots
+        self.hash_range = hash_range
         self.left = 0
         """Permits granted, less messages that came."""
         self.held: set[Position] = set()
@@ -90,7 +90,7 @@ class Life:
         self.eaters: list[Eater] = []
         self.sent: dict[Position, Sent] = {}
         self.unconfirmed: dict[int, Sent] = {}
-        """By sequence id; a receipt makes them `sent`."""
+        """Entries by sequence id; a receipt makes them `sent`."""
         self.sequence = 0
         self.reads_failed_ms = self.moved_ms = -(1 << 40)
         self.producer = self.world.connect()
@@ -136,19 +136,19 @@ class Life:
         self.producer.send_bytes(data)
 
     def join(self) -> None:
-        slots = None
+        hash_range = None
         if self.kind == "sticky keys":
-            free = [each for each in SLICES if each not in [eater.slots for eater in self.eaters]]
+            free = [each for each in SLICES if each not in [eater.hash_range for eater in self.eaters]]
             if not free:
                 return
-            slots = self.random.choice(free)
+            hash_range = self.random.choice(free)
         elif len(self.eaters) >= (1 if self.kind == "exclusive" else 4):
             return
-        eater = Eater(self.world.connect(), slots)
+        eater = Eater(self.world.connect(), hash_range)
         name = f"c{self.random.randrange(6)}"
         if KINDS[self.kind] == CommandSubscribe.Key_Shared:
             any_order = self.kind == "keys in any order"
-            command = subscribe(name, 1, None if slots is None else [slots], any_order=any_order)
+            command = subscribe(name, 1, None if hash_range is None else [hash_range], any_order=any_order)
         else:
             command = requests.subscribe(1, TOPIC, "s", 1, KINDS[self.kind], initial_position=1, consumer_name=name)
             command.subscribe.priority_level = self.random.choice([0, 0, 1])
@@ -158,7 +158,7 @@ class Life:
         self.grant(eater, self.random.choice([1, 3, 40]))
 
     def grant(self, eater: Eater, permits: int) -> None:
-        if 1 in self.world.core.sessions[eater.client.session_id].consumers:  # else nobody hears of them (SUB-4)
+        if 1 in self.world.core.sessions[eater.client.session_id].consumers:  # else they are ignored (SUB-4)
             eater.left += permits
             eater.client.send(requests.flow(1, permits))
 
@@ -174,7 +174,7 @@ class Life:
             eater.client.ack(self.some(eater.held))
 
     def ack_of_another(self) -> None:
-        """Of what somebody else holds, or nobody got (ACK-1)."""
+        """Acks entries that another consumer holds, or none got (ACK-1)."""
         for eater in self.one():
             if self.sent:
                 eater.client.ack([self.random.choice(sorted(self.sent))])
@@ -265,7 +265,7 @@ class Life:
         self.world.ask(lambda core: lifecycle.unload(core, core.topics[TOPIC]))
 
     def change_limits(self) -> None:
-        """Only where limits hold at all, so that everywhere else is known who may receive."""
+        """Sets limits only where they hold at all, so that everywhere else is known which consumers may receive."""
         if self.has_limits:
             member = self.random.choice(
                 [policy_table.MAX_UNACKED_PER_CONSUMER, policy_table.MAX_UNACKED_PER_SUBSCRIPTION]
@@ -292,7 +292,7 @@ class Life:
         return self.world.core.topics[TOPIC].subscriptions["s"]
 
     def listen(self) -> None:
-        """Take note of all that came."""
+        """Takes note of all that came."""
         for effect in self.producer.take_all():
             if isinstance(effect, fx.SendReceipts):
                 for index, sequence_id in enumerate(effect.sequence_ids):
@@ -321,7 +321,7 @@ class Life:
             raise AssertionError(command)
 
     def live(self, eater: Eater) -> list[Position]:
-        """What a consumer holds and nobody acked."""
+        """Lists the unacknowledged entries of a consumer."""
         cursor = self.subscription.cursor
         return [place for place in eater.held if not cursor.is_acked(*place)]
 

@@ -52,7 +52,7 @@ def chains(draw: st.DrawFn) -> tuple[ManagedLedger, Sizes]:
 
 
 def learn(ledger: ManagedLedger, sizes: Sizes, ask: Known) -> Position | None:
-    """Have measured what is asked for, until an answer comes."""
+    """Has measured what is asked for, until an answer comes."""
     for _ in range(10):
         answer = ask(ledger)
         if not isinstance(answer, SizeSpan):
@@ -177,7 +177,7 @@ class Model:
             assert self.sizes[self.mark] + self.backlog > kept
 
     def _empty(self) -> None:
-        """Take it all, and come back."""
+        """Takes it all, and come back."""
         self.acknowledge(len(self.sizes))
         self._produce()
 

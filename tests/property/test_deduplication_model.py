@@ -22,7 +22,7 @@ STEP = st.one_of(
 
 
 class Model:
-    """What must be stored: every id once, unless it was lower than one stored before."""
+    """Model of the stored ids: every id once, unless it was lower than one stored before."""
 
     def __init__(self) -> None:
         self.last: dict[int, int] = {}
@@ -66,7 +66,7 @@ def answers(client: Client) -> list[tuple[int, int, str]]:
 
 
 def of_each(found: list[tuple[int, int, str]]) -> dict[int, list[tuple[int, str]]]:
-    """By producer: order among the receipts of one producer is promised, across producers it is not."""
+    """Compares by producer: order among the receipts of one producer is promised, across producers it is not."""
     parts: dict[int, list[tuple[int, str]]] = {}
     for producer, sequence_id, verdict in found:
         parts.setdefault(producer, []).append((sequence_id, verdict))

@@ -95,7 +95,7 @@ class Walk:
             self._ack(client, self.random.sample(sorted(held), self.random.randint(0, len(held))))
 
     def steal(self) -> None:
-        """Anybody may ack what somebody else holds, or nobody got (ACK-1)."""
+        """Acks entries that another consumer holds, or none got (ACK-1)."""
         if self.clients and self.key_of:
             client = self.random.choice(list(self.clients))
             self._ack(client, [self.random.choice(list(self.key_of))])
@@ -117,7 +117,7 @@ class Walk:
                 client.send(requests.redeliver(1, positions))
 
     def look(self) -> None:
-        """What every consumer got is in order; deliveries of one turn are judged together."""
+        """Checks that every consumer got its entries in order; deliveries of one turn are judged together."""
         for client, held in self.clients.items():
             for effect in client.take_all():
                 if isinstance(effect, fx.SendMessages):
@@ -141,7 +141,7 @@ class Walk:
             held.add(place)
 
     def finish(self) -> None:
-        """Everybody receives and acks: nothing may be left."""
+        """Lets all consumers receive and ack: nothing may be left."""
         if not self.clients:
             self.join()
         for client in self.clients:

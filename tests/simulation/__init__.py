@@ -3,12 +3,11 @@
 One seed is one history. `profile` draws what it is about, `world` holds broker, storage, connections and clock and
 decides what happens next, `actors` are the clients, `store` and `disk` what the bytes live on. `judge` hears everything
 and keeps an account of its own (`account`): what is stored, what is acked, what was promised; it says `Violation` as
-soon as the broker breaks a promise. What each subscription type promises stands in `deliveries` (all of them),
-`key_order` (Key_Shared), `takeovers` (Failover) and `non_persistent` (non-persistent topics), who may
-produce in `leaders`, the
-end of a topic in `endings`, when what nobody uses goes in `idleness` and `inactivity`, which schemas are told in
-`schemas`. `compaction` does what a core orders to be compacted, `past` says where a power loss may
-lead back to when the journal is not synced. Nothing reads a clock, a thread or a random source but the seed's own.
+soon as the broker breaks a promise. The promises of each subscription type stand in `deliveries` (all of them),
+`key_order` (Key_Shared), `takeovers` (Failover) and `non_persistent` (non-persistent topics), exclusive access of
+producers in `leaders`, the end of a topic in `endings`, the end of idle subscriptions and topics in `idleness` and
+`inactivity`, schemas in `schemas`. `compaction` does the compactions that a core orders, `past` says where a power loss
+may lead back to when the journal is not synced. Nothing reads a clock, a thread or a random source but the seed's own.
 
     make simulate SEEDS=1..2000        many seeds on all cores
     make simulate SEEDS=1234           one seed, with its story

@@ -22,7 +22,7 @@ class Item(NamedTuple):
     key: str | None
     payload: bytes
     is_gone: bool = False
-    """Whether a compaction took it out."""
+    """True when a compaction took the message out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,13 +41,13 @@ class Sent:
     highest_sequence_id: int | None = None
     key: str | None = None
     sticky_key: bytes = b""
-    """What decides who of a Key_Shared subscription gets it (KS-2)."""
+    """Sticky key: decides which Key_Shared consumer gets the entry (KS-2)."""
     deliver_at_ms: int = 0
     """Shared and Key_Shared subscriptions do not get it before; 0: it is not delayed (DEL-1)."""
     items: tuple[Item, ...] = ()
     """The messages of a batch that can be read."""
     is_encrypted: bool = False
-    """Whether it names its keys (PR-12)."""
+    """True when the entry names its encryption keys (PR-12)."""
 
     @property
     def full(self) -> int:
@@ -64,7 +64,7 @@ class Sent:
 
 
 class Subscription:
-    """What one durable subscription has acked. Only entries that are stored are spoken of."""
+    """Acked entries of one durable subscription. Only entries that are stored are spoken of."""
 
     __slots__ = ("acked", "bits", "redelivered")
 
@@ -75,7 +75,7 @@ class Subscription:
         self.redelivered: dict[Place, int] = {}
 
     def copy(self) -> Subscription:
-        """The same, apart."""
+        """Makes an independent copy."""
         twin = Subscription()
         twin.acked, twin.bits, twin.redelivered = set(self.acked), dict(self.bits), dict(self.redelivered)
         return twin
@@ -94,9 +94,9 @@ class Ledger:
     opened_ms: int
     sealed_ms: int | None = None
     size_bytes: int = 0
-    """Of all entries it took."""
+    """Bytes of all entries of the ledger."""
     entries: int = 0
-    """All that it took."""
+    """Count of all entries of the ledger."""
 
 
 class Topic:
@@ -117,10 +117,10 @@ class Topic:
         self.horizon: Place | None = None
         """The last entry that a compaction looked at; None while nothing is kept for one."""
         self.view: dict[Place, Sent] = {}
-        """What it left up to there, also of what is trimmed meanwhile."""
+        """Entries that compaction left up to the horizon, also those that are trimmed meanwhile."""
 
     def copy(self) -> Topic:
-        """The same, apart."""
+        """Makes an independent copy."""
         twin = Topic()
         twin.log, twin.stored, twin.heads = dict(self.log), set(self.stored), dict(self.heads)
         twin.horizon, twin.view, twin.is_terminated = self.horizon, self.view, self.is_terminated
@@ -129,7 +129,7 @@ class Topic:
         return twin
 
     def unacked(self, name: str) -> list[Place]:
-        """What the subscription still wants, in order."""
+        """Lists the unacknowledged entries of a subscription, in order."""
         acked = self.subscriptions[name].acked
         return [place for place in self.log if place not in acked]
 
@@ -158,10 +158,10 @@ class Account:
     schemas: dict[str, list[bytes | None]] = field(default_factory=dict)
     """Definitions by name and version; None: deleted, or the mark of that."""
     idle_since_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
-    """Since when nobody uses a subscription; None: it is in use."""
+    """Time since when a subscription is unused; None: it is in use."""
 
     def copy(self) -> Account:
-        """The same, apart."""
+        """Makes an independent copy."""
         return Account(
             {name: topic.copy() for name, topic in self.topics.items()},
             dict(self.ledger_topics),
@@ -178,7 +178,7 @@ class Account:
         )
 
     def post(self, posting: Posting) -> None:
-        """Change the account."""
+        """Changes the account."""
         getattr(self, posting[0])(*posting[1:])
 
     # Postings

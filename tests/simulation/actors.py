@@ -116,12 +116,12 @@ class Producer:
     epoch: int | None = None
     """The last one in which it had its topic alone."""
     schemas: tuple[bytes, ...] = ()
-    """Of these it brings one after the other."""
+    """Schemas that the producer brings one after the other."""
     encrypted_share: float = 0.0
-    """How much of what it sends is encrypted; it says that it encrypts if anything is."""
+    """Share of encrypted entries; a producer with some says that it encrypts."""
 
     def send(self, sents: list[Sent]) -> None:
-        """Put entries on the wire."""
+        """Puts entries on the wire."""
         frames = []
         for sent in sents:
             command = requests.send(self.producer_id, sent.sequence_id, sent.count, sent.highest_sequence_id)
@@ -170,7 +170,7 @@ class Client:
         self.producers: list[Producer] = []
         self.consumers: dict[int, Consumer] = {}
         self.reuses_ids = False
-        """Whether its consumers are the same ones again after a reconnect, by their names and ids."""
+        """True when its consumers keep their names and ids after a reconnect."""
         self._requests = 0
         self._last_consumer = 0
         self._opening: dict[int, Producer] = {}
@@ -181,16 +181,16 @@ class Client:
         return self._requests
 
     def put(self, data: bytes) -> None:
-        """Send bytes, if there is a connection."""
+        """Sends bytes, if there is a connection."""
         if self.link is not None:
             self.link.upstream.append(data)
 
     def tell(self, command: BaseCommand) -> None:
-        """Send a command."""
+        """Sends a command."""
         self.put(command_frame(command))
 
     def connect(self, link: Link) -> None:
-        """Begin with a new connection."""
+        """Begins with a new connection."""
         self.link = link
         self.connected = False
         if self.reuses_ids:

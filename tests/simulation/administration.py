@@ -50,7 +50,7 @@ class Administrator:
     # Asking
 
     def ask(self, what: str, request: Callable[[Core], None], *more: Any) -> None:
-        """Have the core do it, in a turn of its own."""
+        """Has the core do it, in a turn of its own."""
         world = self._world
         world.flush()
         if world.core._records:
@@ -68,7 +68,7 @@ class Administrator:
         world.compare()
 
     def answer(self, core: Core, what: str) -> Answer:
-        """To be called when all is done; hears the answer when the core says that it is on disk."""
+        """Makes the call that hears the answer when the core says that all is on disk."""
         judge = self._world.judge
 
         def answer(_: Any = None) -> None:
@@ -84,23 +84,21 @@ class Administrator:
         return answer
 
     def _subscription(self) -> tuple[str, str, Topic] | None:
-        """One that is durable, with its topic's account."""
+        """Picks a durable subscription, with its topic's account."""
         known = [
             (name, subscription, topic)
-            for name, topic in self._world.judge.non_persistent.topics.items()
+            for name, topic in self._world.judge.current.topics.items()
             for subscription in topic.subscriptions
         ]
         return self._random.choice(known) if known else None
 
     def _on_disk(self, core: Core, topic_name: str, name: str) -> list[Place]:
-        """What the subscription still wants of what the core knows to be on disk."""
+        """Lists the unacknowledged entries of a subscription that the core knows to be on disk."""
         through = tuple(core.topics[topic_name].last_add_confirmed)
-        return [
-            place for place in self._world.judge.non_persistent.topics[topic_name].unacked(name) if place <= through
-        ]
+        return [place for place in self._world.judge.current.topics[topic_name].unacked(name) if place <= through]
 
     def _consume(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
-        """Somebody asked for these to be acked, and nothing else."""
+        """Notes that a request wants these entries acknowledged, and nothing else."""
         places = list(places)
         if places:
             self._world.judge.post("acked", topic_name, name, places)
@@ -127,7 +125,7 @@ class Administrator:
         self.ask("skip", request, topic_name, name, count)
 
     def clear_backlog(self) -> None:
-        """All that is on disk is done (CUR-14)."""
+        """Clears the backlog: all entries on disk are acknowledged (CUR-14)."""
         found = self._subscription()
         if found is None:
             return
@@ -192,7 +190,7 @@ class Administrator:
         self.ask("reset-cursor by time", request, topic_name, name, time_ms)
 
     def expire_by_time(self) -> None:
-        """What is older than an age is done, from the front up to the first that is not (TTL-8)."""
+        """Expires entries older than an age, from the front up to the first that is not (TTL-8)."""
         found = self._subscription()
         if found is None:
             return
@@ -210,7 +208,7 @@ class Administrator:
             done = self.answer(core, "expire-messages")
 
             def answer(_: Any) -> None:
-                expiring.check(self._world.judge.non_persistent, subscription)
+                expiring.check(self._world.judge.current, subscription)
                 done(None)
 
             cursors.expire_by_time(core, parsed, name, age_s, answer)
@@ -228,7 +226,7 @@ class Administrator:
         def request(core: Core) -> None:
             parsed = TopicName.parse(topic_name)
             through = tuple(cursors.one(core, parsed, name).topic.last_add_confirmed)
-            if place in self._world.judge.non_persistent.topics[topic_name].log and place <= through:
+            if place in self._world.judge.current.topics[topic_name].log and place <= through:
                 unacked = self._on_disk(core, topic_name, name)
                 self._consume(
                     topic_name, name, (each for each in unacked if each < place or (each == place and not excluded))
@@ -258,7 +256,7 @@ class Administrator:
                 return
 
             def shown(entry: bytes | None) -> None:
-                topic = self._world.judge.non_persistent.topics.get(topic_name)
+                topic = self._world.judge.current.topics.get(topic_name)
                 sent = None if topic is None or expected is None else topic.log.get(expected)
                 if entry is not None and sent is not None and sent.entry != entry:
                     raise Violation(f"peek {number} of {name} of {topic_name} shows another entry than {expected}")
@@ -270,7 +268,7 @@ class Administrator:
     # Topics
 
     def delete_subscriptions(self, topic_name: str) -> None:
-        """Nobody wants anything of a topic any more."""
+        """Deletes all subscriptions of a topic."""
 
         def request(core: Core) -> None:
             topic = topics.existing(core, TopicName.parse(topic_name))
@@ -282,7 +280,7 @@ class Administrator:
 
     def delete_topic(self) -> None:
         """A topic or a partition goes, with all it has; clients do not protect it when forced."""
-        known = [name for name in self._topics if name in self._world.judge.non_persistent.topics]
+        known = [name for name in self._topics if name in self._world.judge.current.topics]
         if not known:
             return
         topic_name, force = self._random.choice(known), self._random.random() < 0.7
@@ -298,7 +296,7 @@ class Administrator:
 
     def compact(self) -> None:
         """A topic is to be compacted now (CMP-C6)."""
-        known = [name for name in self._topics if name in self._world.judge.non_persistent.topics]
+        known = [name for name in self._topics if name in self._world.judge.current.topics]
         if known:
             self.compact_one(self._random.choice(known))
 
@@ -312,7 +310,7 @@ class Administrator:
 
     def terminate(self) -> None:
         """A topic takes no more entries (TN-13)."""
-        known = [name for name in self._topics if name in self._world.judge.non_persistent.topics]
+        known = [name for name in self._topics if name in self._world.judge.current.topics]
         if not known:
             return
         topic_name = self._random.choice(known)
@@ -326,7 +324,7 @@ class Administrator:
         self.ask("terminate", request, topic_name)
 
     def _forgotten(self, topic_name: str) -> None:
-        """The topic was deleted: nobody wants to deliver anything of it, and its policies are gone."""
+        """Notes that the topic was deleted: its entries are delivered no more, and its policies are gone."""
         self._world.witness.deleted(topic_name)
         self._world.judge.forget_policies(topic_name)
 
@@ -343,7 +341,7 @@ class Administrator:
     def grow_fully(self) -> None:
         """All partitions exist, so that every producer can send what it has."""
         base = self._base()
-        if base.full in self._world.judge.non_persistent.partition_counts:
+        if base.full in self._world.judge.current.partition_counts:
             grow = lambda core: topics.grow(core, base, MOST_PARTITIONS)  # noqa: E731
             self._make("update-partitioned-topic", MOST_PARTITIONS, grow)
 
@@ -357,12 +355,12 @@ class Administrator:
         def request(core: Core) -> None:
             judge = self._world.judge
             names = partition_names(base, count)
-            new = [name for name in names if name not in judge.non_persistent.topics]
-            old = [judge.non_persistent.topics[name] for name in names if name in judge.non_persistent.topics]
+            new = [name for name in names if name not in judge.current.topics]
+            old = [judge.current.topics[name] for name in names if name in judge.current.topics]
             expected = {subscription for topic in old for subscription in topic.subscriptions}
             for name, subscription in product(new, expected):
                 judge.beginnings.ask(name, subscription, judge.rules.turns, latest=False)
-            grows = judge.non_persistent.partition_counts.get(base, 0) < count
+            grows = judge.current.partition_counts.get(base, 0) < count
             answer = self.answer(core, what)
             make(core)
             for name in names if grows else ():
@@ -380,7 +378,7 @@ class Administrator:
         base, force = self._base(), self._random.random() < 0.7
 
         def request(core: Core) -> None:
-            non_persistent = self._world.judge.non_persistent
+            non_persistent = self._world.judge.current
             names = partition_names(base.full, non_persistent.partition_counts.get(base.full, 0))
             self._world.judge.deleting.update((base.full, *names))
             answer = self.answer(core, "delete-partitioned-topic")

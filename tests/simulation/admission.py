@@ -1,5 +1,5 @@
-"""Who may join a subscription: only consumers of the types that the topic's policies enable (SUB-3), as often as its
-rate says (SUB-6). Who may produce, and what: where encryption is required only those who encrypt (PR-12)."""
+"""Rules of admission: consumers join by the types that the topic's policies enable (SUB-3), as often as its rate says
+(SUB-6); where encryption is required only producers that encrypt may publish (PR-12)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Admission:
         self._judge = judge
         self._core = core
         self._asked: dict[tuple[int, int], bool] = {}
-        """Whether the type was enabled when it was asked for, by session and request id."""
+        """Session and request id → True when the type was enabled at the request."""
         self._producing: dict[tuple[int, int], CommandProducer] = {}
         """PRODUCER without an answer, by session and request id."""
         self._throttling = Throttling(judge, core)
@@ -41,7 +41,7 @@ class Admission:
 
     @property
     def _has_rates(self) -> bool:
-        """Whether there is a rate, or was one before its topic went."""
+        """Tells whether there is a rate, or was one before its topic went."""
         self._had_rates = self._had_rates or self._judge.rules.is_any_set(RATES)
         return self._had_rates
 
@@ -96,7 +96,7 @@ class Admission:
                 raise Violation(f"{command.producer_name} of {command.topic} does not encrypt, and may produce (PR-12)")
 
     def refuses(self, producer: Producer, sent: Sent) -> bool:
-        """Whether an entry that comes now is not encrypted where it must be."""
+        """Tells whether an entry that comes now is not encrypted where it must be."""
         rules = self._judge.rules
         if sent.is_encrypted or not rules.is_any_set(ENCRYPTION):
             return False

@@ -41,7 +41,7 @@ _Last = tuple[Place, int]
 
 
 def left(before: dict[Place, Sent], more: dict[Place, Sent], *, keeps_unkeyed: bool) -> dict[Place, Sent]:
-    """What a compaction leaves of the view before it and of the entries after that, in order."""
+    """Compacts the view before and the entries after it, in order."""
     entries = {**before, **more}
     last: dict[str, _Last] = {}
     for place, sent in entries.items():
@@ -112,11 +112,11 @@ class Work:
 
     @property
     def is_busy(self) -> bool:
-        """Whether one of them can go on."""
+        """True when a compaction can go on."""
         return any(order.may_go_on for order in self.orders.values())
 
     def take(self, effect: fx.Effect, random: Random) -> bool:
-        """Take an order of the core; whether it was one of these."""
+        """Takes an order of the core; whether it was one of these."""
         if isinstance(effect, fx.CompactTopic):
             compactor = Compactor(effect, self.read)
             compactor.block_entries = random.choice((1, 1, 2, 5))
@@ -170,8 +170,8 @@ class CompactionJudge:
         }
 
     def takes(self, run: EntryRun) -> bool:
-        """Whether entries are those of a compacted ledger; they are noted then."""
-        if run.ledger_id not in self._judge.non_persistent.compacting:
+        """Tells whether entries are those of a compacted ledger; they are noted then."""
+        if run.ledger_id not in self._judge.current.compacting:
             return False
         entries = [_taken_apart(run.entry(number)) for number in range(run.first_entry_id, run.end_entry_id)]
         self._judge.post("compaction_went_on", run.ledger_id, entries)
@@ -181,15 +181,15 @@ class CompactionJudge:
         self._judge.post("compaction_prepared", record.topic_id, (record.ledger_id, record.entry_id))
 
     def _finished(self, record: kr.CompactionFinished) -> None:
-        non_persistent = self._judge.non_persistent
-        name = non_persistent.topic_names[record.topic_id]
-        topic = non_persistent.topics[name]
+        current = self._judge.current
+        name = current.topic_names[record.topic_id]
+        topic = current.topics[name]
         horizon = (record.horizon_ledger_id, record.horizon_entry_id)
         if topic.horizon is None or horizon <= topic.horizon:
             raise Violation(f"{name} was compacted from {topic.horizon} to {horizon} (CMP-C4)")
         more = {place: sent for place, sent in topic.log.items() if topic.horizon < place <= horizon}
         view = left(topic.view, more, keeps_unkeyed=self.keeps_unkeyed)
-        written = non_persistent.compacting[record.ledger_id][1]
+        written = current.compacting[record.ledger_id][1]
         if written != [(place, sent.entry) for place, sent in view.items()]:
             found = [place for place, _ in written]
             raise Violation(f"{name}, compacted to {horizon}: {found} are left, should be {list(view)} (CMP-C1)")
@@ -197,21 +197,21 @@ class CompactionJudge:
         self._judge.post("compacted", record.topic_id, record.ledger_id, horizon, view)
 
     def _forgotten(self, record: kr.CompactionForgotten) -> None:
-        name = self._judge.non_persistent.topic_names[record.topic_id]
+        name = self._judge.current.topic_names[record.topic_id]
         if not self._judge.is_deleting(name):
-            raise Violation(f"the compacted view of {name} goes, and nobody asked for it")
+            raise Violation(f"the compacted view of {name} goes without a request")
         self._judge.post("compaction_forgotten", record.topic_id)
 
     def check_protected(self, name: str, places: list[Place]) -> None:
         """Violation when entries are given up that a compaction has not looked at (CMP-C4)."""
-        horizon = self._judge.non_persistent.topics[name].horizon
+        horizon = self._judge.current.topics[name].horizon
         early = [] if horizon is None else [place for place in places if place > horizon]
         if early:
             raise Violation(f"{name}: {early} are given up before they were compacted (CMP-C4)")
 
 
 def verify(account: Account, state: DurableState, storage: Storage) -> None:
-    """What storage holds after a start is the whole view before a compaction, or the whole one after it."""
+    """Verifies that storage holds, after a start, the whole view before a compaction, or the whole one after it."""
     for name, topic in account.topics.items():
         found = state.topics_by_name[name].compaction
         if (None if found is None else tuple(found.horizon)) != topic.horizon:

@@ -1,4 +1,4 @@
-"""What the broker's state says against what the account says."""
+"""Comparison of the broker's state with the account."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _compare_cursor(name: str, cursor: Any, topic: Topic) -> None:
 
 
 def difference(one: Any, other: Any, path: str = "") -> str:
-    """Where two pictures differ, as text."""
+    """Finds the place where two pictures differ, as text."""
     if isinstance(one, dict) and isinstance(other, dict):
         lines = [
             difference(one.get(key), other.get(key), f"{path}/{key}")

@@ -1,4 +1,4 @@
-"""What consumers and readers do: they come and go, give permits, ack, want something again, move."""
+"""Steps of consumers and readers: they come and go, give permits, ack, ask for redelivery, seek."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Consuming:
     non_persistent_topics: list[str]
     kinds: list[Kind]
     _known: dict[tuple[str, str], list[Place]]
-    """What was ever acked of each subscription."""
+    """Entries ever acknowledged, by subscription."""
     _readers = 0
 
     def _connected(self) -> list[Client]:
@@ -119,7 +119,7 @@ class Consuming:
             )
 
     def _log(self, topic: str) -> list[Place]:
-        known = self.world.judge.non_persistent.topics.get(topic)
+        known = self.world.judge.current.topics.get(topic)
         return [] if known is None else list(known.log)
 
     def _close_consumer(self) -> None:
@@ -130,7 +130,7 @@ class Consuming:
             client.tell(requests.close_consumer(client.request_id(), consumer.consumer_id))
 
     def _abandon(self) -> None:
-        """Everybody leaves a topic, and some subscriptions end, or all."""
+        """Closes all clients of a topic, and ends some subscriptions, or all."""
         topic = self.random.choice(self.topics)
         for client, consumer in [pair for pair in self._consumers() if pair[1].topic == topic]:
             request_id = client.request_id()
@@ -242,7 +242,7 @@ class Consuming:
         if not consumers:
             return
         client, consumer = self.random.choice(consumers)
-        topic = self.world.judge.non_persistent.topics.get(consumer.topic)
+        topic = self.world.judge.current.topics.get(consumer.topic)
         times = [self.world.now_ms, 0, *(sent.publish_ms for sent in topic.log.values() if topic)] if topic else [0]
         when = max(0, self.random.choice(times) + self.random.choice((0, 0, 1, -1)))
         client.tell(requests.seek_to_time(client.request_id(), consumer.consumer_id, when))

@@ -23,19 +23,19 @@ _LATE_MS = 50
 
 @dataclass(slots=True)
 class Delivering:
-    """How far deliveries of one subscription are."""
+    """Deliveries of one subscription so far."""
 
     consumer: Consumer | None = None
     last: Place | None = None
     acked: set[Place] = field(default_factory=set)
-    """What a reader acked; nobody else keeps account of that."""
+    """Entries that a reader acknowledged; no account keeps those."""
     holders: dict[Place, Consumer] = field(default_factory=dict)
-    """Shared and Key_Shared: who was sent what and has neither acked nor given it back."""
+    """Shared and Key_Shared: consumers of the entries that were sent and neither acked nor given back."""
     keys: KeyOrder = field(default_factory=KeyOrder)
 
 
 class Deliveries:
-    """All that one core has sent to consumers, by subscription."""
+    """Deliveries of one core to consumers, by subscription."""
 
     def __init__(self, judge: Judge, core: Core) -> None:
         self.judge = judge
@@ -49,7 +49,7 @@ class Deliveries:
         delivering.consumer = delivering.last = None
 
     def of(self, topic_name: str, name: str) -> Delivering:
-        """Those of a subscription."""
+        """Finds the deliveries of a subscription."""
         return self._known.setdefault((topic_name, name), Delivering())
 
     def forget(self, topic_name: str, name: str) -> None:
@@ -67,15 +67,15 @@ class Deliveries:
         """Entries go to a consumer."""
         subscription = consumer.subscription
         name, topic_name = subscription.name, subscription.topic.full_name
-        non_persistent, durable = (
-            self.judge.non_persistent.topics[topic_name],
+        current, durable = (
+            self.judge.current.topics[topic_name],
             self.judge.durable.topics.get(topic_name),
         )
         where = f"{name} of {topic_name}"
         if subscription.reads_compacted:
-            self._see_compacted(effect, consumer, non_persistent, durable or Topic())
+            self._see_compacted(effect, consumer, current, durable or Topic())
             return
-        account = non_persistent.subscriptions.get(name) if subscription.is_durable else None
+        account = current.subscriptions.get(name) if subscription.is_durable else None
         delivering = self.of(topic_name, name)
         is_shared = subscription.type in DEALT_OUT
         if subscription.type == FAILOVER:
@@ -83,7 +83,7 @@ class Deliveries:
         entry_ids = effect.entry_ids or range(effect.first_entry_id, effect.first_entry_id + len(effect.starts))
         for index, (entry_id, start, end) in enumerate(zip(entry_ids, effect.starts, effect.ends, strict=True)):
             place = (effect.ledger_id, entry_id)
-            sent = non_persistent.log.get(place)
+            sent = current.log.get(place)
             if sent is None or sent.entry != effect.buffer[start:end]:
                 raise Violation(f"{where}: {place} is delivered and holds {sent!r}")
             if durable is None or place not in durable.log:
@@ -103,32 +103,30 @@ class Deliveries:
                 if self.judge.rules.holds_back(topic_name, sent, self.judge.latest_ms):
                     raise Violation(f"{where}: {place} is delivered before {sent.deliver_at_ms} (DEL-3)")
                 if subscription.type == KEY_SHARED and account is not None:
-                    unacked = self._must_come(topic_name, name, non_persistent, account.acked)
+                    unacked = self._must_come(topic_name, name, current, account.acked)
                     delivering.keys.see(where, place, consumer, {**unacked, place: sent}, delivering.holders)
                 self._hold(where, delivering, place, consumer)
             else:
                 self._in_turn(
-                    where, delivering, place, consumer, non_persistent, account.acked if account else delivering.acked
+                    where, delivering, place, consumer, current, account.acked if account else delivering.acked
                 )
 
-    def _must_come(self, topic_name: str, name: str, non_persistent: Topic, acked: set[Place]) -> dict[Place, Sent]:
-        """What is not acked and no rule lets the broker leave out."""
+    def _must_come(self, topic_name: str, name: str, current: Topic, acked: set[Place]) -> dict[Place, Sent]:
+        """Lists unacknowledged entries that no rule lets the broker leave out."""
         may_skip = self.judge.rules.may_skip
         return {
             place: sent
-            for place, sent in non_persistent.log.items()
+            for place, sent in current.log.items()
             if place not in acked and not may_skip(topic_name, name, sent)
         }
 
-    def _see_compacted(
-        self, effect: fx.SendMessages, consumer: Consumer, non_persistent: Topic, durable: Topic
-    ) -> None:
+    def _see_compacted(self, effect: fx.SendMessages, consumer: Consumer, current: Topic, durable: Topic) -> None:
         """Up to the horizon what the last compaction left, behind it everything, in order (CMP-C4)."""
         name, topic_name = consumer.subscription.name, consumer.subscription.topic.full_name
         delivering = self.of(topic_name, name)
-        horizon = non_persistent.horizon
-        shown = dict(non_persistent.view)
-        shown.update((place, sent) for place, sent in non_persistent.log.items() if horizon is None or place > horizon)
+        horizon = current.horizon
+        shown = dict(current.view)
+        shown.update((place, sent) for place, sent in current.log.items() if horizon is None or place > horizon)
         for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
             place = (effect.ledger_id, effect.first_entry_id + index)
             last = delivering.last if delivering.consumer is consumer else None
@@ -146,7 +144,7 @@ class Deliveries:
             delivering.consumer, delivering.last = consumer, place
 
     def check_nothing_is_stuck(self) -> None:
-        """The world is at rest: who can receive has got everything there is for it (SH-10, EX-2)."""
+        """Checks, in a world at rest, that each consumer that can receive has got all entries for it (SH-10, EX-2)."""
         for topic_name, topic in self.core.topics.items():
             for name, subscription in topic.subscriptions.items():
                 if not subscription.is_durable or not any(each.can_receive for each in subscription.consumers):
@@ -155,8 +153,8 @@ class Deliveries:
                 if active is not None and not active.can_receive:
                     continue
                 delivering = self.of(topic_name, name)
-                log = self.judge.non_persistent.topics[topic_name].log
-                wanted = self.judge.non_persistent.topics[topic_name].unacked(name)
+                log = self.judge.current.topics[topic_name].log
+                wanted = self.judge.current.topics[topic_name].unacked(name)
                 if subscription.type in DEALT_OUT:
                     limit = self.core.config.max_unacked_per_subscription
                     if limit and sum(each.unacked for each in subscription.consumers) >= limit // 2:

@@ -44,10 +44,10 @@ class _File:
         self.clean: list[Piece] = []
         """Writes whose sync failed: no later sync brings them to the disk."""
         self.failures = 0
-        """How many syncs failed."""
+        """Count of failed syncs."""
 
     def put(self, offset: int, data: bytes) -> None:
-        """Make a write durable."""
+        """Makes a write durable."""
         if len(self.durable) < offset:
             self.durable.extend(bytes(offset - len(self.durable)))
         self.durable[offset : offset + len(data)] = data
@@ -58,7 +58,7 @@ class _File:
         self.clean = _outside(self.clean, first, end)
 
     def sync(self) -> None:
-        """All that a sync can still bring to the disk is durable."""
+        """Makes all writes durable that a sync can still bring to the disk."""
         for offset, data in self.pieces:
             self.put(offset, data)
         self.pieces.clear()
@@ -87,7 +87,7 @@ def _sectors(offset: int, size: int) -> list[tuple[int, int]]:
 
 
 def _outside(pieces: list[Piece], first: int, end: int) -> list[Piece]:
-    """What of these writes lies outside a range."""
+    """Cuts a range out of writes."""
     kept: list[Piece] = []
     for offset, data in pieces:
         if offset + len(data) <= first or end <= offset:
@@ -116,7 +116,7 @@ class PageCacheDisk(Disk):
         self._random = random
         self._fds: dict[int, _File] = {}
         self._heard: dict[int, int] = {}
-        """How many failures of its file each descriptor was told of."""
+        """Failures of its file that each descriptor was told of."""
         self._names: dict[Path, _File] = {}
         self._durable_names: dict[Path, _File] = {}
         self._name_changes: list[tuple[Path, str, Path, _File | Path | None]] = []
@@ -224,7 +224,8 @@ class PageCacheDisk(Disk):
     # Faults
 
     def lose_power(self) -> None:
-        """What the next start finds: durable bytes under durable names, and what by chance was written too."""
+        """Leaves what the next start finds: durable bytes under durable names, and writes that reached the disk by
+        chance."""
         random = self._random
         kept = random.randint(0, len(self._name_changes)) if self.mode == "random" else 0
         changes = self._name_changes if self.mode == "keep" else self._name_changes[:kept]
@@ -241,7 +242,7 @@ class PageCacheDisk(Disk):
         self.forget_process()
 
     def forget_process(self) -> None:
-        """Close what a dead process had open."""
+        """Closes what a dead process had open."""
         prefix = f"{self.root}/"
         for fd in self._fds:
             try:
@@ -261,7 +262,7 @@ class PageCacheDisk(Disk):
 
     @property
     def owes_failures(self) -> bool:
-        """Whether somebody has not been told yet that a sync failed."""
+        """True when a descriptor was not told yet that a sync failed."""
         return any(heard < self._fds[fd].failures for fd, heard in self._heard.items())
 
     def heal(self) -> None:
@@ -270,7 +271,7 @@ class PageCacheDisk(Disk):
         self.dies_at = None
 
     def dispose(self) -> None:
-        """Remove everything."""
+        """Removes everything."""
         self.forget_process()
         shutil.rmtree(self.root, ignore_errors=True)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Endings:
-    """What one core told its consumers."""
+    """Messages of one core that tell its consumers of the end."""
 
     def __init__(self, judge: Judge, core: Core) -> None:
         self._judge = judge
@@ -28,7 +28,7 @@ class Endings:
         durable = self._judge.durable.topics.get(topic_name)
         if durable is None or not durable.is_terminated:
             raise Violation(f"{consumer.name} hears of the end of {topic_name}, which is not on disk (TN-13)")
-        topic, may_skip = self._judge.non_persistent.topics[topic_name], self._judge.rules.may_skip
+        topic, may_skip = self._judge.current.topics[topic_name], self._judge.rules.may_skip
         wanted = topic.unacked(name) if subscription.is_durable else []
         wanted = [place for place in wanted if not may_skip(topic_name, name, topic.log[place])]
         if wanted:
@@ -36,8 +36,8 @@ class Endings:
         self._told.add(consumer)
 
     def check_at_rest(self) -> None:
-        """Nobody waits for more who has all."""
-        for topic_name, topic in self._judge.non_persistent.topics.items():
+        """Checks that no consumer with all entries waits for more."""
+        for topic_name, topic in self._judge.current.topics.items():
             known = self._core.topics.get(topic_name)
             if not topic.is_terminated or known is None:
                 continue

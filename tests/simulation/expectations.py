@@ -1,4 +1,4 @@
-"""What the judge must know of a history's configuration."""
+"""Expectations of the judge by a history's configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def expect(judge: Judge, profile: Profile) -> None:
-    """Tell it."""
+    """Tells it."""
     judge.rules.defaults[policy_table.DEDUPLICATION] = bool(profile.config.get("deduplication"))
     judge.has_takeovers = "types" in profile.features
     judge.batch_index_acks = profile.config["batch_index_acks"]

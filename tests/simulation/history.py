@@ -15,7 +15,7 @@ from .account import Place
 from .comparing import Violation
 from .profile import draw
 from .rules import NOTHING
-from .steps import PipelinedRequest
+from .steps import Steps
 from .throttling import AMPLE
 
 _PATIENCE = 4_000
@@ -26,7 +26,7 @@ _REST_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one history did."""
+    """Result of one history."""
 
     seed: int
     trace_hash: str
@@ -38,8 +38,8 @@ class Result:
     acks: int
 
 
-class History(PipelinedRequest):
-    """What happens in a seed's world, and what must be true in the end."""
+class History(Steps):
+    """History of a seed's world: its steps, and what must be true in the end."""
 
     def run(self) -> None:
         """The whole history. Violation, or AssertionError from an invariant, when the broker breaks a promise."""
@@ -104,7 +104,7 @@ class History(PipelinedRequest):
 
     def _hurry(self) -> None:
         """No rate makes anything wait for long."""
-        for topic_name, member in list(self.world.judge.non_persistent.policies):
+        for topic_name, member in list(self.world.judge.current.policies):
             if member in AMPLE:
                 self.world.set_policy(topic_name, member, AMPLE[member])
 
@@ -114,7 +114,7 @@ class History(PipelinedRequest):
             self.world.set_policy(None, policy_table.INACTIVE_TOPIC, NOTHING[policy_table.INACTIVE_TOPIC])
         if self.profile.features.issuperset(("delays", "policies")):
             self.world.set_policy(None, policy_table.DELAYED_DELIVERY, NOTHING[policy_table.DELAYED_DELIVERY])
-        for topic_name, member in list(self.world.judge.non_persistent.policies):
+        for topic_name, member in list(self.world.judge.current.policies):
             value = NOTHING[member]
             if member == policy_table.DELAYED_DELIVERY and self.profile.seed % 2:
                 value = {**value, "active": False}  # then nothing may wait
@@ -123,12 +123,12 @@ class History(PipelinedRequest):
             self.world.set_policy(topic_name, member, value)
 
     def _check_expiry(self) -> None:
-        """Nothing that somebody wants is much older than its time to live (TTL-2, better)."""
+        """Checks that no unacknowledged entry is much older than its time to live (TTL-2, better)."""
         world, judge = self.world, self.world.judge
         for _ in range(6):
             world.advance(500)
             self._bustle()
-        for topic_name, topic in judge.non_persistent.topics.items():
+        for topic_name, topic in judge.current.topics.items():
             if topic_name in world.core.topics and not self.profile.clock_goes_back:
                 late = judge.rules.overdue(topic_name, topic, 2_500)
                 if late:
@@ -137,9 +137,7 @@ class History(PipelinedRequest):
     def _wait_for_delays(self) -> bool:
         """Whatever is delayed is due. Whether something was not."""
         times = [
-            sent.deliver_at_ms
-            for topic in self.world.judge.non_persistent.topics.values()
-            for sent in topic.log.values()
+            sent.deliver_at_ms for topic in self.world.judge.current.topics.values() for sent in topic.log.values()
         ]
         left_ms = max(times, default=0) - self.world.now_ms
         self.world.advance(max(0, left_ms))
@@ -148,17 +146,17 @@ class History(PipelinedRequest):
     def _check_compacted(self) -> None:
         """A reader of the compacted view of each topic, compacted just now, gets all of it (CMP-C4)."""
         world, client = self.world, self.world.clients[0]
-        for topic_name in world.judge.non_persistent.topics:
+        for topic_name in world.judge.current.topics:
             self.administrator.compact_one(topic_name)
         self._until_quiet(rest_ms=0)
         if client.link is None:
             world.connect(client)
             self._until_quiet(rest_ms=0)
-        for topic_name in world.judge.non_persistent.topics:
+        for topic_name in world.judge.current.topics:
             client.open_compacted_reader(topic_name, "all", 1 << 20)
         self._until_quiet()
         readers = {each.topic: each for each in client.consumers.values() if each.subscription == "all"}
-        for topic_name, topic in world.judge.non_persistent.topics.items():
+        for topic_name, topic in world.judge.current.topics.items():
             wanted = {*topic.view, *(place for place in topic.log if topic.horizon is None or place > topic.horizon)}
             got = readers[topic_name].inbox.keys() if topic_name in readers else set()
             if wanted != got:
@@ -198,7 +196,7 @@ class History(PipelinedRequest):
         raise Violation("the healed world does not come to rest")
 
     def _open_producers(self) -> None:
-        """Those that have something to send; where some want a topic alone, one after the other."""
+        """Opens the producers with entries to send; where some want exclusive access, one after the other."""
         everybody = [producer for client in self.world.clients for producer in client.producers]
         takes_turns = "access" in self.profile.features
         for producer in everybody if takes_turns else ():
@@ -215,7 +213,7 @@ class History(PipelinedRequest):
                     busy.update((producer.topic,) if takes_turns else ())
 
     def _has_ended(self, topic_name: str) -> bool:
-        topic = self.world.judge.non_persistent.topics.get(topic_name)
+        topic = self.world.judge.current.topics.get(topic_name)
         return topic is not None and topic.is_terminated
 
     def _drain(self, *, expect_nothing: bool = False) -> None:
@@ -230,7 +228,7 @@ class History(PipelinedRequest):
             self._wait_for_delays()
         wanted = {
             (topic_name, name): topic.unacked(name)
-            for topic_name, topic in judge.non_persistent.topics.items()
+            for topic_name, topic in judge.current.topics.items()
             for name in topic.subscriptions
         }
         got: dict[tuple[str, str], list[Place]] = {key: [] for key in wanted}
@@ -247,7 +245,7 @@ class History(PipelinedRequest):
             for key, places in got.items():
                 consumer = consumers.get(key)
                 if consumer is None or consumer.state != "open":
-                    raise Violation(f"{key[1]} of {key[0]}: nobody else is there, and a consumer is refused")
+                    raise Violation(f"{key[1]} of {key[0]}: a consumer is refused without another one")
                 if consumer.inbox:
                     fresh = True
                     positions = [Position(*place) for place in consumer.inbox]
@@ -271,7 +269,7 @@ def run(
     observe: Callable[[History], None] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Result:
-    """Run the history of a seed. The error of a failure has the story's end in its notes; `tell` gets all of it."""
+    """Runs the history of a seed. The error of a failure has the story's end in its notes; `tell` gets all of it."""
     history = History(draw(seed, storage=storage, without=without))
     if observe is not None:
         observe(history)

@@ -1,4 +1,4 @@
-"""Since when nobody uses a subscription, and which of them must go therefore (CUR-17)."""
+"""Idle subscriptions: since when they are unused, and which of them must go therefore (CUR-17)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[str, str]
 _MOMENT_MS: Final = 1_000
 _MOMENT_TURNS: Final = 8
 _MOST_MS: Final = 250
-"""So much of the time between two turns counts: what a turn finds to be done may be done in the one after it."""
+"""Milliseconds between two turns that count: a turn may do what became due before in the turn after it."""
 
 
 class Idleness:
@@ -26,16 +26,16 @@ class Idleness:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.limit_ms = 0
-        """How long a subscription may be idle; 0: for ever."""
+        """Milliseconds that a subscription may be idle; 0: for ever."""
         self._used: set[Key] = set()
-        """Those with a consumer after this turn."""
+        """Subscriptions with a consumer after this turn."""
         self._late: dict[Key, tuple[int, int]] = {}
-        """Those that should have gone: after how much time and how many turns that was seen first."""
+        """Subscriptions that should have gone: time and turns after which that was seen first."""
         self._turns = self._counted_ms = self._last_ms = 0
 
     def begin_life(self, now_ms: int) -> None:
         """A broker starts: what was in use until its end is idle from now on."""
-        used = self._judge.non_persistent.idle_since_ms
+        used = self._judge.current.idle_since_ms
         self._late.clear()
         self._last_ms = now_ms
         used.update((key, now_ms) for key, since_ms in used.items() if since_ms is None)
@@ -44,7 +44,7 @@ class Idleness:
         """Something happened, and its records are not judged yet. A use may begin and end within one turn."""
         if not self.limit_ms:
             return
-        known = self._judge.non_persistent.idle_since_ms
+        known = self._judge.current.idle_since_ms
         self._used.clear()
         for topic in core.topics.values():
             for name, subscription in topic.subscriptions.items():
@@ -61,8 +61,8 @@ class Idleness:
         self._judge.post("used", key, None if key in self._used else self._judge.now_ms)
 
     def may_go(self, key: Key) -> bool:
-        """Whether the broker may delete a subscription by itself."""
-        since_ms = self._judge.non_persistent.idle_since_ms.get(key)
+        """Tells whether the broker may delete a subscription by itself."""
+        since_ms = self._judge.current.idle_since_ms.get(key)
         return self.limit_ms > 0 and since_ms is not None and self._judge.now_ms - since_ms >= self.limit_ms
 
     def check(self) -> None:
@@ -70,10 +70,8 @@ class Idleness:
         looks for a moment."""
         if not self.limit_ms:
             return
-        non_persistent, now_ms = self._judge.non_persistent, self._judge.now_ms
-        keys = [
-            (topic_name, name) for topic_name, topic in non_persistent.topics.items() for name in topic.subscriptions
-        ]
+        current, now_ms = self._judge.current, self._judge.now_ms
+        keys = [(topic_name, name) for topic_name, topic in current.topics.items() for name in topic.subscriptions]
         self._turns += 1
         self._counted_ms += min(_MOST_MS, now_ms - self._last_ms)
         self._last_ms = now_ms
@@ -81,5 +79,5 @@ class Idleness:
         self._late = {key: self._late.get(key, seen) for key in keys if self.may_go(key)}
         for (topic_name, name), (seen_ms, turn) in self._late.items():
             if self._counted_ms - seen_ms >= _MOMENT_MS and self._turns - turn >= _MOMENT_TURNS:
-                since_ms = non_persistent.idle_since_ms[topic_name, name]
+                since_ms = current.idle_since_ms[topic_name, name]
                 raise Violation(f"{name} of {topic_name} is idle since {since_ms} and is still there (CUR-17)")

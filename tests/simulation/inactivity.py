@@ -1,4 +1,4 @@
-"""Topics that nobody uses: which of them the broker may delete by itself, and which it must (TN-11, RET-6)."""
+"""Inactive topics: which of them the broker may delete by itself, and which it must (TN-11, RET-6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Unused:
     """After how many milliseconds, and what counts as use."""
     since_ms: int
     noticed_ms: int | None = None
-    """When the broker must have seen it so."""
+    """Time when the broker must have noticed."""
     noticed_turn: int = 0
 
 
@@ -39,11 +39,11 @@ class Inactivity:
         self._judge = judge
         self.is_on = False
         self.interval_ms = 0
-        """How often the broker looks."""
+        """Milliseconds between the broker's looks."""
         self.on_gone: Callable[[str], None] = lambda _name: None
         """Hears of a topic that the broker deleted by itself."""
         self._connected_ms: dict[int, int] = {}
-        """When a topic last had a client, by its id."""
+        """Time of the last client of each topic, by its id."""
         self._subscribed_ms: dict[int, int] = {}
         self._unused: dict[int, _Unused] = {}
         self._going: dict[str, bool | None] = {}
@@ -73,17 +73,18 @@ class Inactivity:
     def begin_submit(self, records: Iterable[Record], going: type[Record]) -> None:
         """Records are about to be judged; `going` is the kind that ends a topic."""
         if self.is_on:
-            names = self._judge.non_persistent.topic_names
+            names = self._judge.current.topic_names
             gone = [names[record.topic_id] for record in records if type(record) is going]  # type: ignore[attr-defined]
             self._going = {name: None for name in gone if name not in self._judge.deleting}
 
     def goes(self, name: str) -> bool:
-        """Whether the broker deletes a topic by itself in the submit that is judged. Violation when it may not."""
+        """Tells whether the broker deletes a topic by itself in the submit that is judged. Violation when it may
+        not."""
         may = self._going.get(name, False)
         if may is None:
             may = self._going[name] = self._may_go(name)
             if not may:
-                raise Violation(f"{name} goes, and nobody asked for it (TN-11)")
+                raise Violation(f"{name} goes without a request (TN-11)")
         return may
 
     def gone(self, name: str) -> None:
@@ -95,7 +96,7 @@ class Inactivity:
             known.pop(topic_id, None)
 
     def _id_of(self, name: str) -> int:
-        return next(topic_id for topic_id, each in self._judge.non_persistent.topic_names.items() if each == name)
+        return next(topic_id for topic_id, each in self._judge.current.topic_names.items() if each == name)
 
     def _may_go(self, name: str) -> bool:
         judge, topic_id = self._judge, self._id_of(name)
@@ -111,8 +112,8 @@ class Inactivity:
         return max(connected_ms, self._subscribed_ms.get(topic_id, 0)) if mode == NO_SUBSCRIPTIONS else connected_ms
 
     def _is_wanted(self, name: str, mode: str) -> bool:
-        """Whether something of a topic is used without clients."""
-        topic = self._judge.non_persistent.topics[name]
+        """Tells whether a topic without clients is still wanted."""
+        topic = self._judge.current.topics[name]
         if mode == NO_SUBSCRIPTIONS:
             return bool(topic.subscriptions)
         return any(topic.unacked(subscription) for subscription in topic.subscriptions)
@@ -149,7 +150,7 @@ class Inactivity:
         judge = self._judge
         policies: list[tuple[InactiveTopicPolicy, int]] = judge.rules.inactive(name)
         policy, retained_ms = policies[0]
-        if not policy.delete_while_inactive or retained_ms < 0 or name not in judge.non_persistent.topics:
+        if not policy.delete_while_inactive or retained_ms < 0 or name not in judge.current.topics:
             return None
         if self._last_use_ms(topic_id, policy.mode) >= judge.now_ms or self._is_wanted(name, policy.mode):
             return None

@@ -37,17 +37,17 @@ class Judge:
     """Keeps the accounts and judges every record."""
 
     def __init__(self) -> None:
-        self.non_persistent = Account()
+        self.current = Account()
         self.durable = Account()
         self.shadow = DurableState()
         self.past = Past()
         self.is_synced = True
-        """Whether what storage reports on disk survives a power loss."""
+        """True when records that storage reports on disk survive a power loss."""
         self.submits: deque[Submit] = deque()
         """Handed to storage, not known to be on disk."""
         self.submitted = 0
         self.on_disk = 0
-        """How many submits were handed over, and how many of them storage reported."""
+        """Counts of submits that were handed over, and that storage reported."""
         self.sent: dict[bytes, Sent] = {}
         """Every entry that a client ever sent, by its bytes, which are unique."""
         self.beginnings = Beginnings()
@@ -57,17 +57,17 @@ class Judge:
         """The submit that a subscription was created in last."""
         self.unsubscribing: set[tuple[str, str]] = set()
         self.deleting: set[str] = set()
-        """Topics that somebody wants deleted in this turn."""
+        """Topics whose deletion was requested in this turn."""
         self.terminating: set[str] = set()
-        """Topics that somebody wants to end in this turn."""
+        """Topics whose termination was requested in this turn."""
         self.expiring: list[Expiring] = []
         self.last_of_core = 0
         """The last submit that the core asked for."""
         self.now_ms = self.latest_ms = 0
         """The core's time, and the latest that any core ever had: clocks may be set back over a crash."""
-        self.rules = Rules(lambda: self.non_persistent, lambda: self.now_ms)
+        self.rules = Rules(lambda: self.current, lambda: self.now_ms)
         self.has_takeovers = False
-        """Whether there may be Failover subscriptions."""
+        """True when there may be Failover subscriptions."""
         self.batch_index_acks = False
         self.compaction = CompactionJudge(self)
         self.uses = Uses(self)
@@ -102,8 +102,8 @@ class Judge:
     # Postings and submits
 
     def post(self, *posting: Any) -> None:
-        """Change the live account now, the durable one when the next submit is on disk."""
-        self.non_persistent.post(posting)
+        """Changes the live account now, the durable one when the next submit is on disk."""
+        self.current.post(posting)
         self._unsubmitted.append(posting)
 
     def on_submit(self, records: Sequence[r.Record]) -> int:
@@ -152,7 +152,7 @@ class Judge:
         self.submits.clear()
         self.submitted = self.on_disk
         self._unsubmitted.clear()
-        self.non_persistent = self.durable.copy()
+        self.current = self.durable.copy()
         self.seeks.clear()
         self.unsubscribing.clear()
         self.expiring.clear()
@@ -204,8 +204,8 @@ class Judge:
         sent = self.sent.get(entry)
         if sent is None:
             raise Violation(f"{place}: nobody sent what is stored there")
-        topic = self.non_persistent.topics[sent.topic]
-        if self.non_persistent.ledger_topics.get(place[0]) != sent.topic:
+        topic = self.current.topics[sent.topic]
+        if self.current.ledger_topics.get(place[0]) != sent.topic:
             raise Violation(f"{sent!r} of {sent.topic} is stored in another topic's ledger {place[0]}")
         if topic.log and place <= next(reversed(topic.log)):
             raise Violation(f"{place} does not come after {next(reversed(topic.log))} (ML-1)")
@@ -225,8 +225,8 @@ class Judge:
         self.post("ledger_sealed", record.ledger_id, record.sealed_ms)
 
     def _ledgers_trimmed(self, record: r.LedgersTrimmed) -> None:
-        name = self.non_persistent.topic_names[record.topic_id]
-        topic = self.non_persistent.topics[name]
+        name = self.current.topic_names[record.topic_id]
+        topic = self.current.topics[name]
         for ledger_id in record.ledger_ids:
             info = topic.ledgers[ledger_id]
             self._check_unprotected(name, ledger_id, [place for place in topic.log if place[0] == ledger_id])
@@ -235,15 +235,15 @@ class Judge:
             self.post("gone", ledger_id, None)
 
     def _entries_dropped(self, record: r.EntriesDropped) -> None:
-        name = self.non_persistent.topic_names[record.topic_id]
+        name = self.current.topic_names[record.topic_id]
         ledger_id, before = record.ledger_id, record.first_entry_id
-        topic = self.non_persistent.topics[name]
+        topic = self.current.topics[name]
         places = [place for place in topic.log if place[0] == ledger_id and place[1] < before]
         self._check_unprotected(name, ledger_id, places)
         self.post("gone", ledger_id, before)
 
     def _check_unprotected(self, name: str, ledger_id: int, places: list[Place]) -> None:
-        topic = self.non_persistent.topics[name]
+        topic = self.current.topics[name]
         if self.is_deleting(name) or not places:
             return
         self.compaction.check_protected(name, places)
@@ -255,25 +255,25 @@ class Judge:
             raise Violation(f"{name}: ledger {ledger_id} is given up inside its retention (RET-1)")
 
     def is_deleting(self, topic: str) -> bool:
-        """Whether the topic is being deleted."""
+        """Tells whether the topic is being deleted."""
         return topic in self.deleting or self.uses.inactivity.goes(topic)
 
     def _topic_deleted(self, record: r.TopicDeleted) -> None:
-        name = self.non_persistent.topic_names[record.topic_id]
+        name = self.current.topic_names[record.topic_id]
         if not self.is_deleting(name):
-            raise Violation(f"{name} goes, and nobody asked for it")
+            raise Violation(f"{name} goes without a request")
         if name not in self.deleting:
             self.uses.inactivity.gone(name)
         self.post("topic_deleted", record.topic_id)
 
     def _topic_terminated(self, record: TopicTerminated) -> None:
-        name = self.non_persistent.topic_names[record.topic_id]
+        name = self.current.topic_names[record.topic_id]
         if name not in self.terminating:
-            raise Violation(f"{name} ends, and nobody asked for it (TN-13)")
+            raise Violation(f"{name} ends without a request (TN-13)")
         self.post("terminated", name)
 
     def _sequences_forgotten(self, record: SequencesForgotten) -> None:
-        name = self.non_persistent.topic_names[record.topic_id]
+        name = self.current.topic_names[record.topic_id]
         if record.producers:
             self.uses.silence.check_away(name, record.producers)
         elif self.rules.deduplicates(name):
@@ -282,34 +282,34 @@ class Judge:
 
     def _partitioned_deleted(self, record: r.PartitionedTopicDeleted) -> None:
         if not self.is_deleting(record.name):
-            raise Violation(f"{record.name} goes, and nobody asked for it")
+            raise Violation(f"{record.name} goes without a request")
         self.post("partitioned", record.name, None)
 
     def forget_policies(self, topic: str) -> None:
         """A topic's own policies go with it."""
-        if any(each == topic for each, _ in self.non_persistent.policies):
+        if any(each == topic for each, _ in self.current.policies):
             self.rules.note_change()
             self.post("policies_forgotten", topic)
 
     def _cursor_created(self, record: cr.CursorCreated) -> None:
-        name = self.non_persistent.topic_names[record.topic_id]
+        name = self.current.topic_names[record.topic_id]
         mark = (record.ledger_id, record.entry_id)
-        self.beginnings.check(name, record.name, mark, self.non_persistent.topics[name].log)
+        self.beginnings.check(name, record.name, mark, self.current.topics[name].log)
         self.created_in[name, record.name] = self.submitted + 1
         self.post("subscribed", record.cursor_id, record.topic_id, record.name, mark)
         self.uses.idleness.created((name, record.name))
 
     def _cursor_deleted(self, record: cr.CursorDeleted) -> None:
-        key = self.non_persistent.cursors[record.cursor_id]
+        key = self.current.cursors[record.cursor_id]
         if key not in self.unsubscribing and not self.is_deleting(key[0]) and not self.uses.idleness.may_go(key):
-            raise Violation(f"the subscription {key[1]} of {key[0]} goes, and nobody asked for it")
+            raise Violation(f"the subscription {key[1]} of {key[0]} goes without a request")
         for seek in self.seeks.pop(key, ()):
             seek.is_moot = True
         self.post("unsubscribed", record.cursor_id)
 
     def _cursor_acked(self, record: cr.CursorAcked) -> None:
-        topic_name, name = self.non_persistent.cursors[record.cursor_id]
-        topic = self.non_persistent.topics[topic_name]
+        topic_name, name = self.current.cursors[record.cursor_id]
+        topic = self.current.topics[topic_name]
         self._skipped(
             topic_name,
             name,
@@ -329,15 +329,13 @@ class Judge:
                     raise Violation(f"{name} of {topic_name}: messages of {place} are acked, and nobody acked them")
 
     def _cursor_mark_deleted(self, record: cr.CursorMarkDeleted) -> None:
-        topic_name, name = self.non_persistent.cursors[record.cursor_id]
+        topic_name, name = self.current.cursors[record.cursor_id]
         mark = (record.ledger_id, record.entry_id)
-        self._skipped(
-            topic_name, name, [place for place in self.non_persistent.topics[topic_name].log if place <= mark]
-        )
+        self._skipped(topic_name, name, [place for place in self.current.topics[topic_name].log if place <= mark])
 
     def _skipped(self, topic_name: str, name: str, places: list[Place]) -> None:
         """Entries are acked by a record: what no client acked must be allowed by a rule."""
-        topic = self.non_persistent.topics[topic_name]
+        topic = self.current.topics[topic_name]
         acked = topic.subscriptions[name].acked
         unasked = [place for place in places if place not in acked]
         for place in unasked:
@@ -348,20 +346,20 @@ class Judge:
             self.post("acked", topic_name, name, unasked)
 
     def _is_expiring(self, topic_name: str, name: str, sent: Sent) -> bool:
-        """Whether somebody wants the subscription to let go of what is so old. What was looked at may be written later,
-        so that the order is kept for a while."""
+        """Tells whether a request lets the subscription expire an entry of this age. It may be written later, so that
+        requests are kept for a while."""
         return any(
             (each.topic, each.name) == (topic_name, name) and sent.publish_ms < each.time_ms for each in self.expiring
         )
 
     def _cursor_reset(self, record: cr.CursorReset) -> None:
-        topic_name, name = self.non_persistent.cursors[record.cursor_id]
+        topic_name, name = self.current.cursors[record.cursor_id]
         mark = (record.ledger_id, record.entry_id)
         waiting = self.seeks.get((topic_name, name))
         if not waiting:
-            raise Violation(f"{name} of {topic_name} moves to {mark}, and nobody asked for it")
+            raise Violation(f"{name} of {topic_name} moves to {mark} without a request")
         seek = waiting.popleft()
-        log = self.non_persistent.topics[topic_name].log
+        log = self.current.topics[topic_name].log
         wrong = seek.wrong(mark, log)
         if wrong and (seek.is_exact or seek.index < 0):
             raise Violation(f"{name} of {topic_name} moved to {mark} for {seek}: wrong for {wrong} (CUR-11, CUR-12)")
@@ -376,7 +374,7 @@ class Judge:
 
     def compare(self, state: DurableState) -> None:
         """The broker's state says what the account says."""
-        compare(state, self.non_persistent)
+        compare(state, self.current)
 
     def verify_content(self, storage: Storage, state: DurableState) -> None:
         """Every readable entry is stored as it was sent."""

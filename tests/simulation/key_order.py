@@ -1,7 +1,7 @@
 """Key_Shared: entries of one key are at one consumer at a time and come in order (KS-1, KS-10).
 
 Known by the keys that clients gave alone; which consumer a key belongs to is the broker's business, as long as it does
-not change while nobody comes or goes. Only STICKY consumers say themselves which slots are theirs.
+not change while no consumer comes or goes. Only STICKY consumers name their sticky hashes.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class KeyOrder:
 
     def __init__(self) -> None:
         self.members: list[Consumer] = []
-        """Who was there at the last delivery."""
+        """Consumers at the last delivery."""
         self.homes: dict[bytes, Consumer] = {}
-        """Who got each key since then."""
+        """Consumer of each key since then."""
         self.given_back: set[Place] = set()
         """Negatively acked and not delivered again: these may come behind later ones of their key (KS-13)."""
 
     def see(
         self, where: str, place: Place, consumer: Consumer, unacked: dict[Place, Sent], held: dict[Place, Consumer]
     ) -> None:
-        """An entry goes to a consumer. `unacked` is what must not be left out, `held` what who was sent and did not
-        ack."""
+        """Checks an entry that goes to a consumer. `unacked` is what must not be left out, `held` what each consumer
+        was sent and neither acked nor gave back."""
         subscription = consumer.subscription
         dispatcher = subscription.dispatcher
         assert isinstance(dispatcher, KeySharedDispatcher)
@@ -82,8 +82,8 @@ def free_to_go(
     held: dict[Place, Consumer],
     dispatcher: KeySharedDispatcher,
 ) -> list[Place]:
-    """Which of these, wanted and not held by anybody, could be sent: whose owner can receive, while nobody else holds
-    entries of the slot (KS-10)."""
+    """Selects wanted entries that no consumer holds and that could be sent: their consumer can receive, and no other
+    one holds entries of the sticky hash (KS-10)."""
     config, consumers = dispatcher.core.config, dispatcher.subscription.consumers
     limits = (config.look_ahead_per_consumer * len(consumers), config.look_ahead_per_subscription)
     if any(0 < limit <= dispatcher.replay_count for limit in limits):

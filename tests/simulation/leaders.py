@@ -1,5 +1,5 @@
-"""Who has a topic alone: nothing is stored of producers from before, epochs rise and outlive the broker, and whoever
-waits gets its turn (PR-4 ... PR-8)."""
+"""Exclusive access: nothing is stored of producers from before, epochs rise and outlive the broker, and each producer
+that waits gets its turn (PR-4 ... PR-8)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Asked:
     name: str
     mode: int
     epoch: int | None
-    """What the client brought along."""
+    """Epoch that the client brought along."""
 
 
 class Leaders:
@@ -40,15 +40,15 @@ class Leaders:
         """The highest that was told, by topic id."""
         self._asked: dict[tuple[int, int], _Asked] = {}
         self._waiting: list[_Asked] = []
-        """Who was told to wait, in order."""
+        """Producers that were told to wait, in order."""
         self._opened: dict[tuple[str, str], int] = {}
-        """When each producer was told that it is open, by topic and name, as a count of such answers."""
+        """Topic and name → number of answers until the producer was told that it is open."""
         self._alone_since: dict[str, int] = {}
-        """When somebody was last told that it has the topic alone."""
+        """Topic → number of answers until a producer was last told that it has exclusive access."""
         self._answers = 0
 
     def begin_life(self) -> None:
-        """A broker starts: nobody is connected."""
+        """Begins with a start of the broker, without connections."""
         self._asked.clear()
         self._waiting.clear()
         self._opened.clear()
@@ -123,7 +123,7 @@ class Leaders:
         self._epochs[topic_id] = epoch
 
     def check_stored(self, sent: Sent) -> None:
-        """An entry is stored: its producer must not be one from before somebody got the topic alone (PR-8)."""
+        """Checks a stored entry: its producer must not be one from before another got the topic alone (PR-8)."""
         alone = self._alone_since.get(sent.topic, 0)
         if self._opened.get((sent.topic, sent.producer), alone) < alone:
             raise Violation(f"{sent!r} is stored, and another producer has {sent.topic} alone (PR-8)")

@@ -1,4 +1,4 @@
-"""Non-persistent topics: what is published goes to whoever can take it, once and in the same turn, or to nobody; its
+"""Non-persistent topics: a published entry goes to consumers with permits, once and in the same turn, or to none; its
 receipt waits for nothing (NP-1, NP-2, NP-3, NP-6)."""
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Share:
-    """What one subscription may get of what was published at once."""
+    """Messages of one publish that one subscription may get."""
 
     receivers: list[Consumer]
     messages: int
-    """What they had permits for."""
+    """Messages that consumers had permits for."""
     by_key: bool
-    """Whether each entry has one receiver only (Key_Shared)."""
+    """True when each entry has one receiver only (Key_Shared)."""
     delivered: set[int] = field(default_factory=set)
     """Entry ids."""
 
@@ -40,14 +40,14 @@ class _Published:
 
 
 class NonPersistentDeliveries:
-    """Those of one core."""
+    """Deliveries of non-persistent topics by one core."""
 
     def __init__(self, takeovers: Takeovers) -> None:
         self._takeovers = takeovers
         self._entries: dict[Topic, int] = {}
         """Published since the topic came into being."""
         self._published: dict[Topic, list[_Published]] = {}
-        """In this turn."""
+        """Entries published in this turn."""
 
     def publish(self, topic: Topic, sents: list[Sent]) -> None:
         """Entries are about to be published."""
@@ -95,7 +95,7 @@ class NonPersistentDeliveries:
         return None
 
     def end_turn(self) -> None:
-        """Nothing is dropped that somebody could have taken."""
+        """Checks that no entry is dropped that a consumer could have taken."""
         for topic, published in self._published.items():
             for each in published:
                 for subscription, share in each.shares.items():

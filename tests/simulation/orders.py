@@ -1,4 +1,4 @@
-"""What somebody asked for and the broker has not finished: where a subscription is to move, what is to expire."""
+"""Orders that the broker has not finished: moves of subscriptions, expiry."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Seek:
     submit: int = 0
     """The submit that moved the subscription, 0 before."""
     is_moot: bool = False
-    """Whether the subscription went meanwhile."""
+    """True when the subscription went meanwhile."""
     index: int = -1
-    """Of the place's batch, the messages before this one are done; -1: the whole entry is next."""
+    """Index in the batch at the place: messages before it are done; -1: the whole entry is next."""
     excluded: bool = False
-    """Whether the target itself is done too."""
+    """True when the target itself is done too."""
 
     def bits(self, sent: Sent | None) -> int:
         """The messages of the place's entry that are next; 0 when the entry is done."""
@@ -56,7 +56,7 @@ class Seek:
 
 @dataclass(slots=True)
 class Promise:
-    """What an ack with a receipt asked for."""
+    """An ack with a receipt: the entries that it promises."""
 
     topic: str
     name: str
@@ -66,7 +66,7 @@ class Promise:
     """The submit that the subscription was created in: another one of the same name promised nothing."""
 
     def broken(self, topic: Topic) -> list[Place]:
-        """What of it is not acked in an account."""
+        """Lists promised entries that an account has as unacknowledged."""
         subscription = topic.subscriptions[self.name]
         lost = [place for place in self.places if place in topic.log and place not in subscription.acked]
         for place, bits in self.parts:
@@ -78,7 +78,7 @@ class Promise:
 
 @dataclass(slots=True)
 class Expiring:
-    """What is older than a time is to be acked, from the front up to the first entry that is not."""
+    """An order to acknowledge entries older than a time, from the front up to the first entry that is not."""
 
     topic: str
     name: str
@@ -86,13 +86,13 @@ class Expiring:
     ahead_ms: int
     """Entries published later than this are those of a clock that is ahead, and stepped over."""
     wanted: list[Place] = field(default_factory=list)
-    """What was not acked when it began."""
+    """Unacknowledged entries when it began."""
     is_exact: bool = True
     """False when an entry could not be read, or the subscription was moved."""
     is_over: bool = False
 
     def check(self, account: Account, subscription: Subscription) -> None:
-        """It is over. Violation unless all of the front that is older is acked."""
+        """Checks an order that is over. Violation unless all of the front that is older is acknowledged."""
         self.is_over = True
         topic = account.topics.get(self.topic)
         if topic is None or subscription.topic.subscriptions.get(subscription.name) is not subscription:

@@ -1,5 +1,5 @@
-"""Where a power loss may lead back to when the journal is not synced (journalSyncData=false): after any whole part of
-what was written, but never behind what a sync made firm."""
+"""Pasts that a power loss may lead back to when the journal is not synced (journalSyncData=false): any whole part of
+the writes, but none behind a sync."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .account import Account, Posting
 
 @dataclass(slots=True)
 class Submit:
-    """What went to storage at once: its records, and what they and the clients' acks mean for the account."""
+    """One submit to storage: its records, and what they and the clients' acks mean for the account."""
 
     records: Sequence[Record]
     postings: list[Posting] = field(default_factory=list)
 
     def settle(self, state: DurableState, account: Account) -> None:
-        """It is on disk."""
+        """Applies a submit that is on disk."""
         for record in self.records:
             apply(state, record)
         for posting in self.postings:
@@ -31,7 +31,7 @@ class Submit:
 
 
 class Past:
-    """All that storage reported on disk, from the very beginning, and the starts in between."""
+    """All submits that storage reported on disk, from the very beginning, and the starts in between."""
 
     def __init__(self) -> None:
         self._items: list[Submit | None] = []
@@ -39,11 +39,11 @@ class Past:
         self._firm = 0
 
     def add(self, submit: Submit) -> None:
-        """It is on disk, or at least written."""
+        """Adds a submit that is on disk, or at least written."""
         self._items.append(submit)
 
     def note_start(self) -> None:
-        """What follows is done by another life."""
+        """Notes a start: later submits belong to another run of the broker."""
         self._items.append(None)
 
     def make_firm(self) -> None:

@@ -1,4 +1,6 @@
-"""What one history is about: sizes, limits, faults and how often each thing happens, all drawn from the seed.
+"""Profile of a history: sizes, limits, faults and frequencies of steps, all drawn from the seed. Each history leaves
+some things out altogether and does others far too often (swarm testing): an event that is rare everywhere is common
+somewhere.
 
 Each history leaves some things out altogether and does others far too often (swarm testing): what is rare everywhere is
 common somewhere.
@@ -88,10 +90,10 @@ FEATURES: Final[dict[str, dict[str, float]]] = {
     "compaction": {"compact": 1, "go_on_compacting": 5, "fail_compacting": 0.1, "open_compacted_reader": 1.5},
     "partitions": {"create_partitioned": 0.6, "grow": 0.5, "delete_partitioned": 0.3},
 }
-"""What only some histories have, and what happens in them therefore. Those below have a source of their own each."""
+"""Features that only some histories have, and their steps. Those below have a source of their own each."""
 
 LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
-    "idleness": {"leave_alone": 1},  # nobody uses some subscriptions for longer than they may be idle
+    "idleness": {"leave_alone": 1},  # some subscriptions are unused for longer than they may be idle
     "types": {"join": 8},  # subscriptions are of all four types
     "delays": {"wait": 3},  # some entries are not to be delivered before a time
     "access": {},  # some producers want a topic alone
@@ -101,12 +103,12 @@ LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
     "schemas": {"ask_schema": 2, "register_schema": 2, "delete_schemas": 0.3},
     "rates": {"set_policy": 2},  # what is published, sent and subscribed is limited
     "encryption": {"set_policy": 1.5, "open_producer": 5},  # some producers encrypt, and now and then all have to
-    "inactivity": {"abandon": 2, "leave_topics_alone": 3, "visit": 2},  # topics that nobody uses go
+    "inactivity": {"abandon": 2, "leave_topics_alone": 3, "visit": 2},  # unused topics go
 }
-"""As FEATURES."""
+"""Later features, in the form of FEATURES."""
 
 NEWEST: Final = frozenset({"rates", "encryption"})
-"""What histories that were chosen before do not have."""
+"""Features that earlier chosen histories do not have."""
 _FEATURE_SHARE: Final = 0.3
 DAY_MS: Final = 86_400_000
 
@@ -134,9 +136,9 @@ class Profile:
     clock_goes_back: bool = False
     segment_bytes: int = 8192
     power: str = "random"
-    """What a crash does to writes that were not synced: keep, lose, random."""
+    """Effect of a crash on writes that were not synced: keep, lose, random."""
     sync: str = "always"
-    """Whether the journal is synced (journalSyncData): always, never, or `changes` from start to start."""
+    """Mode of journalSyncData: always, never, or `changes` from start to start."""
     features: frozenset[str] = frozenset()
     """Some of FEATURES and LATER_FEATURES."""
 
@@ -196,7 +198,7 @@ def draw(seed: int, *, storage: str | None = None, without: Collection[str] = ()
 
 
 def _draw_features(profile: Profile, without: Collection[str]) -> None:
-    """From a source of its own: a history without any is what it was before there were features."""
+    """Draws features from a source of its own: a history without any is what it was before there were features."""
     random = Random(f"features for {profile.seed}")
     profile.features = frozenset(name for name in FEATURES if random.random() < _FEATURE_SHARE)
     for name in FEATURES:
@@ -217,7 +219,7 @@ def _draw_features(profile: Profile, without: Collection[str]) -> None:
 
 
 def _configure(profile: Profile, feature: str, random: Random) -> None:
-    """What a feature wants of the broker's configuration."""
+    """Sets what a feature needs of the broker's configuration."""
     choice, config = random.choice, profile.config
     if feature == "idleness":
         config["subscription_expiration_minutes"] = choice((1, 2, 61))

@@ -1,4 +1,4 @@
-"""What policies allow: when the broker may give up an entry that nobody acked, or a ledger that everybody has."""
+"""Rules of policies: when the broker may give up an entry that is not acknowledged, or a ledger that is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MIB: Final = 1 << 20
 _EVICTION_SHARE: Final = 0.9
 ENCRYPTION: Final = frozenset({policy_table.ENCRYPTION_REQUIRED})
 _LAG_TURNS: Final = 300
-"""What a policy began (reading entries to find the expired ones) may be done so much later."""
+"""Turns that work begun by a policy (reading entries to find the expired ones) may take."""
 _MOMENT_TURNS: Final = 4
 """A change holds after so many turns."""
 
@@ -55,7 +55,7 @@ NOTHING: Final[dict[str, Any]] = {
     policy_table.SUBSCRIBE_RATE: SubscribeRate().to_json(),
     policy_table.ENCRYPTION_REQUIRED: False,
 }
-"""The policies of a namespace that gives up nothing and holds nobody."""
+"""The policies of a namespace that gives up nothing and limits nothing."""
 
 _ALWAYS: Final = (policy_table.MESSAGE_TTL, policy_table.RETENTION, policy_table.BACKLOG_QUOTAS)
 _OF_FEATURES: Final = {
@@ -107,7 +107,7 @@ def draw_policy(random: Random, features: Collection[str] = ()) -> tuple[str, An
 
 
 def change(topic: str | None, member: str, value: Any) -> Callable[[Core], None]:
-    """What the admin API asks of the core."""
+    """Makes the admin API's request to the core."""
 
     def ask(core: Core) -> None:
         if topic is None:
@@ -125,16 +125,16 @@ class Rules:
         self._account = account
         self._now_ms = now_ms
         self.defaults = dict(NOTHING)
-        """What the configuration says."""
+        """Policies of the configuration."""
         self.turns = 0
         """Turns of the core so far."""
         self.changes = 0
-        """How often policies changed."""
+        """Count of changes of policies."""
         self.refused: set[tuple[str, str]] = set()
         """Topic and producer of what may be refused because it is not encrypted, of a producer that encrypts: what came
         behind it may be stored, and then all of it comes again."""
         self._before: list[tuple[int, Policies]] = []
-        """What held before each change, and until which turn: what was begun under it may still be done."""
+        """Policies before each change, and the turn until which work begun under them may be done."""
 
     def note_change(self) -> None:
         """A policy is about to change."""
@@ -143,7 +143,7 @@ class Rules:
         self.changes += 1
 
     def _held(self, turns: int) -> list[Policies]:
-        """What holds now, and what held within the last turns."""
+        """Lists the policies of now, and of the last turns."""
         return [self._account().policies, *(known for until, known in self._before if until > self.turns - turns)]
 
     def _value(self, known: Policies, topic: str, member: str) -> Any:
@@ -151,28 +151,28 @@ class Rules:
         return known.get((None, member), self.defaults[member]) if value is None else value
 
     def value(self, topic: str, member: str) -> Any:
-        """What a policy says of a topic now."""
+        """Looks up a policy of a topic."""
         return self._value(self._account().policies, topic, member)
 
     def is_any_set(self, members: Collection[str]) -> bool:
-        """Whether somebody set one of these policies."""
+        """Tells whether one of these policies was ever set."""
         known = self._account().policies
         return bool(known) and any(member in members for _, member in known)
 
     @property
     def is_changing(self) -> bool:
-        """Whether a policy was another one a moment ago."""
+        """True when a policy was another one a moment ago."""
         return len(self._held(_MOMENT_TURNS)) > 1
 
     def requires_encryption(self, topic_name: str, *, lag: bool = True) -> bool:
-        """Whether a topic takes encrypted entries only (PR-12): now, and for a while if there is a `lag`."""
+        """Tells whether a topic takes encrypted entries only (PR-12): now, and for a while if there is a `lag`."""
         if not self._account().policies:
             return False
         held = self._held(_MOMENT_TURNS if lag else 0)
         return all(self._value(known, topic_name, policy_table.ENCRYPTION_REQUIRED) for known in held)
 
     def may_require_encryption(self, topic_name: str) -> bool:
-        """Whether it does, or did a while ago: an answer may wait for the disk."""
+        """Tells whether a topic takes encrypted entries only, or did a while ago: an answer may wait for the disk."""
         held = self._held(_LAG_TURNS)
         return any(self._value(known, topic_name, policy_table.ENCRYPTION_REQUIRED) for known in held)
 
@@ -194,15 +194,16 @@ class Rules:
 
     @property
     def _are_none(self) -> bool:
-        """Whether nobody ever set a policy: the configuration gives up nothing."""
+        """True when no policy was ever set: the configuration gives up nothing."""
         return not (self._before or self._account().policies)
 
     def must_be_expired(self, sent: Sent) -> bool:
-        """Whether an entry is older than its topic's time to live, also by what held a moment ago (TTL-1)."""
+        """Tells whether an entry is older than its topic's time to live, also by the policies of a moment ago
+        (TTL-1)."""
         return not self._are_none and all(self._is_expired(known, sent) for known in self._held(_MOMENT_TURNS))
 
     def may_skip(self, topic_name: str, _name: str, sent: Sent) -> bool:
-        """Whether expiry or a quota lets the broker ack an entry by itself."""
+        """Tells whether expiry or a quota lets the broker ack an entry by itself."""
         return not self._are_none and any(self._may_skip(known, topic_name, sent) for known in self._held(_LAG_TURNS))
 
     def _may_skip(self, known: Policies, topic_name: str, sent: Sent) -> bool:
@@ -222,7 +223,7 @@ class Rules:
         return sum(len(each.entry) for each in at_or_after) > int(_EVICTION_SHARE * size.limit_bytes)
 
     def retains(self, topic_name: str, ledger_id: int, topic: Topic) -> bool:
-        """Whether retention protects a ledger that every subscription has acked (RET-1)."""
+        """Tells whether retention protects a ledger that every subscription has acked (RET-1)."""
         return all(self._retains(known, topic_name, ledger_id, topic) for known in self._held(_MOMENT_TURNS))
 
     def _retains(self, known: Policies, topic_name: str, ledger_id: int, topic: Topic) -> bool:
@@ -238,8 +239,8 @@ class Rules:
         return policy.size_mb < 0 or rest < policy.size_mb * _MIB
 
     def inactive(self, topic_name: str) -> list[tuple[InactiveTopicPolicy, int]]:
-        """When a topic goes that nobody uses, and the milliseconds of its retention (-1: for ever), as it is now and
-        was a moment ago."""
+        """Lists the policies by which an unused topic is deleted, and the milliseconds of its retention (-1: for ever),
+        of now and of a moment ago."""
         found: list[tuple[InactiveTopicPolicy, int]] = []
         for known in self._held(_MOMENT_TURNS):
             policy = InactiveTopicPolicy.from_json(self._value(known, topic_name, policy_table.INACTIVE_TOPIC))
@@ -248,14 +249,14 @@ class Rules:
         return found
 
     def holds_back(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
-        """Whether an entry must wait for its time, by what holds and held a moment ago (DEL-2, DEL-3)."""
+        """Tells whether an entry must wait for its time, by the policies of now and of a moment ago (DEL-2, DEL-3)."""
         return sent.deliver_at_ms > now_ms and all(
             self._value(known, topic_name, policy_table.DELAYED_DELIVERY)["active"]
             for known in self._held(_MOMENT_TURNS)
         )
 
     def may_wait(self, topic_name: str, sent: Sent, now_ms: int) -> bool:
-        """Whether an entry may wait for its time, by what holds."""
+        """Tells whether an entry may wait for its time, by the policies of now."""
         policy = self._value(self._account().policies, topic_name, policy_table.DELAYED_DELIVERY)
         return bool(policy["active"]) and sent.deliver_at_ms > now_ms
 
@@ -265,11 +266,11 @@ class Rules:
         return found
 
     def deduplicates(self, topic_name: str) -> bool:
-        """Whether what a producer repeats is not stored again, by what holds."""
+        """Tells whether repeated entries are not stored again, by the policies of now."""
         return bool(self._value(self._account().policies, topic_name, policy_table.DEDUPLICATION))
 
     def overdue(self, topic_name: str, topic: Topic, slack_ms: int) -> list[Sent]:
-        """Entries that somebody still wants and that should have expired (TTL-2)."""
+        """Unacknowledged entries that should have expired (TTL-2)."""
         ttl_ms = self._ttl_ms(self._account().policies, topic_name)
         limit_ms = self._now_ms() - ttl_ms - slack_ms
         late: list[Sent] = []

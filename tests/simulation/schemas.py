@@ -30,12 +30,12 @@ DEFINITIONS: Final = tuple(_definition(fields) for count in range(3) for fields 
 
 
 def on_wire(data: bytes) -> Schema:
-    """As a client brings it."""
+    """Builds the schema that a client brings."""
     return Schema(name="R", schema_data=data, type=Schema.Avro)
 
 
 def name_of(topic_name: str) -> str:
-    """What a topic's schemas are kept under."""
+    """Tells the name that a topic's schemas are kept under."""
     base = TopicName.parse(topic_name).base
     return f"{base.tenant}/{base.namespace}/{base.local}"
 
@@ -44,11 +44,11 @@ def name_of(topic_name: str) -> str:
 class _Asked:
     name: str
     data: bytes | None
-    """What was brought, or must be found; None: nothing is there."""
+    """Definition that was brought, or must be found; None: there is none."""
     turn: int
-    """How often schemas of the name had gone."""
+    """Count of deletions of the name's schemas before."""
     version: int = -1
-    """Of what must be found, ..."""
+    """Version of the schema that must be found, ..."""
     is_latest: bool = False
     """... or a later one."""
 
@@ -59,7 +59,7 @@ class Schemas:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.deleting: set[str] = set()
-        """Names whose schemas somebody wants deleted in this turn."""
+        """Names of schemas whose deletion was requested in this turn."""
         self._gone: dict[str, int] = {}
         self._asked: dict[tuple[int, int, int], _Asked] = {}
         self.handlers: dict[type, Callable[[Any], None]] = {
@@ -77,13 +77,13 @@ class Schemas:
         }
 
     def begin_life(self) -> None:
-        """A broker starts: nobody is connected."""
+        """Begins with a start of the broker, without connections."""
         self._asked.clear()
 
     # Records
 
     def _added(self, record: sr.SchemaAdded) -> None:
-        known = self._judge.non_persistent.schemas.get(record.name, [])
+        known = self._judge.current.schemas.get(record.name, [])
         if record.version != len(known):
             raise Violation(f"{record.name} gets schema {record.version}, {len(known)} is next (SC-1)")
         if record.data in known:
@@ -91,13 +91,13 @@ class Schemas:
         self._judge.post("schema_added", record.name, record.data)
 
     def _deleted(self, record: sr.SchemasDeleted) -> None:
-        if record.name not in self.deleting or record.version != len(self._judge.non_persistent.schemas[record.name]):
+        if record.name not in self.deleting or record.version != len(self._judge.current.schemas[record.name]):
             raise Violation(f"schemas of {record.name} go with version {record.version} (SC-10)")
         self._go(record.name, "schemas_deleted")
 
     def _forgotten(self, record: sr.SchemasForgotten) -> None:
         if not self._judge.is_deleting(f"persistent://{record.name}"):
-            raise Violation(f"schemas of {record.name} go, and nobody asked for it (SC-10)")
+            raise Violation(f"schemas of {record.name} go without a request (SC-10)")
         self._go(record.name, "schemas_forgotten")
 
     def _go(self, name: str, posting: str) -> None:
@@ -148,7 +148,7 @@ class Schemas:
             raise Violation(f"{asked.name}: version {version} is told, {len(known)} are on disk (SC-1)")
 
     def _get(self, session_id: int, command: Any) -> None:
-        known = self._judge.non_persistent.schemas.get(name_of(command.topic), [])
+        known = self._judge.current.schemas.get(name_of(command.topic), [])
         version, is_latest = len(known) - 1, not command.HasField("schema_version")
         data = known[-1] or b"" if known else None
         if not is_latest:

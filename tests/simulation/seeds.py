@@ -23,7 +23,7 @@ _COUNTED = ("turns", "starts", "entries", "receipts", "deliveries", "acks")
 
 @dataclass(slots=True)
 class Summary:
-    """What many histories came to."""
+    """Summary of many histories."""
 
     histories: int
     seconds: float = 0.0
@@ -33,7 +33,7 @@ class Summary:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Renders the summary."""
         rate = self.histories / max(self.seconds, 0.001) * 60
         counted = ", ".join(f"{self.totals[name]} {name}" for name in _COUNTED)
         text = f"{self.histories} histories in {self.seconds:.1f} s ({rate:.0f} a minute): {counted}"
@@ -55,7 +55,7 @@ def numbers_of(text: str) -> list[int]:
 
 
 def run_many(seeds: Sequence[int], *, storage: str | None = None, processes: int | None = None) -> Summary:
-    """Run histories in as many processes as there are cores."""
+    """Runs histories in as many processes as there are cores."""
     summary = Summary(len(seeds))
     began = time.monotonic()
     chunks = [seeds[at : at + _CHUNK] for at in range(0, len(seeds), _CHUNK)]

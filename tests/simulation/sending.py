@@ -1,4 +1,4 @@
-"""What producers send: entries with one message or a batch of them, some with keys; some batches can be read."""
+"""Entries that producers send: one message or a batch of them, some with keys; some batches can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the consumers of a subscription share what there is: of which type it is, and how keys are shared out."""
+"""Kinds of subscriptions: their type, and how Key_Shared assigns keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILOVER, KEY_SHARED = CommandSubscribe.Failover, CommandSubscribe.Key_Shared
 IN_ORDER: Final = (EXCLUSIVE, FAILOVER)
 """Types that send everything to one consumer; it may ack cumulatively."""
 DEALT_OUT: Final = (SHARED, KEY_SHARED)
-"""Types whose consumers each hold what they were sent."""
+"""Types whose consumers hold the entries that they were sent."""
 
 STICKY_KEYS: Final = ("u", "v", "w", "x", "y", "z")
 ALL_STICKY_HASHES: Final = (0, 65_535)
@@ -25,16 +25,16 @@ _RANGES: Final = (ALL_STICKY_HASHES, (0, 32_767), (32_768, 65_535), (0, 20_000),
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the consumers of a subscription ask for."""
+    """Type and mode that the consumers of a subscription ask for."""
 
     type: CommandSubscribe.SubType.ValueType
     any_order: bool = False
     """Key_Shared: keys may move at once (KS-11)."""
     is_sticky: bool = False
-    """Key_Shared: each consumer names its slots (KS-7)."""
+    """Key_Shared: each consumer names its sticky hashes (KS-7)."""
 
     def shape(self, command: CommandSubscribe, sticky_hashes: tuple[int, int] = ALL_STICKY_HASHES) -> None:
-        """Make a SUBSCRIBE one of this kind."""
+        """Makes a SUBSCRIBE one of this kind."""
         if self.type == KEY_SHARED:
             command.keySharedMeta.keySharedMode = STICKY if self.is_sticky else 0  # type: ignore[assignment]
             command.keySharedMeta.allowOutOfOrderDelivery = self.any_order

@@ -1,4 +1,4 @@
-"""Since when producers are away, and whose sequence ids may be forgotten therefore (DED-9)."""
+"""Silent producers: since when, and which sequence ids may be forgotten therefore (DED-9)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Silence:
-    """Notes who is not connected after each turn, beside the broker, which looks now and then."""
+    """Notes the producers that are not connected after each turn, beside the broker, which looks now and then."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._limit_ms = 0
         self._since_ms: dict[tuple[str, str], int] = {}
-        """By topic and name, of producers that ever stored something there."""
+        """Topic and name of producers that ever stored something there → time since when they are silent."""
 
     def begin_life(self) -> None:
-        """A broker starts: nobody was connected, and time may have gone back."""
+        """Begins with a start of the broker: no producer was connected, and time may have gone back."""
         self._since_ms.clear()
 
     def check(self, core: Core) -> None:
@@ -36,7 +36,7 @@ class Silence:
             return
         self._limit_ms = core.config.deduplication_producer_timeout_ms
         before, self._since_ms = self._since_ms, {}
-        for name, topic in self._judge.non_persistent.topics.items():
+        for name, topic in self._judge.current.topics.items():
             used = core.topics.get(name)
             for producer in topic.heads:
                 key = (name, producer)

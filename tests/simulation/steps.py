@@ -1,4 +1,4 @@
-"""What may happen in a world: what clients do, what networks and disks do to them, and time."""
+"""Steps of a world: clients, faults of networks and disks, and time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ACCESS_MODES = (
 )
 
 
-class PipelinedRequest(Consuming):
+class Steps(Consuming):
     """Everything that may happen in a seed's world, one method each; `profile.WEIGHTS` names them."""
 
     def __init__(self, profile: Profile) -> None:
@@ -82,7 +82,8 @@ class PipelinedRequest(Consuming):
         self._cumulated = list(accumulate(profile.weights.values()))
 
     def _begin(self) -> None:
-        """Everybody connects, and some open what they have: most histories begin in the middle of things."""
+        """Connects all clients, and opens some producers and consumers: most histories begin in the middle of
+        things."""
         world = self.world
         for _ in range(3 if "rates" in self.profile.features else 0):
             self._set_policy()
@@ -196,7 +197,7 @@ class PipelinedRequest(Consuming):
     def _delete_schemas(self) -> None:
         """A topic's schemas go, and their versions are not used again (SC-10)."""
         topic_name, judge = self.random.choice(self.topics), self.world.judge
-        if judge.non_persistent.schemas.get(name_of(topic_name)):
+        if judge.current.schemas.get(name_of(topic_name)):
 
             def request(core: Core) -> None:
                 judge.schemas.deleting = {name_of(topic_name)}
@@ -280,12 +281,12 @@ class PipelinedRequest(Consuming):
     # Time
 
     def _leave_alone(self) -> None:
-        """So much time passes that some subscriptions are idle for long enough, or nearly so."""
+        """Lets time pass until some subscriptions are idle for long enough, or nearly so."""
         minutes = self.profile.config.get("subscription_expiration_minutes", 1)
         self.world.advance(60_000 * minutes - self.random.choice((0, 0, 1, 30_000)))
 
     def _leave_topics_alone(self) -> None:
-        """So much time passes that topics without use may go, or nearly so."""
+        """Lets time pass until topics without use may go, or nearly so."""
         config = self.world.core.config
         ms = self.random.choice((config.inactive_check_interval_ms, 1_000 * config.inactive_max_s, 30_000, 90_000))
         self.world.advance(max(0, ms + self.random.choice((0, 0, 1, -1))))
@@ -316,9 +317,7 @@ class PipelinedRequest(Consuming):
     def _wait(self) -> None:
         """Until something is nearly due that is delayed, or just so."""
         times = [
-            sent.deliver_at_ms
-            for topic in self.world.judge.non_persistent.topics.values()
-            for sent in topic.log.values()
+            sent.deliver_at_ms for topic in self.world.judge.current.topics.values() for sent in topic.log.values()
         ]
         later = [time_ms for time_ms in times if time_ms > self.world.now_ms]
         if later:

@@ -1,4 +1,6 @@
-"""What the bytes live on: the same few handles for the storage in memory and the one in files.
+"""Storage of a world, in memory or in files, behind the same few handles. Storage works when the world says so: `write`
+lets the journal put some waiting groups on disk, `settle` lets one background job run. A crash leaves what the disk
+leaves.
 
 Storage works when the world says so: `write` lets the journal put some of what waits on disk, `settle` lets one
 background job run. A crash leaves what the disk leaves.
@@ -30,23 +32,23 @@ class Store(Protocol):
 
     storage: Storage
     power_lost: bool
-    """Whether the power failed since this was set to False."""
+    """True when the power failed since this was set to False."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether the journal or the background has something to do."""
+        """True when the journal or the background has something to do."""
 
     def open(self, on_failed: Callable[[StorageFailed], None], *, sync_data: bool) -> DurableState:
         """Recover what the disk holds and go on with it. StorageError or OSError while the disk refuses."""
 
     def write(self, random: Random) -> None:
-        """Let the journal work once."""
+        """Lets the journal work once."""
 
     def settle(self, random: Random) -> None:
-        """Let the background work once."""
+        """Lets the background work once."""
 
     def checkpoint_soon(self) -> None:
-        """Have the storage ask for a checkpoint, if it can be had."""
+        """Has the storage ask for a checkpoint, if it can be had."""
 
     def fail_next_write(self) -> None:
         """The next write of the journal fails, as a failing fsync does."""
@@ -73,7 +75,7 @@ class Store(Protocol):
         """After a clean end: the ledgers that still take space."""
 
     def dispose(self) -> None:
-        """Let go of everything."""
+        """Lets go of everything."""
 
 
 class MemoryStore:
@@ -139,7 +141,7 @@ class _HandWorked:
         self.is_dead = False
 
     def join(self) -> None:
-        """Do what is left."""
+        """Does what is left."""
         if not self.is_dead:
             self.is_dead = True
             self._run()
@@ -150,7 +152,7 @@ class _Stalled(BaseException):
 
 
 class _Ending:
-    """What the storage's threads are told to end by: whoever waits for it goes on another time."""
+    """Event that ends the storage's threads: one that waits for it goes on another time."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -160,11 +162,11 @@ class _Ending:
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether it is the end."""
+        """Tells whether the threads shall end."""
         return self._is_set
 
     def wait(self, timeout: float) -> None:
-        """Wait for it: another time."""
+        """Waits for it: another time."""
         raise _Stalled
 
 
@@ -188,7 +190,7 @@ class HandWorkedThreads(Threads):
         """Nothing begins."""
 
     def pause(self, seconds: float) -> None:
-        """Nobody else would go on."""
+        """Does nothing: no other thread would go on meanwhile."""
 
     def now_s(self) -> float:
         return self._clock_s()
@@ -207,7 +209,7 @@ class FileStore:
         self._stalled: list[Submission] = []
         """The group that the journal waits to write."""
         self._after: Barrier | None = None
-        """What stands behind it."""
+        """Barrier behind the submissions."""
         self._threads = HandWorkedThreads(clock)
 
     @property
@@ -262,7 +264,8 @@ class FileStore:
             item.reached(worker._last_group)
 
     def _gathered(self, random: Random) -> tuple[list[Submission], Barrier | None]:
-        """What the journal's thread would take from its queue now, or the first of it, as if the rest came later."""
+        """Takes what the journal's thread would take from its queue now, or the first of it, as if the rest came
+        later."""
         worker = self.storage._journal
         left = random.choice((0, 1, 1 << 30))
 
@@ -319,7 +322,7 @@ class FileStore:
             self.disk.lose_power()
 
     def give_up(self, random: Random) -> None:
-        """As the runner does: close, then open again; the page cache is as it was."""
+        """Gives up as the runner does: closes, then opens again; the page cache is as it was."""
         try:
             self._end()
             self.storage.close()
@@ -348,7 +351,7 @@ class FileStore:
             self.write(Random(0))
 
     def _abandon(self) -> None:
-        """Let go of what a dead process holds, without writing anything."""
+        """Lets go of what a dead process holds, without writing anything."""
         self.disk.dies_at = None
         if self._is_open:
             self._is_open = False

@@ -1,5 +1,5 @@
-"""Failover: who is the active consumer, since when it may get something, and what consumers are told of it (FO-1 ...
-FO-6). Worked out from who is connected, not from what the broker says."""
+"""Failover: the active consumer, since when it may get entries, and what consumers are told of it (FO-1 ... FO-6).
+Worked out from the connected consumers, not from what the broker says."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Takeovers:
         self._on_change = on_change
         self._roles: dict[Subscription, _Role] = {}
         self._told: dict[Consumer, bool] = {}
-        """What each consumer heard last."""
+        """Last ACTIVE_CONSUMER_CHANGE of each consumer."""
         self._distances: dict[tuple[str, str], int] = {}
         self._noted_ms = 0
 
@@ -81,7 +81,7 @@ class Takeovers:
         return min(candidates, key=lambda each: self._distance(topic.full_name, each.name))
 
     def _distance(self, topic_name: str, name: str) -> int:
-        """From the topic's place on the ring to the first point of a consumer behind it."""
+        """Measures the ring from the topic's place to the first point of a consumer behind it."""
         known = self._distances.get((topic_name, name))
         if known is None:
             place = mmh3.hash(topic_name, 0, signed=False) & _MASK
@@ -90,7 +90,7 @@ class Takeovers:
         return known
 
     def is_active(self, consumer: Consumer) -> bool:
-        """Whether a consumer is the active one of its subscription."""
+        """Tells whether a consumer is the active one of its subscription."""
         role = self._roles.get(consumer.subscription)
         return role is not None and role.active is consumer
 
@@ -114,7 +114,7 @@ class Takeovers:
             raise Violation(f"{where}: {consumer.name} gets something and was not told that it is active (FO-5)")
 
     def check_at_rest(self) -> None:
-        """Everybody knows what it is (FO-5)."""
+        """Checks that every consumer was told whether it is active (FO-5)."""
         for subscription, role in self._roles.items():
             for consumer in subscription.consumers:
                 told = self._told.get(consumer)

@@ -165,7 +165,7 @@ def the_compacted_view_begins_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_compacted_view_goes_on_late(patch: pytest.MonkeyPatch) -> None:
-    """What comes just behind the horizon is passed over."""
+    """Passes over the entries just behind the horizon."""
     real = CompactedDispatcher.dispatch
 
     def dispatch(self: CompactedDispatcher) -> bool:
@@ -179,7 +179,7 @@ def the_compacted_view_goes_on_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CompactedDispatcher, "dispatch", dispatch)
 
 
-# ---- subscriptions that nobody uses
+# ---- idle subscriptions
 
 
 def an_idle_subscription_goes_early(patch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def what_was_idle_before_a_restart_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(IdleSubscriptions, "look", lambda _self, _topic: None)
 
 
-# ---- topics that nobody uses
+# ---- inactive topics
 
 
 def an_inactive_topic_goes_early(patch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_no_promise_is_broken() -> None:
 
 
 def test_the_same_seed_is_the_same_history() -> None:
-    """In other processes, with other hash seeds: what replays is exactly what failed."""
+    """Runs a seed in other processes, with other hash seeds: a failure replays exactly."""
     program = (
         "from tests.simulation.history import run\n"
         "print([run(seed, storage=storage).trace_hash for seed in range(40, 52) for storage in ('memory', None)])"

@@ -309,7 +309,7 @@ class Steady(History):
     """A history whose producers do something for certain."""
 
     def be_busy(self) -> None:
-        """Everybody connects, and something is on disk in the end."""
+        """Connects all clients, and brings entries to the disk in the end."""
         self._begin()
         for _ in range(10):
             self._publish()
@@ -337,7 +337,7 @@ def test_what_was_not_synced_is_written_anew_before_anything_rests_on_it(
 
 
 def test_what_a_leaver_of_a_shared_subscription_held_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seldom does somebody stay who could take it and does not: these seeds are known to be so."""
+    """Runs seeds in which a consumer that could take an entry does not: that is seldom."""
     # covers SH-4, SH-10
     shared_forgets_what_a_consumer_held(monkeypatch)
     found = 0

@@ -39,7 +39,7 @@ def the_newest_consumer_is_active(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_takeover_goes_on_where_the_other_was(patch: pytest.MonkeyPatch) -> None:
-    """What the old active consumer holds is lost for the new one."""
+    """Loses the entries that the old active consumer holds for the new one."""
     real = FailoverDispatcher.rewind
 
     def rewind(self: FailoverDispatcher) -> None:
@@ -160,7 +160,7 @@ def what_is_due_is_not_sent(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_waits_goes_on_waiting(patch: pytest.MonkeyPatch) -> None:
-    """Also when delayed delivery is switched off."""
+    """Holds entries back although delayed delivery is switched off."""
     patch.setattr(delayed_delivery, "policies_changed", lambda _core, _topic: None)
 
 
@@ -193,7 +193,7 @@ def nothing_is_de_duplicated(patch: pytest.MonkeyPatch) -> None:
 
 
 def de_duplication_goes_on(patch: pytest.MonkeyPatch) -> None:
-    """Also when it is switched off."""
+    """De-duplicates although it is switched off."""
     real = deduplication.apply_policy
 
     def apply_policy(core: Core, topic: Any) -> None:
@@ -209,7 +209,7 @@ def who_was_away_for_a_moment_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_came_back_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """As its time goes on."""
+    """Forgets a producer although it came back, as its time goes on."""
     real = deduplication._forget_silent
 
     def forget(core: Core, timeout_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Rates: never more is stored, sent or let in than a policy allows (PR-14, SUB-6, SUB-7).
+"""Rates: never more is stored, sent or admitted than a policy allows (PR-14, SUB-6, SUB-7).
 
 Each rate is a bucket of what may happen in a period, full at first, and full again whenever any policy changes: the
 broker is never held to more than the rule. Whatever happens must find a whole token; what it is goes below zero.
@@ -43,25 +43,25 @@ AMPLE: Final[dict[str, Any]] = {
 
 
 class Tokens:
-    """What is left of a rate; 0 is no limit."""
+    """Tokens of a rate; 0 is no limit."""
 
     def __init__(self, rate: int, period_s: int, now_ms: int) -> None:
         self._rate, self._unit = max(0, rate), _SECOND_MS * period_s
         self._left, self._filled_ms = self._rate * self._unit, now_ms
 
     def has_one(self, now_ms: int) -> bool:
-        """Whether something may happen now."""
+        """Tells whether there is a token now."""
         self._left = min(self._rate * self._unit, self._left + self._rate * (now_ms - self._filled_ms))
         self._filled_ms = now_ms
         return not self._rate or self._left >= self._unit
 
     def take(self, amount: int) -> None:
-        """It happened; a negative amount did not."""
+        """Takes tokens; a negative amount gives them back."""
         self._left = min(self._rate * self._unit, self._left - amount * self._unit)
 
 
 class Throttling:
-    """What one core did, by the rates that hold."""
+    """Checks of the rates of one core."""
 
     def __init__(self, judge: Judge, core: Core) -> None:
         self._judge = judge
@@ -70,15 +70,15 @@ class Throttling:
         self._most: dict[tuple[Any, ...], Tokens] = {}
         self._changes = judge.rules.changes
         self._asked: dict[tuple[int, int], tuple[tuple[Any, ...], bool]] = {}
-        """Who asked to subscribe, and whether those who did before left it nothing, by session and request id."""
+        """Requests to subscribe, and whether those before left no token, by session and request id."""
         self._fresh: list[tuple[str, tuple[Any, ...]]] = []
-        """Who subscribed to a topic that was not there."""
+        """Consumers that subscribed to a topic that did not exist."""
         self._let_through: set[Sent] = set()
-        """What was left of producers that their clients close in this turn."""
+        """Entries held back of producers that their clients close in this turn."""
 
     @property
     def _is_moment(self) -> bool:
-        """Whether a change may be under way: then nothing is said, and everything begins anew."""
+        """True when a change may be under way: then nothing is checked, and everything begins anew."""
         rules = self._judge.rules
         if rules.changes != self._changes:
             self._changes = rules.changes
@@ -152,14 +152,14 @@ class Throttling:
             self._happens(f"{subscription.name} of {topic} is sent {sent!r}", limits, "SUB-7")
 
     def _is_spared(self, subscription: Subscription) -> bool:
-        """Whether no rate holds for it, as it had no backlog: when it has one, the broker may say."""
+        """Tells whether no rate holds for a subscription without backlog: when it has one, the broker may say."""
         limits = subscription.topic.dispatch_limits
         is_spared = limits is not None and subscription in limits._spared
         if is_spared and self._core.config.dispatch_rates_without_backlog:
             raise Violation(f"{subscription.name} of {subscription.topic.full_name} is spared by its rates (SUB-7)")
         return is_spared
 
-    # Who subscribes: what those took who were let in is the least that is gone, what all took that asked is the most
+    # Of subscribe rates at least the tokens of admitted consumers are gone, at most those of all requests
 
     def _times(self, topic: str, who: tuple[Any, ...], which: str) -> Tokens | None:
         owner = self._core.topics.get(topic)

@@ -1,4 +1,4 @@
-"""Who uses what: since when nobody does, and what follows from it."""
+"""Uses of subscriptions and topics: since when there are none, and what follows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Uses:
-    """Of subscriptions and of topics, and by producers."""
+    """Uses of subscriptions, of topics, and by producers."""
 
     def __init__(self, judge: Judge) -> None:
         self.idleness = Idleness(judge)
@@ -34,7 +34,8 @@ class Uses:
         self.inactivity.note(core)
 
     def check(self, core: Core) -> None:
-        """A turn is over and judged. Violation when something is there that nobody used for too long."""
+        """Checks a turn that is over and judged. Violation when a subscription or topic exists that was unused for too
+        long."""
         self.idleness.check()
         self.inactivity.check(core)
         self.silence.check(core)

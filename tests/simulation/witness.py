@@ -42,10 +42,10 @@ class Witness:
         self._awaiting: dict[tuple[int, int], deque[Sent]] = {}
         """Entries received and not answered, by (session, producer id)."""
         self._plain: set[Sent] = set()
-        """What was received while its topic did not de-duplicate."""
+        """Entries received while their topic did not de-duplicate."""
         self._promises: dict[tuple[int, int], Promise] = {}
         self._requests: dict[tuple[int, int], tuple[str, str, str, int]] = {}
-        """What SUCCESS will mean, by (session, request id): what was asked, topic, subscription, submits till then."""
+        """Meaning of SUCCESS by (session, request id): request, topic, subscription, submits till then."""
         self._sought: dict[tuple[int, int], Seek] = {}
         self.deliveries = Deliveries(judge, core)
         self.non_persistent = NonPersistentDeliveries(self.deliveries.takeovers)
@@ -152,7 +152,7 @@ class Witness:
     ) -> None:
         subscription = consumer.subscription
         name, topic_name = subscription.name, subscription.topic.full_name
-        topic = self.judge.non_persistent.topics.get(topic_name)
+        topic = self.judge.current.topics.get(topic_name)
         if topic is None:
             return
         if name not in topic.subscriptions:
@@ -266,7 +266,7 @@ class Witness:
         self.deliveries.forget(topic_name, name)
 
     def consumed(self, topic_name: str, name: str, places: Iterable[Place]) -> None:
-        """Somebody acked entries whoever holds them."""
+        """Notes acks of entries, whichever consumer holds them."""
         holders = self.deliveries.of(topic_name, name).holders
         for place in places:
             holders.pop(place, None)
@@ -391,12 +391,10 @@ class Witness:
         what, topic_name, name, heard_at = asked
         topic = self.judge.durable.topics.get(topic_name)
         there = topic is not None and name in topic.subscriptions
-        non_persistent = self.judge.non_persistent.topics.get(topic_name)
+        current = self.judge.current.topics.get(topic_name)
         created_in = self.judge.created_in.get((topic_name, name), 0)
         if what == "subscribe" and not there and self.judge.on_disk < created_in <= heard_at + 1:
             raise Violation(f"SUCCESS for SUBSCRIBE of {name}, which is not on disk")
-        is_left = (
-            there and created_in <= heard_at and (non_persistent is None or name not in non_persistent.subscriptions)
-        )
+        is_left = there and created_in <= heard_at and (current is None or name not in current.subscriptions)
         if what == "unsubscribe" and is_left:
             raise Violation(f"SUCCESS for UNSUBSCRIBE of {name}, which is still on disk")

@@ -59,7 +59,7 @@ class World:
         self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
         self.starts = 0
         self.told = Counter[str]()
-        """What clients were told, over all starts."""
+        """Counts of answers to clients, over all starts."""
         self.turns = 0
         self.trace: list[Any] = []
         self._last_session = 0
@@ -83,7 +83,7 @@ class World:
     # Life and death
 
     def start(self) -> None:
-        """Open the storage, as often as it takes, and start a core on it."""
+        """Opens the storage, as often as it takes, and starts a core on it."""
         sync = self.profile.sync
         synced = self.random.random() < 0.5 if sync == "changes" else sync == "always"
         for _ in range(5):
@@ -192,14 +192,14 @@ class World:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way that needs no time."""
+        """True when something is under way that needs no time."""
         deadline = self.core.next_deadline()
         under_way = any((link.upstream and link.is_read) or link.downstream for link in self.links.values())
         under_way |= deadline is not None and deadline <= self.core.now_ms
         return bool(under_way or self._durable or self.reads or self.store.is_busy or self.compactions.is_busy)
 
     def _is_due(self) -> bool:
-        """Whether the core has something to do though nothing happened."""
+        """True when the core has something to do without an event."""
         core = self.core
         if self._durable or core.effects or (core._records and core._lazy_since_ms is None):
             return True
@@ -226,7 +226,7 @@ class World:
         for effect in effects:
             self._perform(effect, numbers)
         self.witness.end_turn()
-        quotas.check(self.core, self.judge.non_persistent)
+        quotas.check(self.core, self.judge.current)
         self.judge.uses.check(self.core)
 
     def _perform(self, effect: fx.Effect, numbers: list[int]) -> None:
@@ -269,12 +269,12 @@ class World:
         self.turn([])
 
     def compare(self) -> None:
-        """Compare the broker's state with the account, when nothing is left that was done and not yet told."""
+        """Compares the broker's state with the account, when nothing is left that was done and not yet told."""
         if not self.core._records:
             self.judge.compare(self.state)
 
     def _checkpoint(self) -> None:
-        """As the engine does it; what storage itself applies goes to the account too."""
+        """Checkpoints as the engine does; records that storage itself applies go to the account too."""
         self.core.force_lazy_records()
         self._handle([])
         applied: list[Record] = []
@@ -313,7 +313,7 @@ class World:
             self.turn([])
 
     def serve_reads(self, *, fail: bool = False) -> None:
-        """Answer what the core wants to read, in any order."""
+        """Answers what the core wants to read, in any order."""
         if not self.reads:
             return
         reads, self.reads = self.reads, []
@@ -397,6 +397,6 @@ class World:
     # Time
 
     def advance(self, ms: int) -> None:
-        """Let time pass."""
+        """Lets time pass."""
         self.now_ms += ms
         self.turn([])

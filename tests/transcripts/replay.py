@@ -70,7 +70,7 @@ class Recording:
 
 
 def load(path: Path) -> Recording:
-    """Read a `.jsonl` recording."""
+    """Reads a `.jsonl` recording."""
     lines = []
     for number, text in enumerate(path.read_text().splitlines(), start=1):
         row = json.loads(text)
@@ -82,7 +82,7 @@ def load(path: Path) -> Recording:
 
 
 def lane(frame: Frame) -> tuple[object, ...]:
-    """What a frame is ordered within."""
+    """Stream that a frame is ordered within."""
     fields = frame.fields
     if frame.type in ("SEND_RECEIPT", "SEND_ERROR", "CLOSE_PRODUCER"):
         return ("producer", fields["producer_id"])
@@ -125,7 +125,7 @@ class Replay:
     _split: list[Line] = field(default_factory=list)
 
     def play(self) -> None:
-        """Replay all lines; afterwards nothing unread may be left."""
+        """Replays all lines; afterwards nothing unread may be left."""
         for line in self.recording.lines:
             if line.number in self.interludes:
                 self.interludes[line.number]()
@@ -269,7 +269,7 @@ class Replay:
             self._compare(line, own)
 
     def _take_split(self, name: str, arrived: dict[int, Frame], last: dict[tuple[str, int], int]) -> None:
-        """What one connection has now, into `arrived` by entry; `last` is the newest entry of each consumer."""
+        """Reads the frames of one connection, into `arrived` by entry; `last` is the newest entry of each consumer."""
         unread = self._unread[name]
         while len(arrived) < len(self._split):
             fresh = next((frame for frame in unread if frame.type == "MESSAGE"), None)

@@ -49,7 +49,7 @@ def _rest(broker: Broker, method: str, path: str, body: Any = None) -> Callable[
 
 
 def _interludes(broker: Broker, name: str) -> dict[int, Callable[[], None]]:
-    """What was done through REST before the line of that number."""
+    """Calls of REST before the line of that number."""
     default = "/admin/v2/persistent/public/default"
     if name == "04-partition-metadata":
         return {1: _rest(broker, "PUT", f"{default}/gt-pm/partitions", 3)}

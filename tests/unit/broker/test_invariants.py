@@ -1,4 +1,4 @@
-"""What must hold of every consumer after every turn: a state that breaks it is found, whatever the dispatcher."""
+"""Invariants of every consumer after every turn: a state that breaks them is found, whatever the dispatcher."""
 
 from __future__ import annotations
 

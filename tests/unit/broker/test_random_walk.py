@@ -47,7 +47,7 @@ class Scene:
         self.stored: set[Position] = set()
         """Receipted entries."""
         self.held: set[Position] = set()
-        """Those that were stored while both subscriptions were there: nothing but their acks lets go of them."""
+        """Entries that were stored while both subscriptions were there: nothing but their acks releases them."""
         self.acked: dict[str, set[Position]] = {name: set() for name in SUBSCRIPTIONS}
         """Entries whose ack was receipted."""
         self.asked: dict[str, set[Position]] = {name: set() for name in SUBSCRIPTIONS}
@@ -170,7 +170,7 @@ class Scene:
     # What came back
 
     def listen(self) -> None:
-        """Take note of what was promised."""
+        """Takes note of what was promised."""
         for client in self.clients:
             for effect in client.take_all():
                 if isinstance(effect, fx.SendReceipts):
@@ -211,7 +211,7 @@ class Scene:
             self.clients.remove(client)
 
     def drained(self, name: str) -> list[Position]:
-        """What a consumer gets that comes when all others are gone, acking everything."""
+        """Lists the messages of a consumer that comes when all others are gone, and acks everything."""
         client = self.world.connect()
         client.send(
             requests.subscribe(1, TOPIC, name, 1, SUBSCRIPTIONS[name], initial_position=CommandSubscribe.Earliest),

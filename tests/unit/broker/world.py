@@ -87,7 +87,7 @@ class World:
         return client
 
     def ask(self, request: Callable[[Core], object]) -> None:
-        """Have the core do something, as the admin API does."""
+        """Has the core do something, as the admin API does."""
         self.happen([Requested(lambda core: request(core) and None)])
 
     def happen(self, events: list[Event]) -> None:
@@ -97,7 +97,7 @@ class World:
             self.settle()
 
     def settle(self) -> None:
-        """Let the disk do everything it was asked for, and the core everything it wants to do now."""
+        """Lets the disk do everything it was asked for, and the core everything it wants to do now."""
         while True:
             self.sync()
             self.serve_reads()
@@ -109,14 +109,14 @@ class World:
             self._handle([])
 
     def sync(self, submits: int | None = None) -> None:
-        """Make what was submitted durable."""
+        """Makes what was submitted durable."""
         self.storage.sync(submits)
         durable, self._durable = self._durable, []
         for group in durable:
             self._handle([RecordsDurable(group)])
 
     def serve_reads(self, *, fail: bool = False) -> None:
-        """Answer what the core wants to read."""
+        """Answers what the core wants to read."""
         reads, self.reads = self.reads, []
         for read in reads:
             if fail:
@@ -128,7 +128,7 @@ class World:
                 self._handle([EntriesRead(read.token, runs)])
 
     def advance(self, ms: int) -> None:
-        """Let time pass, waking the core whenever it asked for it."""
+        """Lets time pass, waking the core whenever it asked for it."""
         end = self.now_ms + ms
         while True:
             deadline = self.broker.next_deadline()
@@ -165,7 +165,7 @@ class World:
         check(self.broker)
 
     def _compact(self, token: int) -> None:
-        """Have the next block of a compaction reported in a turn of its own, or its end."""
+        """Has the next block of a compaction reported in a turn of its own, or its end."""
         block = next(self._blocks[token], None)
         if block is None:
             self._reports.append(CompactionEnded(token, self.compactions[token].removed))
@@ -173,7 +173,7 @@ class World:
             self._reports.append(EntriesCompacted(token, *block))
 
     def serve_compactions(self) -> None:
-        """Tell the core what was compacted."""
+        """Tells the core what was compacted."""
         while self._reports:
             self._handle([self._reports.pop(0)])
 
@@ -249,7 +249,7 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Whether the broker ended the connection."""
+        """True when the broker ended the connection."""
         return any(isinstance(effect, fx.CloseSession) for effect in self.effects)
 
     def receipts(self) -> list[tuple[int, Position]]:

@@ -1,4 +1,5 @@
-"""Who waits for a rate of dispatch: in turn, at no cost, and no longer than there is something to wait for (SUB-7)."""
+"""Lines of subscriptions that wait for a dispatch rate: in turn, at no cost, and no longer than there is something to
+wait for (SUB-7)."""
 
 import random
 import sys
@@ -38,14 +39,14 @@ def publish(world: World, *entries: bytes, topic: str = TOPIC) -> None:
 
 
 def joined(client: Client, count: int, kind: Any = CommandSubscribe.Shared, *, topic: str = TOPIC) -> None:
-    """So many subscriptions, each with a consumer of this client."""
+    """Makes subscriptions, each with a consumer of this client."""
     for number in range(1, count + 1):
         client.send(requests.subscribe(number, topic, f"s{number}", number, kind, initial_position=1))
         client.send(requests.flow(number, 100_000))
 
 
 def received(client: Client) -> dict[int, int]:
-    """How many entries came to each consumer of a client since this was asked last."""
+    """Counts the entries that came to each consumer of a client since the last count."""
     found: dict[int, int] = {}
     for each in client.take_all():
         if isinstance(each, fx.SendMessages):
@@ -63,12 +64,12 @@ def timers_made(world: World) -> int:
 
 
 def throttled(world: World, topic: str = TOPIC) -> int:
-    """How often subscriptions of a topic were made to wait."""
+    """Counts the waits of the subscriptions of a topic."""
     return sum(sum(each.throttled.values()) for each in world.core.topics[topic].subscriptions.values())
 
 
 def lines_run(file: str | None, call: Callable[[], object]) -> int:
-    """How many lines of a module a call runs: what it costs on any machine."""
+    """Counts the lines of a module that a call runs: its cost on any machine."""
     count, before = 0, sys.gettrace()
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:

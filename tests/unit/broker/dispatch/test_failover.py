@@ -15,7 +15,7 @@ PARTITION = f"{TOPIC}-partition-"
 
 
 def join(client: Client, name: str, *, consumer_id: int = 1, topic: str = TOPIC, priority: int = 0) -> None:
-    """Subscribe with permits; what comes is for the test to look at."""
+    """Subscribes with permits; what comes is for the test to look at."""
     command = requests.subscribe(
         client.request_id(), topic, "s", consumer_id, FAILOVER, initial_position=1, consumer_name=name
     )
@@ -25,7 +25,7 @@ def join(client: Client, name: str, *, consumer_id: int = 1, topic: str = TOPIC,
 
 
 def news(client: Client) -> list[object]:
-    """What came: "ok" for SUCCESS, True or False for ACTIVE_CONSUMER_CHANGE, texts of messages."""
+    """Lists the frames that came: "ok" for SUCCESS, True or False for ACTIVE_CONSUMER_CHANGE, texts of messages."""
     found: list[object] = []
     for effect in client.take_all():
         if isinstance(effect, fx.SendMessages):

@@ -37,7 +37,7 @@ def joined(core: Core, subscription: Subscription, number: int, name: str, prior
 
 
 def expected(subscription: Subscription, came: list[Consumer]) -> Consumer | None:
-    """Who is active by the rule, looked for among all (FO-2 ... FO-4)."""
+    """Finds the active consumer by the rule, among all (FO-2 ... FO-4)."""
     ordered = sorted(came, key=lambda each: (each.priority, each.name))
     best = [each for each in ordered if each.priority == ordered[0].priority]
     if not best:

@@ -27,7 +27,7 @@ def ask(
 
 
 def accepted(client: Client, name: str, mode: Any = SHARED, **more: Any) -> Any:
-    """Open a producer at once; its PRODUCER_SUCCESS."""
+    """Opens a producer at once; its PRODUCER_SUCCESS."""
     ask(client, name, mode, **more)
     answer = client.expect(BaseCommand.PRODUCER_SUCCESS)
     assert answer.producer_ready
@@ -42,7 +42,7 @@ def refused(client: Client, name: str, mode: Any = SHARED, **more: Any) -> tuple
 
 
 def queued(client: Client, name: str, **more: Any) -> int:
-    """Wait for the topic; the request id."""
+    """Waits for the topic; the request id."""
     ask(client, name, WAIT, **more)
     answer = client.expect(BaseCommand.PRODUCER_SUCCESS)
     assert not answer.producer_ready

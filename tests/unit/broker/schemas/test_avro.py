@@ -177,7 +177,7 @@ def test_a_large_definition_has_a_meaning_too() -> None:
 
 
 class Readings:
-    """How often a definition was read, with meanings remembered from now on."""
+    """Counts the readings of definitions, with digests remembered from now on."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""What is a schema of its type, and which may follow which."""
+"""Definitions of schemas by type, and which may follow which."""
 
 from __future__ import annotations
 

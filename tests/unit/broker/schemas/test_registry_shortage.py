@@ -29,7 +29,7 @@ def test_known_schemas_are_told_and_new_ones_are_not_while_nothing_can_be_writte
 
 
 def wait_for(client: Client, producer_id: int, data: bytes) -> None:
-    """Ask to have the topic alone, with a schema."""
+    """Asks to have the topic alone, with a schema."""
     command = requests.producer(
         client.request_id(), TOPIC, producer_id, access_mode=ProducerAccessMode.WaitForExclusive
     )

@@ -1,4 +1,4 @@
-"""How large a schema may be: at the limit it is taken, past it it is refused before anybody reads it."""
+"""Size of schemas: at the limit one is taken, past it it is refused before it is read."""
 
 from __future__ import annotations
 

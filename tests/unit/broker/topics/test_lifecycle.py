@@ -1,4 +1,4 @@
-"""Which topics exist, come into being and go: lookup, metadata, lists, partitions."""
+"""Life of topics: creation, look-up, metadata, lists, partitions, deletion."""
 
 from types import SimpleNamespace
 

@@ -75,7 +75,7 @@ def test_who_comes_while_news_wait_for_the_disk_hears_of_later_ones_only(world: 
     assert [news(early).new for _ in range(3)] == [["a1"], ["a2"], []]
 
 
-PipelinedRequest = st.lists(
+STEPS = st.lists(
     st.tuples(
         st.just("make"), st.sets(st.sampled_from(["a", "ab", "b", "c", *(f"a{n}" for n in range(20))]), min_size=1)
     )
@@ -88,7 +88,7 @@ PipelinedRequest = st.lists(
 
 
 def hear(client: Client, told: dict[int, set[str]]) -> None:
-    """What comes changes what each watcher was told; a hash says the same."""
+    """Checks that each watcher's list follows the changes, and that its hash says the same."""
     for effect in client.take_all():
         command = effect.command
         if command.type == BaseCommand.WATCH_TOPIC_LIST_SUCCESS:
@@ -117,7 +117,7 @@ def change(core: Any, kind: str, what: Any) -> None:
         lifecycle.delete(core, core.topics[there[what % len(there)].full])
 
 
-@given(PipelinedRequest)
+@given(STEPS)
 @settings(max_examples=60)
 def test_a_list_and_its_news_together_are_what_is_there(steps: list[tuple[str, Any]]) -> None:
     # covers MT-2: whoever watches whatever since whenever, and however slow the disk is

@@ -1,4 +1,4 @@
-"""What is made of a partitioned topic at once has bounds, whoever asks for it, and nothing is made past them."""
+"""Bounds of what is created of a partitioned topic at once: nothing is created past them."""
 
 from __future__ import annotations
 

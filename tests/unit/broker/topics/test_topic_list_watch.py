@@ -80,7 +80,7 @@ def drop(world: World, *locals_: str) -> None:
 
 
 def in_pyarrow(expression: str, texts: Sequence[str]) -> list[bool]:
-    """What the RE2 inside pyarrow finds."""
+    """Finds matches by the RE2 inside pyarrow."""
     try:
         found = pyarrow.compute.match_substring_regex(pyarrow.array(texts, pyarrow.string()), expression)
     except (pyarrow.ArrowInvalid, UnicodeEncodeError) as error:

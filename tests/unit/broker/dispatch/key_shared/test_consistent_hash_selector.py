@@ -46,7 +46,7 @@ class SimpleRing:
         self.lines = {point: line for point, line in lines.items() if line}
 
     def owners(self) -> list[Any]:
-        """Of slots 0 to 65,536."""
+        """Consumers of sticky hashes 0 to 65,536."""
         points = sorted(self.lines)
         if not points:
             return [None] * 65_537

@@ -1,4 +1,4 @@
-"""Who has no backlog may be spared by the rates of dispatch (SUB-7)."""
+"""Subscriptions without backlog may be spared by dispatch rates (SUB-7)."""
 
 from typing import Any
 
