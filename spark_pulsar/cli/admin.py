@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli import admin_brokers, admin_namespaces, admin_schemas, admin_topic_policies, admin_topics
+from spark_pulsar.cli import admin_brokers, admin_namespaces, admin_schemas, admin_topics
 from spark_pulsar.cli.admin_rest import Admin
 
 DEFAULT_ADMIN_URL = "http://127.0.0.1:8080"
@@ -31,7 +31,7 @@ def connect(
 
 app.add_typer(admin_namespaces.app, name="namespaces")
 app.add_typer(admin_topics.app, name="topics")
-app.add_typer(admin_topic_policies.app, name="topicPolicies")
+app.add_typer(admin_topics.policies, name="topicPolicies")
 app.add_typer(admin_schemas.app, name="schemas")
 app.add_typer(admin_brokers.clusters, name="clusters")
 app.add_typer(admin_brokers.tenants, name="tenants")

@@ -4,14 +4,11 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_limits import add_limit_commands
-from spark_pulsar.cli.admin_policies import Disable, Enable, Target, add_get_and_remove, add_policy_commands
+from spark_pulsar.cli.admin_policies import Target, add_policy_commands
 from spark_pulsar.cli.admin_rest import NO_BODY
-from spark_pulsar.cli.admin_schemas import add_schema_policy_commands
-from spark_pulsar.cli.admin_values import namespace_path, show, switched
+from spark_pulsar.cli.admin_values import namespace_path, show
 
 app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
-NAMESPACE = Target("NAMESPACE", namespace_path, is_topic=False)
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
 
 
@@ -96,30 +93,6 @@ def unsubscribe(
     ctx.obj.post(f"{namespace_path(namespace)}/unsubscribe/{sub}")
 
 
-@app.command("set-subscription-expiration-time")
-def set_subscription_expiration(
-    ctx: typer.Context,
-    namespace: Namespace,
-    minutes: Annotated[int, typer.Option("--time", "-t", help="Minutes; 0 is never.")],
-) -> None:
-    """Set after how long a subscription that nobody uses is deleted."""
-    ctx.obj.post(f"{namespace_path(namespace)}/subscriptionExpirationTime", minutes)
-
-
-@app.command("set-encryption-required")
-def set_encryption_required(
-    ctx: typer.Context, namespace: Namespace, enable: Enable = False, disable: Disable = False
-) -> None:
-    """Set whether topics take encrypted messages only."""
-    ctx.obj.post(f"{namespace_path(namespace)}/encryptionRequired", switched(enable, disable))
-
-
-@app.command("get-encryption-required")
-def get_encryption_required(ctx: typer.Context, namespace: Namespace) -> None:
-    """Show whether topics take encrypted messages only."""
-    show(ctx.obj.get(f"{namespace_path(namespace)}/encryptionRequired"))
-
-
 @app.command("get-properties")
 def get_properties(ctx: typer.Context, namespace: Namespace) -> None:
     """Show the properties of a namespace."""
@@ -145,7 +118,4 @@ def clear_properties(ctx: typer.Context, namespace: Namespace) -> None:
     ctx.obj.delete(f"{namespace_path(namespace)}/properties")
 
 
-add_get_and_remove(app, NAMESPACE, "subscription-expiration-time", "subscriptionExpirationTime")
-add_policy_commands(app, NAMESPACE)
-add_limit_commands(app, NAMESPACE)
-add_schema_policy_commands(app, NAMESPACE)
+add_policy_commands(app, Target("NAMESPACE", namespace_path, is_topic=False))

@@ -1,4 +1,4 @@
-"""`spark-pulsar admin schemas`, and the commands of the policies that concern schemas."""
+"""`spark-pulsar admin schemas`: schemas of topics."""
 
 import json
 from pathlib import Path
@@ -6,14 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spark_pulsar.cli.admin_policies import Applied, Disable, Enable, Global, Target, add_get_and_remove
-from spark_pulsar.cli.admin_values import show, switched, topic_name, topic_path
-from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
-
-_STRATEGY = "schemaCompatibilityStrategy"
-_AUTO_UPDATE = "schemaAutoUpdateCompatibilityStrategy"
-_ENFORCED = "schemaValidationEnforced"
-_UPDATES = "isAllowAutoUpdateSchema"
+from spark_pulsar.cli.admin_values import show, topic_name, topic_path
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 File = Annotated[
@@ -95,64 +88,3 @@ def _shown(topic: str, answer: dict[str, Any]) -> dict[str, Any]:
     described = {"name": topic_name(topic).base.local, "schema": definition, "type": answer["type"]}
     told = {"timestamp": answer["timestamp"], "properties": answer["properties"]}
     return {"version": answer["version"], "schemaInfo": {**described, **told}}
-
-
-# ---- policies ---------------------------------------------------------------------------------------------------
-
-
-def add_schema_policy_commands(group: typer.Typer, target: Target) -> None:
-    """Register them on a group."""
-    argument: Any = typer.Argument(metavar=target.metavar)
-    flag = "--strategy" if target.is_topic else "--compatibility"
-    strategy: Any = typer.Option(..., flag, flag[1:3], help=f"One of {', '.join(Compatibility)}.")
-    add_get_and_remove(group, target, "schema-compatibility-strategy", _STRATEGY)
-
-    @group.command("set-schema-compatibility-strategy")
-    def set_strategy(ctx: typer.Context, name: str = argument, chosen: str = strategy, for_all: Global = False) -> None:
-        """Set which schemas may follow those that a topic has."""
-        ctx.obj.put(target.of(name, _STRATEGY), chosen.upper(), **target.query(for_all))
-
-    @group.command("get-schema-validation-enforce")
-    def get_enforced(
-        ctx: typer.Context, name: str = argument, for_all: Global = False, applied: Applied = False
-    ) -> None:
-        """Show whether producers without schema are refused where there is one."""
-        show(ctx.obj.get(target.of(name, _ENFORCED), **target.query(for_all, applied)))
-
-    @group.command("set-schema-validation-enforce")
-    def set_enforced(
-        ctx: typer.Context,
-        name: str = argument,
-        enable: Enable = False,
-        disable: Disable = False,
-        for_all: Global = False,
-    ) -> None:
-        """Set whether producers without schema are refused where there is one."""
-        ctx.obj.post(target.of(name, _ENFORCED), switched(enable, disable), **target.query(for_all))
-
-    if not target.is_topic:
-        _add_of_namespaces(group, target, argument)
-
-
-def _add_of_namespaces(group: typer.Typer, target: Target, argument: Any) -> None:
-    old_names: Any = typer.Option(..., "--compatibility", "-c", help=f"One of {', '.join(AUTO_UPDATE_STRATEGIES)}.")
-
-    @group.command("get-is-allow-auto-update-schema")
-    def get_updates(ctx: typer.Context, name: str = argument) -> None:
-        """Show whether producers and consumers may bring new schemas."""
-        show(ctx.obj.get(target.of(name, _UPDATES)))
-
-    @group.command("set-is-allow-auto-update-schema")
-    def set_updates(ctx: typer.Context, name: str = argument, enable: Enable = False, disable: Disable = False) -> None:
-        """Set whether producers and consumers may bring new schemas."""
-        ctx.obj.post(target.of(name, _UPDATES), switched(enable, disable))
-
-    @group.command("get-schema-autoupdate-strategy")
-    def get_auto_update(ctx: typer.Context, name: str = argument) -> None:
-        """Show the strategy under its old name; null when it is not set."""
-        show(ctx.obj.get(target.of(name, _AUTO_UPDATE)))
-
-    @group.command("set-schema-autoupdate-strategy")
-    def set_auto_update(ctx: typer.Context, name: str = argument, chosen: str = old_names) -> None:
-        """Set the strategy under its old name; that of set-schema-compatibility-strategy goes before it."""
-        ctx.obj.put(target.of(name, _AUTO_UPDATE), chosen)

@@ -1,19 +1,18 @@
-"""`spark-pulsar admin topics`: topics, partitions, statistics, and the policies of single topics."""
+"""`spark-pulsar admin topics` and `topicPolicies`: topics, partitions, statistics, policies of single topics."""
 
 from typing import Annotated
 
 import typer
 
 from spark_pulsar.cli.admin_compaction import add_compaction_commands
-from spark_pulsar.cli.admin_limits import add_limit_commands
 from spark_pulsar.cli.admin_messages import add_message_commands
-from spark_pulsar.cli.admin_policies import add_policy_commands
-from spark_pulsar.cli.admin_schemas import add_schema_policy_commands
+from spark_pulsar.cli.admin_policies import Target, add_policy_commands
 from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
-from spark_pulsar.cli.admin_topic_policies import TOPIC
 from spark_pulsar.cli.admin_values import namespace_path, show, topic_path
 
 app = typer.Typer(help="Topics, partitions, subscriptions, messages, statistics and policies.", no_args_is_help=True)
+policies = typer.Typer(help="Policies of topics.", no_args_is_help=True)
+TOPIC = Target("TOPIC", topic_path, is_topic=True)
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1)]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Close who is connected.")]
@@ -176,5 +175,4 @@ add_subscription_commands(app)
 add_message_commands(app)
 add_compaction_commands(app)
 add_policy_commands(app, TOPIC)
-add_limit_commands(app, TOPIC)
-add_schema_policy_commands(app, TOPIC)
+add_policy_commands(policies, TOPIC)

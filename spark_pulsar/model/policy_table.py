@@ -149,7 +149,7 @@ def _limit(
         Level(path, unset=0 if topic is None else None),
         topic,
         effective,
-        names.split()[0].removeprefix("--"),
+        member.replace("_", "-"),
         (Option("", names, help="0 is no limit."),),
         "Set {path}; 0 is no limit.",
         defaults=(default,),

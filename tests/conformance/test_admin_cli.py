@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from spark_pulsar.cli.admin_limits import OF_NAMESPACES, OF_TOPICS
 from spark_pulsar.cli.main import app
+from spark_pulsar.model.policy_table import POLICIES
 from tests.brokers import Broker
 from tests.conformance.exchange import send_all
 from tests.conformance.test_namespaces import fresh
@@ -240,8 +240,12 @@ def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
 
 @pytest.mark.parametrize(
     ("group", "name", "words"),
-    [("namespaces", limit.word, limit.options[1]) for limit in OF_NAMESPACES]
-    + [("topicPolicies", limit.word, limit.options[1]) for limit in OF_TOPICS],
+    [
+        (group, level.word or policy.word, (level.names or policy.options[0].names).split()[1])
+        for policy in POLICIES
+        for group, level in (("namespaces", policy.namespace), ("topicPolicies", policy.topic))
+        if policy.member.startswith("max_") and level is not None
+    ],
 )
 def test_limits(admin: Admin, namespace: str, group: str, name: str, words: str) -> None:
     # covers admin-rest 5.3
