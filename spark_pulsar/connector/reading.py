@@ -35,7 +35,7 @@ def read_range(
     range are gone (unless `failOnDataLoss` is false), UnreadableMessageError, OperationTimeout.
     """
     chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
-    decoder = RecordDecoder(work.topic, projection.names, value_nullable=True)
+    decoder = RecordDecoder(work.topic, projection.names)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
         with client.fetch(work.topic, work.start.message_id, work.end.message_id) as fetch:

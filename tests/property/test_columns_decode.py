@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.columns.decode import decode_entries
 from spark_pulsar.wire.columns.entries import EntrySlice, inspect_entries
 from spark_pulsar.wire.columns.kernels.compiler import COMPILED
-from spark_pulsar.wire.columns.records import record_batches
 from tests.unit.wire.columns import forge, oracle
+from tests.unit.wire.columns.decode import decode_entries, record_batches
 
 FUZZ = settings(max_examples=1500 if COMPILED else 150, derandomize=True, deadline=None)
 RANDOM = st.randoms(use_true_random=True)
@@ -85,7 +84,7 @@ def test_record_batches_hold_the_same_rows_however_they_are_cut(rng: Random) -> 
             list(record_batches(entries, "t", max_rows=max_rows, max_bytes=max_bytes))
         return
     seen = []
-    for batch in record_batches(entries, "t", value_nullable=True, max_rows=max_rows, max_bytes=max_bytes):
+    for batch in record_batches(entries, "t", max_rows=max_rows, max_bytes=max_bytes):
         batch.validate(full=True)
         assert 0 < batch.num_rows <= max_rows
         seen += batch.to_pylist()

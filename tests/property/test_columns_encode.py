@@ -8,12 +8,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.wire.columns.decode import decode_entries
 from spark_pulsar.wire.columns.encode import encode_batches, message_columns
 from spark_pulsar.wire.columns.entries import EntrySlice
 from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 from spark_pulsar.wire.columns.kernels.compiler import COMPILED
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
+from tests.unit.wire.columns.decode import decode_entries
 
 FUZZ = settings(max_examples=400 if COMPILED else 60, derandomize=True, deadline=None)
 PROPERTIES = pa.map_(pa.string(), pa.string())

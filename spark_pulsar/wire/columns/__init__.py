@@ -8,8 +8,7 @@ Reading, from below:
    metadata of each wanted message begin and how long they are). Nothing is copied yet. Every length has been checked
    here, so that all that follows can copy without looking.
 3. ``arrays``: one function per column gathers bytes to Arrow's layout. A column that nobody wants costs nothing.
-4. ``decode`` (all there is, as one record batch) and ``records`` (the connector's columns in Spark's exact types, cut
-   to a good size) put them together.
+4. ``records`` puts them together: the connector's columns in Spark's exact types, cut to a good size.
 
 Writing: ``hashes`` turns keys into the text that is hashed and sent, chooses partitions and groups rows; ``flat``
 takes any string, binary, map or timestamp column apart; ``encode`` sizes all items, cuts batches, and writes them into

@@ -53,9 +53,7 @@ def fixed_array(arrow_type: Any, values: npt.NDArray[Any], valid: npt.NDArray[np
     return pa.Array.from_buffers(arrow_type, len(values), [bits, pa.py_buffer(values)], nulls)
 
 
-def bytes_array(
-    rows: Rows, starts: IntArray, lengths: IntArray, arrow_type: Any, *, nulls_as_empty: bool = False
-) -> Any:
+def bytes_array(rows: Rows, starts: IntArray, lengths: IntArray, arrow_type: Any) -> Any:
     """Byte ranges of ``rows.data`` (length -1 = null) as a binary or string array; text is made valid UTF-8."""
     offsets = np.empty(len(lengths) + 1, np.int32)
     total, nulls = bytes_offsets(lengths, offsets)
@@ -65,9 +63,8 @@ def bytes_array(
     gather_bytes(rows.data, starts, offsets, column)
     if arrow_type == pa.string():
         offsets, column = _valid_text(offsets, column)
-    validity = None if nulls_as_empty else _validity(lengths, nulls)
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(column)]
-    return pa.Array.from_buffers(arrow_type, len(lengths), buffers, nulls if validity else 0)
+    buffers = [_validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
+    return pa.Array.from_buffers(arrow_type, len(lengths), buffers, nulls)
 
 
 def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.NDArray[np.int32], ByteArray]:
@@ -83,10 +80,10 @@ def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.
     return np.concatenate((np.zeros(1, np.int32), ends.astype(np.int32))), np.frombuffer(b"".join(texts), np.uint8)
 
 
-def value_array(rows: Rows, arrow_type: Any, *, nulls_as_empty: bool = False) -> Any:
-    """Returns the payload of each message; null (or empty bytes) where null_value is set."""
+def value_array(rows: Rows) -> Any:
+    """Returns the payload of each message; null where null_value is set."""
     starts, lengths = rows.field(layout.ROW_VALUE_START), rows.field(layout.ROW_VALUE_LENGTH)
-    return bytes_array(rows, starts, lengths, arrow_type, nulls_as_empty=nulls_as_empty)
+    return bytes_array(rows, starts, lengths, pa.binary())
 
 
 def key_array(rows: Rows) -> Any:
@@ -105,17 +102,6 @@ def key_array(rows: Rows) -> Any:
         rows.refuse(row, code)
     buffers = [_validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers, nulls)
-
-
-def ordering_key_array(rows: Rows) -> Any:
-    """Returns the ordering key's bytes, null without one."""
-    return bytes_array(rows, rows.field(layout.ROW_ORDERING_START), rows.field(layout.ROW_ORDERING_LENGTH), pa.binary())
-
-
-def producer_name_array(rows: Rows) -> Any:
-    """Returns the producer's name, repeated for each message of an entry."""
-    starts, lengths = rows.entry_field(layout.PRODUCER_START), rows.entry_field(layout.PRODUCER_LENGTH)
-    return bytes_array(rows, starts, lengths, pa.string())
 
 
 def repeated_text_array(text: str, count: int) -> Any:

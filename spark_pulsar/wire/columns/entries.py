@@ -271,6 +271,11 @@ def inspect_entries(entries: Entries | Iterable[EntrySlice]) -> EntryTable:
     return table
 
 
+def table_of(entries: Entries | EntryTable | Iterable[EntrySlice]) -> EntryTable:
+    """Returns the entry table of entries in any form."""
+    return entries if isinstance(entries, EntryTable) else inspect_entries(entries)
+
+
 def inspect_block(block: EntryBlock) -> EntryTable:
     """Reads headers and metadata of a block's entries; only the batch indexes that the block says are wanted.
 

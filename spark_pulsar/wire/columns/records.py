@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pyarrow as pa
 
 from spark_pulsar.wire.columns import arrays
-from spark_pulsar.wire.columns.decode import table_of
-from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable
+from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable, table_of
 from spark_pulsar.wire.columns.rows import Rows, entry_groups, read_rows, row_ranges
 
-ValueType = Literal["binary", "string"]
-
-VALUE: Final = "value"
-METADATA_FIELDS: Final = (
+_FIELDS: Final = (
+    pa.field("value", pa.binary()),
     pa.field("__key", pa.binary()),
     pa.field("__topic", pa.string()),
     pa.field("__messageId", pa.binary()),
@@ -23,23 +20,19 @@ METADATA_FIELDS: Final = (
     pa.field("__eventTime", arrays.TIMESTAMP),
     pa.field("__messageProperties", arrays.PROPERTIES),
 )
-"""Columns beside the value, all nullable."""
 
-RECORD_COLUMNS: Final = (VALUE, *(field.name for field in METADATA_FIELDS))
+RECORD_COLUMNS: Final = tuple(field.name for field in _FIELDS)
 
 DEFAULT_MAX_ROWS: Final = 10_000
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 
 
-def record_schema(
-    columns: Sequence[str] | None = None, *, value_type: ValueType = "binary", value_nullable: bool = False
-) -> Any:
-    """Returns the Arrow schema of ``record_batches``: ``columns`` in the order given, or all.
+def record_schema(columns: Sequence[str] | None = None) -> Any:
+    """Returns the Arrow schema of record batches: ``columns`` in the order given, or all. Every column is nullable.
 
     :raises ValueError: a column is unknown
     """
-    fields = {field.name: field for field in METADATA_FIELDS}
-    fields[VALUE] = pa.field(VALUE, pa.string() if value_type == "string" else pa.binary(), nullable=value_nullable)
+    fields = {field.name: field for field in _FIELDS}
     names = RECORD_COLUMNS if columns is None else columns
     if unknown := set(names) - set(RECORD_COLUMNS):
         raise ValueError(f"unknown columns {sorted(unknown)}; there are {', '.join(RECORD_COLUMNS)}")
@@ -54,8 +47,6 @@ class RecordDecoder:
 
     :param topic: what ``__topic`` says (the full name of the partition)
     :param columns: as for ``record_schema``
-    :param value_type: "string" makes ``value`` text, with invalid UTF-8 replaced
-    :param value_nullable: False turns null values into empty ones, as the column is then not null
     """
 
     def __init__(
@@ -63,12 +54,10 @@ class RecordDecoder:
         topic: str,
         columns: Sequence[str] | None = None,
         *,
-        value_type: ValueType = "binary",
-        value_nullable: bool = False,
         max_rows: int = DEFAULT_MAX_ROWS,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        self.schema = record_schema(columns, value_type=value_type, value_nullable=value_nullable)
+        self.schema = record_schema(columns)
         self._topic = topic
         self._topics = arrays.repeated_text_array(topic, 0)
         self._max_rows = max_rows
@@ -78,6 +67,7 @@ class RecordDecoder:
     def _make_builders(self) -> list[Callable[[Rows], Any]]:
         """Makers of the arrays, one for each field of the schema."""
         builders: dict[str, Callable[[Rows], Any]] = {
+            "value": arrays.value_array,
             "__key": arrays.key_array,
             "__topic": self._topic_array,
             "__messageId": arrays.message_id_array,
@@ -85,9 +75,6 @@ class RecordDecoder:
             "__eventTime": arrays.event_time_array,
             "__messageProperties": arrays.properties_array,
         }
-        if VALUE in self.schema.names:
-            field = self.schema.field(VALUE)
-            builders[VALUE] = lambda rows: arrays.value_array(rows, field.type, nulls_as_empty=not field.nullable)
         return [builders[name] for name in self.schema.names]
 
     def _topic_array(self, rows: Rows) -> Any:
@@ -99,7 +86,7 @@ class RecordDecoder:
     def batches(self, entries: Entries | EntryTable | Iterable[EntrySlice]) -> Iterator[Any]:
         """Yields the wanted messages of all entries, in order, as record batches of ``schema``.
 
-        :raises MalformedBatch, EncryptedEntry, UnassembledChunk: as ``decode_entries``; groups before it were yielded
+        :raises MalformedBatch, EncryptedEntry, UnassembledChunk: groups before the entry were yielded
         """
         for group in entry_groups(table_of(entries), self._max_rows, self._max_bytes):
             rows = read_rows(group)
@@ -109,13 +96,3 @@ class RecordDecoder:
                     yield pa.RecordBatch.from_arrays([build(part) for build in self._builders], schema=self.schema)
                 else:
                     yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(part), pa.struct([])))
-
-
-def record_batches(
-    entries: Entries | EntryTable | Iterable[EntrySlice],
-    topic: str,
-    columns: Sequence[str] | None = None,
-    **options: Any,
-) -> Iterator[Any]:
-    """Returns the messages of entries as record batches: ``RecordDecoder``, with its options, for one use."""
-    return RecordDecoder(topic, columns, **options).batches(entries)

@@ -35,10 +35,6 @@ class Rows:
         row: IntArray = self.fields[number]
         return row
 
-    def entry_field(self, number: int) -> IntArray:
-        """Returns a field of the entry table, repeated for each of the entry's rows."""
-        return self.table.field(number)[self.field(layout.ROW_ENTRY)]
-
     def refuse(self, row: int, code: int) -> None:
         """Raises the typed error for the entry that ``row`` belongs to."""
         self.table.refuse(int(self.fields[layout.ROW_ENTRY, row]), code)

@@ -17,10 +17,10 @@ import hashlib, sys
 {before}
 import pyarrow as pa
 from random import Random
-from spark_pulsar.wire.columns import decode, encode, entries, hashes, records
+from spark_pulsar.wire.columns import encode, entries, hashes
 from spark_pulsar.wire.columns.kernels.compiler import COMPILED
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from tests.unit.wire.columns import forge
+from tests.unit.wire.columns import decode, forge
 
 rng = Random(3)
 parts = []
@@ -36,7 +36,7 @@ good = [one for part in parts if isinstance(part, list) for one in part]
 table = decode.decode_entries(good)
 texts = pa.array([None if key is None else key.hex() + "é𝄞" for key in table.column("key").to_pylist()])
 seen = [part if isinstance(part, str) else decode.decode_entries(part).to_pylist() for part in parts]
-seen += [batch.to_pylist() for batch in records.record_batches(good, "t", value_nullable=True, max_rows=7)]
+seen += [batch.to_pylist() for batch in decode.record_batches(good, "t", max_rows=7)]
 for column in (table.column("key"), texts):
     keys = hashes.text_keys(column)
     seen += [hashes.partition_of(keys, 4, scheme).tolist() for scheme in ("JavaStringHash", "Murmur3_32Hash")]
@@ -114,7 +114,8 @@ def test_threads_and_forked_processes_share_the_kernels() -> None:
 import os
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from spark_pulsar.wire.columns import decode, entries
+from spark_pulsar.wire.columns import entries
+from tests.unit.wire.columns import decode
 from tests.unit.wire.columns.test_entries import BATCH, KEYED
 
 slices = [entries.EntrySlice(data, 1, i) for i in range(500) for data in (BATCH, KEYED)]

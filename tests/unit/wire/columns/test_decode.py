@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.model.errors import MalformedBatch
-from spark_pulsar.wire.columns.decode import ALL_COLUMNS, decode_entries
 from spark_pulsar.wire.columns.entries import EncryptedEntry, EntrySlice
 from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
+from tests.unit.wire.columns.decode import ALL_COLUMNS, decode_entries
 from tests.unit.wire.columns.test_entries import BATCH, HELLO, KEYED, entry
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch
-from spark_pulsar.wire.columns.decode import decode_entries, decode_message
 from spark_pulsar.wire.columns.entries import (
     EncryptedEntry,
     Entries,
@@ -17,6 +16,7 @@ from spark_pulsar.wire.columns.entries import (
     whole_message,
 )
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.unit.wire.columns.decode import decode_entries
 
 # Entries of the frames in wire-protocol section 8.
 HELLO = bytes.fromhex("0e016f295f8d0000000c0a017010001894c4e7e89f3468656c6c6f")
@@ -137,7 +137,7 @@ def test_a_message_put_together_decodes_among_others() -> None:
     assert batch.column("key").to_pylist() == [None, b"k"]
     # As the official client serialises the id of a chunked message in partition 3.
     assert batch.column("message_id").to_pylist()[1] == bytes.fromhex("0809100b1803" + "3a06" + "0809100a1803")
-    alone = decode_message(metadata, b"abcd", 9, 11, 3, first_chunk=(9, 10))
+    alone = decode_entries([whole])
     assert alone.column("message_id")[0] == batch.column("message_id")[1]
     assert metadata.uuid == "p-0"
 

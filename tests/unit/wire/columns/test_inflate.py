@@ -8,10 +8,10 @@ import pytest
 
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch
 from spark_pulsar.model.limits import MAX_DECOMPRESSED_SIZE_BYTES
-from spark_pulsar.wire.columns.decode import decode_entries
 from spark_pulsar.wire.columns.entries import EntrySlice
 from spark_pulsar.wire.columns.inflate import inflate
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, SNAPPY, ZLIB, ZSTD
+from tests.unit.wire.columns.decode import decode_entries
 from tests.unit.wire.columns.test_entries import entry
 
 HELLO = b"hello hello hello hello"

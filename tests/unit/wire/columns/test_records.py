@@ -7,7 +7,8 @@ import pytest
 
 from spark_pulsar.model.errors import MalformedBatch
 from spark_pulsar.wire.columns.entries import EntrySlice
-from spark_pulsar.wire.columns.records import RECORD_COLUMNS, RecordDecoder, record_batches, record_schema
+from spark_pulsar.wire.columns.records import RECORD_COLUMNS, RecordDecoder, record_schema
+from tests.unit.wire.columns.decode import record_batches
 from tests.unit.wire.columns.test_entries import BATCH, HELLO, KEYED, entry
 
 TOPIC = "persistent://public/default/t-partition-2"
@@ -18,7 +19,7 @@ def test_the_schema_is_what_spark_demands() -> None:
     assert record_schema().equals(
         pa.schema(
             [
-                pa.field("value", pa.binary(), nullable=False),
+                pa.field("value", pa.binary()),
                 pa.field("__key", pa.binary()),
                 pa.field("__topic", pa.string()),
                 pa.field("__messageId", pa.binary()),
@@ -28,7 +29,6 @@ def test_the_schema_is_what_spark_demands() -> None:
             ]
         )
     )
-    assert record_schema(["value"], value_type="string", value_nullable=True) == pa.schema([("value", pa.string())])
 
 
 def test_a_real_entry_in_all_columns() -> None:
@@ -61,20 +61,10 @@ def test_columns_come_in_the_order_asked_for() -> None:
         assert (batch.schema.names, batch.num_rows) == ([name], 3)
 
 
-def test_null_values_become_empty_where_the_column_is_not_null() -> None:
+def test_null_values_are_null() -> None:
     slices = [EntrySlice(entry(null_value=True), 1, 0), EntrySlice(HELLO, 1, 1)]
-    (strict,) = record_batches(slices, TOPIC, ["value"])
-    assert strict.column("value").to_pylist() == [b"", b"hello"]
-    assert strict.column("value").null_count == 0
-    (nullable,) = record_batches(slices, TOPIC, ["value"], value_nullable=True)
+    (nullable,) = record_batches(slices, TOPIC, ["value"])
     assert nullable.column("value").to_pylist() == [None, b"hello"]
-
-
-def test_values_as_text() -> None:
-    slices = [EntrySlice(entry("é".encode()), 1, 0), EntrySlice(entry(b"\xff"), 1, 1)]
-    (batch,) = record_batches(slices, TOPIC, ["value"], value_type="string")
-    batch.validate(full=True)
-    assert batch.column("value").to_pylist() == ["é", "�"]
 
 
 def test_small_entries_are_put_together_and_large_ones_cut() -> None:

@@ -1,20 +1,32 @@
-"""Entries → Arrow: every column a message has, as far as wanted."""
+"""Every column that a message has, as far as wanted: the kernels seen whole, also where the connector asks for less."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.wire.columns import arrays
-from spark_pulsar.wire.columns.entries import Buffer, Entries, EntrySlice, EntryTable, inspect_entries, whole_message
+from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable, table_of
 from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.records import RecordDecoder
 from spark_pulsar.wire.columns.rows import Rows, read_rows
 
-if TYPE_CHECKING:
-    from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+
+def _entry_field(rows: Rows, number: int) -> Any:
+    return rows.table.fields[number][rows.field(layout.ROW_ENTRY)]
+
+
+def _ordering_key(rows: Rows) -> Any:
+    starts, lengths = rows.field(layout.ROW_ORDERING_START), rows.field(layout.ROW_ORDERING_LENGTH)
+    return arrays.bytes_array(rows, starts, lengths, pa.binary())
+
+
+def _producer_name(rows: Rows) -> Any:
+    starts, lengths = _entry_field(rows, layout.PRODUCER_START), _entry_field(rows, layout.PRODUCER_LENGTH)
+    return arrays.bytes_array(rows, starts, lengths, pa.string())
 
 
 def _id_array(rows: Rows, number: int) -> Any:
@@ -27,14 +39,14 @@ def _event_time(rows: Rows) -> Any:
 
 
 _BUILDERS: Final[dict[str, tuple[Any, Callable[[Rows], Any]]]] = {
-    "value": (pa.binary(), lambda rows: arrays.value_array(rows, pa.binary())),
+    "value": (pa.binary(), lambda rows: arrays.value_array(rows)),
     "key": (pa.binary(), arrays.key_array),
-    "ordering_key": (pa.binary(), arrays.ordering_key_array),
+    "ordering_key": (pa.binary(), _ordering_key),
     "properties": (arrays.PROPERTIES, arrays.properties_array),
-    "publish_time": (pa.int64(), lambda r: arrays.fixed_array(pa.int64(), r.entry_field(layout.PUBLISH_TIME))),
+    "publish_time": (pa.int64(), lambda r: arrays.fixed_array(pa.int64(), _entry_field(r, layout.PUBLISH_TIME))),
     "event_time": (pa.int64(), _event_time),
     "sequence_id": (pa.int64(), lambda r: arrays.fixed_array(pa.int64(), r.field(layout.ROW_SEQUENCE_ID))),
-    "producer_name": (pa.string(), arrays.producer_name_array),
+    "producer_name": (pa.string(), _producer_name),
     "batch_index": (
         pa.int32(),
         lambda r: arrays.fixed_array(pa.int32(), r.field(layout.ROW_BATCH_INDEX).astype(np.int32)),
@@ -47,11 +59,6 @@ _BUILDERS: Final[dict[str, tuple[Any, Callable[[Rows], Any]]]] = {
 
 ALL_COLUMNS: Final = tuple(_BUILDERS)
 """Names of the columns of ``decode_entries``, in their order."""
-
-
-def table_of(entries: Entries | EntryTable | Iterable[EntrySlice]) -> EntryTable:
-    """Returns the entry table of entries in any form."""
-    return entries if isinstance(entries, EntryTable) else inspect_entries(entries)
 
 
 def decode_entries(entries: Entries | EntryTable | Iterable[EntrySlice], wanted: Collection[str] = ALL_COLUMNS) -> Any:
@@ -90,15 +97,11 @@ def decode_entries(entries: Entries | EntryTable | Iterable[EntrySlice], wanted:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def decode_message(
-    metadata: MessageMetadata,
-    payload: Buffer,
-    ledger_id: int,
-    entry_id: int,
-    partition: int = -1,
-    wanted: Collection[str] = ALL_COLUMNS,
-    first_chunk: tuple[int, int] | None = None,
-) -> Any:
-    """As ``decode_entries`` for one message put together from chunks (``whole_message``)."""
-    entry = whole_message(metadata, payload, ledger_id, entry_id, partition, first_chunk)
-    return decode_entries([entry], wanted)
+def record_batches(
+    entries: Entries | EntryTable | Iterable[EntrySlice],
+    topic: str,
+    columns: Sequence[str] | None = None,
+    **options: Any,
+) -> Iterator[Any]:
+    """The messages of entries as record batches: ``RecordDecoder``, with its options, for one use."""
+    return RecordDecoder(topic, columns, **options).batches(entries)
