@@ -416,7 +416,6 @@ class EffectivePolicies:
     """Rates of single subscriptions, which go before that of all (SUB-7)."""
     subscribe_rate: SubscribeRate = SubscribeRate()
     deduplication: bool = False
-    deduplication_snapshot_interval_s: int = 120
     compaction_threshold_bytes: int = 0
     subscription_expiration_minutes: int = 0
     inactive_topic: InactiveTopicPolicy = InactiveTopicPolicy()

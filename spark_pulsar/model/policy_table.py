@@ -294,10 +294,8 @@ POLICIES: Final = (
             null=Null.REMOVES,
         ),
         Level("deduplicationSnapshotInterval", "interval must be 0 or more", applied=False),
-        "deduplication_snapshot_interval_s",
-        "deduplication-snapshot-interval",
-        (Option("", "--interval -i", help="Seconds."),),
-        defaults=("deduplication_snapshot_interval_s",),
+        word="deduplication-snapshot-interval",
+        options=(Option("", "--interval -i", help="Seconds."),),
     ),
     Policy(
         COMPACTION_THRESHOLD,

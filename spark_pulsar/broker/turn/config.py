@@ -370,8 +370,6 @@ class BrokerConfig:
     # Settings without a key
     handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
     """Time that a handshake may take: one keep-alive interval, as in Apache Pulsar."""
-    deduplication_snapshot_interval_s: int = 120
-    """Interval that the policy of de-duplication snapshots shows where none is set; it has no other effect."""
     max_read_entries: int = 1_000
     """Entries of one read from storage. (`dispatcherMaxReadBatchSize` bounds Apache Pulsar's reads at 100.)"""
     max_dispatch_bytes: int = 2 * 1024 * 1024

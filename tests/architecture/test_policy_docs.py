@@ -1,0 +1,33 @@
+"""The table of policies holds together, and docs/admin.md shows it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from spark_pulsar.admin.app import ROUTES
+from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.cli import tables
+from spark_pulsar.model.policies import EffectivePolicies
+from spark_pulsar.model.policy_table import BY_MEMBER, POLICIES
+from tests.architecture.sources import ROOT
+
+
+def test_docs_hold_the_table_of_policies() -> None:
+    page = (ROOT / "docs/admin.md").read_text()
+    assert page == tables.with_table(page), "run `python -m spark_pulsar.cli.tables`"
+
+
+def test_a_row_names_fields_that_exist() -> None:
+    assert len(BY_MEMBER) == len(POLICIES)
+    effective = {each.name for each in fields(EffectivePolicies)}
+    assert {policy.field for policy in POLICIES if policy.field} == effective - {"size_quota", "age_quota"}
+    assert {name for policy in POLICIES for name in policy.defaults} <= {each.name for each in fields(BrokerConfig)}
+
+
+def test_every_row_has_its_paths() -> None:
+    namespace, topic = "admin/v2/namespaces/{tenant}/{namespace}", "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+    methods = dict(ROUTES)
+    for policy in POLICIES:
+        for level, base in ((policy.namespace, namespace), (policy.topic, topic)):
+            if level is not None:
+                assert level.method in methods[f"{base}/{level.path}"], policy.member
