@@ -6,24 +6,22 @@ from bisect import bisect_right
 from collections import deque
 from typing import Final
 
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
-
-from .entries import EntryRun
+from .entries import EntryColumns, EntryRun
 
 RUN_OVERHEAD_BYTES: Final = 400
 """What a cached run costs beside its buffer: the objects around it."""
 
-SCATTERED_OVERHEAD_BYTES: Final = 200
-"""The same for each entry of a scattered record."""
+ENTRY_OVERHEAD_BYTES: Final = 200
+"""What each cached entry of `EntryColumns` costs beside their buffer."""
 
 _COMPACT_AT: Final = 64
 
-_Cached = EntryRun | EntriesScattered
-_Piece = EntryRun | tuple[EntriesScattered, int] | None
+_Piece = EntryRun | tuple[EntryColumns, int] | None
 
 
-class _LedgerRuns:
-    """What is cached of one ledger, rising: runs, and entries as (record, index). Those before `head` have left."""
+class _LedgerPieces:
+    """The cached entries of one ledger, rising: runs, and single entries as (columns, index). Pieces before `head` have
+    left."""
 
     __slots__ = ("end", "firsts", "head", "pieces")
 
@@ -51,38 +49,38 @@ class EntryCache:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.size_bytes = 0
-        self._ledgers: dict[int, _LedgerRuns] = {}
-        self._order: deque[_Cached] = deque()
+        self._ledgers: dict[int, _LedgerPieces] = {}
+        self._order: deque[EntryRun | EntryColumns] = deque()
 
     def insert(self, run: EntryRun) -> None:
-        """Keep a run just appended, at the cost of the oldest ones."""
+        """Keeps a run just appended, at the cost of the oldest entries."""
         run = run.compact()
         known = self._ledgers.get(run.ledger_id)
         if known is None:
-            known = self._ledgers[run.ledger_id] = _LedgerRuns()
+            known = self._ledgers[run.ledger_id] = _LedgerPieces()
         elif known.end > run.first_entry_id:
             return
         known.pieces.append(run)
         known.firsts.append(run.first_entry_id)
         known.end = run.first_entry_id + len(run.starts)
-        self._keep(run, len(run.buffer) + RUN_OVERHEAD_BYTES)
+        self._keep(run)
 
-    def insert_scattered(self, record: EntriesScattered) -> None:
-        """Keep entries of many ledgers just appended; a run is made of one only when it is looked up."""
-        record = record.compact()
+    def insert_columns(self, columns: EntryColumns) -> None:
+        """Keeps entries of many ledgers just appended; a run is made of one only when it is looked up."""
+        columns = columns.compact()
         ledgers = self._ledgers
-        for index, (ledger_id, entry_id) in enumerate(zip(record.ledger_ids, record.entry_ids, strict=True)):
+        for index, (ledger_id, entry_id) in enumerate(zip(columns.ledger_ids, columns.entry_ids, strict=True)):
             known = ledgers.get(ledger_id)
             if known is None:
-                known = ledgers[ledger_id] = _LedgerRuns()
+                known = ledgers[ledger_id] = _LedgerPieces()
             if known.end <= entry_id:
-                known.pieces.append((record, index))
+                known.pieces.append((columns, index))
                 known.firsts.append(entry_id)
                 known.end = entry_id + 1
-        self._keep(record, len(record.buffer) + SCATTERED_OVERHEAD_BYTES * len(record))
+        self._keep(columns)
 
     def lookup(self, ledger_id: int, entry_id: int) -> EntryRun | None:
-        """The run that holds the entry, None when it is not here."""
+        """The run that holds the entry, None when it is not cached."""
         known = self._ledgers.get(ledger_id)
         if known is None:
             return None
@@ -96,44 +94,39 @@ class EntryCache:
         return piece if entry_id < piece.end_entry_id else None
 
     def drop_ledger(self, ledger_id: int) -> None:
-        """Forget a ledger that is gone. Its share of scattered records counts until those leave."""
+        """Forgets a ledger that is gone. Its share of `EntryColumns` counts until those leave."""
         known = self._ledgers.pop(ledger_id, None)
         if known is not None:
             for piece in known.pieces[known.head :]:
                 if isinstance(piece, EntryRun):
-                    self.size_bytes -= len(piece.buffer) + RUN_OVERHEAD_BYTES
+                    self.size_bytes -= _cost(piece)
 
-    def _keep(self, cached: _Cached, size_bytes: int) -> None:
-        self._order.append(cached)
-        self.size_bytes += size_bytes
+    def _keep(self, entries: EntryRun | EntryColumns) -> None:
+        self._order.append(entries)
+        self.size_bytes += _cost(entries)
         while self.size_bytes > self.max_bytes and self._order:
-            oldest = self._order.popleft()
-            if type(oldest) is EntryRun:
-                self._evict(oldest)
-            else:
-                assert isinstance(oldest, EntriesScattered), "there are two kinds"
-                self._evict_scattered(oldest)
+            self._evict(self._order.popleft())
 
-    def _evict(self, run: EntryRun) -> None:
-        known = self._ledgers.get(run.ledger_id)
-        # Insertion order is the ledger's order, so the oldest of all is the first of its ledger, unless the ledger
-        # was dropped: then its bytes are counted out already.
-        if known is None or known.head == len(known.pieces) or known.pieces[known.head] is not run:
-            return
-        self.size_bytes -= len(run.buffer) + RUN_OVERHEAD_BYTES
-        known.drop_first()
-        if known.head == len(known.pieces):
-            del self._ledgers[run.ledger_id]
-
-    def _evict_scattered(self, record: EntriesScattered) -> None:
-        self.size_bytes -= len(record.buffer) + SCATTERED_OVERHEAD_BYTES * len(record)
+    def _evict(self, entries: EntryRun | EntryColumns) -> None:
+        # Insertion order is the ledger's order, so that the oldest of all are the first of their ledgers, unless those
+        # were dropped: then the bytes of a run are counted out already.
+        is_counted = isinstance(entries, EntryColumns)
         ledgers = self._ledgers
-        for ledger_id in record.ledger_ids:
+        for ledger_id in entries.extents()[0]:
             known = ledgers.get(ledger_id)
             if known is None or known.head == len(known.pieces):
                 continue
             piece = known.pieces[known.head]
-            if type(piece) is tuple and piece[0] is record:
+            if piece is entries or (type(piece) is tuple and piece[0] is entries):
+                is_counted = True
                 known.drop_first()
                 if known.head == len(known.pieces):
                     del ledgers[ledger_id]
+        if is_counted:
+            self.size_bytes -= _cost(entries)
+
+
+def _cost(entries: EntryRun | EntryColumns) -> int:
+    if type(entries) is EntryRun:
+        return len(entries.buffer) + RUN_OVERHEAD_BYTES
+    return len(entries.buffer) + ENTRY_OVERHEAD_BYTES * len(entries)

@@ -1,16 +1,41 @@
-"""Runs of consecutive entries: what is appended, stored, cached, read and delivered.
+"""Entries in groups: one buffer with arrays of offsets, so that a thousand entries cost a handful of Python objects.
 
-A run is one buffer with arrays of offsets, so that a thousand entries cost a handful of Python objects. Entry `i` of a
-run is `buffer[starts[i]:ends[i]]`, the bytes from the checksum magic (or the metadata size) to the end of the payload,
-exactly as the producer sent them. Between the entries the buffer may hold other bytes (frame headers).
+Entry `i` is `buffer[starts[i]:ends[i]]`, the bytes from the checksum magic (or the metadata size) to the end of the
+payload, exactly as the producer sent them. Between the entries the buffer may hold other bytes (frame headers).
+
+An `EntryRun` holds consecutive entries of one ledger: it is appended, stored, cached, read and delivered.
+`EntryColumns` hold the entries of many ledgers that one connection sent in turn: a run per entry would be a handful of
+objects per entry. One record appends either; both tell their `extents` and can be taken apart into `runs`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
-_COMPACT_RATIO = 2
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_COMPACT_RATIO: Final = 2
+
+Extents = tuple[Sequence[int], Sequence[int], int]
+"""Ledger ids, first entry ids, number of entries: one extent of all the entries, or one extent an entry."""
+
+
+def spans_of(extents: Extents) -> Iterator[tuple[int, int, int]]:
+    """Yields ledger id, first entry and end entry of each extent."""
+    ledger_ids, firsts, entries = extents
+    each = entries // len(ledger_ids)
+    return ((ledger_id, first, first + each) for ledger_id, first in zip(ledger_ids, firsts, strict=True))
+
+
+def first_entries(extents: Extents) -> dict[int, int]:
+    """The first entry of each ledger, by ledger id."""
+    ledger_ids, firsts, _ = extents
+    # The first extent of a ledger comes last here, and stays.
+    return dict(zip(reversed(ledger_ids), reversed(firsts), strict=True))
 
 
 class EntryRun:
@@ -49,6 +74,14 @@ class EntryRun:
 
     def __repr__(self) -> str:
         return f"EntryRun({self.ledger_id}:{self.first_entry_id}..{self.last_entry_id}, {self.size_bytes} bytes)"
+
+    def extents(self) -> Extents:
+        """The extent of the run."""
+        return (self.ledger_id,), (self.first_entry_id,), len(self.starts)
+
+    def runs(self) -> tuple[EntryRun]:
+        """The run itself."""
+        return (self,)
 
     @property
     def last_entry_id(self) -> int:
@@ -113,6 +146,83 @@ class EntryRun:
         if self.ends[count - 1] - base > max_bytes:
             count = max(1, bisect_right(self.ends, base + max_bytes, 0, count))
         return self if count == len(self.starts) else self.slice(self.first_entry_id, self.first_entry_id + count)
+
+
+class EntryColumns:
+    """Entries of many ledgers over one buffer, each the next one of its ledger; a ledger may come several times.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `buffer`, `starts`, `ends`, `message_counts` | as in an `EntryRun` |
+    | `ledger_ids`, `entry_ids` | one each per entry |
+    | `rows` | rows of the ledgers in `DurableState.open_ledgers`, None when they are not known; not stored |
+    """
+
+    __slots__ = ("buffer", "ends", "entry_ids", "ledger_ids", "message_counts", "rows", "starts")
+
+    def __init__(
+        self,
+        buffer: bytes,
+        ledger_ids: Sequence[int],
+        entry_ids: Sequence[int],
+        starts: Sequence[int],
+        ends: Sequence[int],
+        message_counts: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        self.buffer = buffer
+        self.ledger_ids = ledger_ids
+        self.entry_ids = entry_ids
+        self.starts = starts
+        self.ends = ends
+        self.message_counts = message_counts
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __repr__(self) -> str:
+        return f"EntryColumns({len(self)} entries of {len(set(self.ledger_ids))} ledgers)"
+
+    def extents(self) -> Extents:
+        """The extents, one an entry."""
+        return self.ledger_ids, self.entry_ids, len(self.starts)
+
+    def run(self, index: int) -> EntryRun:
+        """Entry `index` as a run of one."""
+        counts = None if self.message_counts is None else (self.message_counts[index],)
+        return EntryRun(
+            self.ledger_ids[index],
+            self.entry_ids[index],
+            self.buffer,
+            (self.starts[index],),
+            (self.ends[index],),
+            counts,
+        )
+
+    def runs(self) -> Iterator[EntryRun]:
+        """Yields every entry as a run of one."""
+        return map(self.run, range(len(self.starts)))
+
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The bytes of each entry."""
+        import numpy as np
+
+        return np.subtract(self.ends, self.starts, dtype=np.int64)
+
+    def compact(self) -> EntryColumns:
+        """The same entries over a buffer of their own when they pin one more than twice their size, else itself."""
+        low, high = self.starts[0], self.ends[-1]
+        if len(self.buffer) <= _COMPACT_RATIO * (high - low):
+            return self
+        return EntryColumns(
+            self.buffer[low:high],
+            self.ledger_ids,
+            self.entry_ids,
+            [start - low for start in self.starts],
+            [end - low for end in self.ends],
+            self.message_counts,
+        )
 
 
 def run_of(

@@ -16,7 +16,6 @@ from typing import Any, Self
 from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, EntriesDropped, LedgersTrimmed, Record
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.table import decode_record
 from spark_pulsar.ledger.rows.snapshot import Row, load_rows, take_dirty_rows
 from spark_pulsar.ledger.state.durable_state import DurableState
@@ -132,10 +131,7 @@ class MemoryStorage:
         for record_type, version, at, end in records_of(payload):
             record = decode_record(record_type, version, payload, at, end)
             if isinstance(record, EntriesAppended):
-                self._disk.runs.setdefault(record.run.ledger_id, []).append(record.run)
-            elif isinstance(record, EntriesScattered):
-                for index in range(len(record)):
-                    run = record.run(index)
+                for run in record.entries.runs():
                     self._disk.runs.setdefault(run.ledger_id, []).append(run)
             elif isinstance(record, LedgersTrimmed):
                 for ledger_id in record.ledger_ids:

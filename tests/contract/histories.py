@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_pulsar.ledger.apply import schemas as schemas_rules
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun, run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
@@ -18,7 +18,6 @@ from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records import topics as tr
 from spark_pulsar.ledger.records.activity import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST
@@ -145,10 +144,11 @@ class History:
         if current is None or not ledger.appendable or current.entries > 30 or self.random.random() < 0.1:
             return self.state.records_to_open_ledger(topic_id, self._now_ms)
         if self.random.random() < 0.3:
-            return [self._scattered()]
-        appended = r.EntriesAppended(self._run(current.ledger_id, current.entries))
+            return [self._columns()]
+        run = self._run(current.ledger_id, current.entries)
+        appended = r.EntriesAppended(run)
         if self.random.random() < 0.3:
-            return [appended, self._delayed(appended.run)]
+            return [appended, self._delayed(run)]
         return [appended, self._sequences(topic_id)] if self.random.random() < 0.3 else [appended]
 
     def _delayed(self, run: EntryRun) -> r.Record:
@@ -164,7 +164,7 @@ class History:
         names = [self.random.choice(("p", "q-ü", "")) for _ in topics]
         return sr.SequencesReached(topics, names, [self.random.choice((0, 7, -1, 2**63 - 1)) for _ in topics])
 
-    def _scattered(self) -> r.Record:
+    def _columns(self) -> r.Record:
         """Entries of several topics in turn, some of them twice."""
         infos = [info for topic in self.state.topics.values() if (info := topic.ledger.open_ledger) is not None]
         ledger_ids = [self.random.choice(infos).ledger_id for _ in range(self.random.randrange(1, 8))]
@@ -179,8 +179,8 @@ class History:
             counts.append(self.random.choice((1, 1, 4)))
             self.entries.setdefault(ledger_id, []).append(entry)
             self.counts.setdefault(ledger_id, []).append(counts[-1])
-        return EntriesScattered(
-            buffer + b"tail" * self.random.randrange(9), ledger_ids, entry_ids, starts, ends, counts
+        return r.EntriesAppended(
+            EntryColumns(buffer + b"tail" * self.random.randrange(9), ledger_ids, entry_ids, starts, ends, counts)
         )
 
     def _run(self, ledger_id: int, first: int) -> EntryRun:

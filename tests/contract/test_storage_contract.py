@@ -9,10 +9,9 @@ from contextlib import suppress
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun, run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorDeleted, CursorMarkDeleted
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.state.ledger import RollLimits
 from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.ledger.storage import StorageFailed
@@ -181,7 +180,7 @@ def test_what_is_read_at_once_is_the_beginning_of_what_is_read(world: World) -> 
     for nothing in ((2, 100, 4999), (0, 100, 0), (4, 100, 1000)):
         assert look(*nothing) == []
     assert world.storage.read_at_once(9, 0, 100, 1000) == []
-    world.apply_and_submit(EntriesScattered(b"ee", [1, 1], [4, 5], [0, 1], [1, 2], None))
+    world.apply_and_submit(EntriesAppended(EntryColumns(b"ee", [1, 1], [4, 5], [0, 1], [1, 2], None)))
     for entry_id in (3, 4):
         look(entry_id, 100, 1000)
     world.checkpoint()
@@ -208,8 +207,10 @@ def test_sizes_of_entries_wherever_they_are(world: World) -> None:
     world.checkpoint()
     check()
     for number in range(40, 60):
-        record = EntriesScattered(
-            b"-" + b"z" * sizes[number], [1], [number], [1], [1 + sizes[number]], None if number % 2 else [2]
+        record = EntriesAppended(
+            EntryColumns(
+                b"-" + b"z" * sizes[number], [1], [number], [1], [1 + sizes[number]], None if number % 2 else [2]
+            )
         )
         world.apply_and_submit(record)
     check()

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.entries import EntryColumns, run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.checkpoint.copy import database_files
 from spark_pulsar.storage.disk.disk import Disk
@@ -195,8 +194,8 @@ def test_what_the_journal_says_of_topics_is_told_when_all_checkpoints_are_damage
     world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
     for entry_id in range(3):
         world.apply_and_submit(EntriesAppended(run_of(1, entry_id, [b"."])))
-    scattered = EntriesScattered(b"ab", [1, 1], [3, 4], [0, 1], [1, 2])
-    world.apply_and_submit(scattered)
+    columns = EntriesAppended(EntryColumns(b"ab", [1, 1], [3, 4], [0, 1], [1, 2]))
+    world.apply_and_submit(columns)
     world.kill()
     world.dispose()
     layout = Layout(world.data_dir)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.entries import EntryColumns, run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, NamespaceSet, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.records.documents import TOPIC_POLICIES, DocumentSet
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.ids import Position
@@ -37,7 +36,7 @@ def entry(ledger_id: int, entry_id: int) -> bytes:
 
 
 class Made:
-    """Topic a (ledger 1, sealed and settled; ledger 3) and topic b (ledger 2): runs of five entries and scattered ones,
+    """Topic a (ledger 1, sealed and settled; ledger 3) and topic b (ledger 2): runs of five entries and columns,
     cursors in the middle, part of it settled, the rest in the journal; the process was killed."""
 
     def __init__(self, root: Path) -> None:
@@ -72,7 +71,7 @@ class Made:
                 parts = [entry(other, next_id), entry(other, next_id + 1)]
                 ends = [len(parts[0]), len(parts[0]) + len(parts[1])]
                 columns = ([other, other], [next_id, next_id + 1], [0, ends[0]], ends)
-                world.apply_and_submit(EntriesScattered(b"".join(parts), *columns))
+                world.apply_and_submit(EntriesAppended(EntryColumns(b"".join(parts), *columns)))
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def holding(layout: Layout, wanted: bytes) -> Path:
 
 ENTRY_DAMAGES = {
     "an entry in the journal": [(3, 12)],
-    "a scattered entry in the journal": [(2, 75)],
+    "an entry of columns in the journal": [(2, 75)],
     "an entry in a ledger file": [(1, entry_id) for entry_id in range(PER_LEDGER)],
 }
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from spark_pulsar.ledger.apply import columns
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.state.durable_state import DurableState, InvalidRecord
 from spark_pulsar.ledger.state.ledger import LedgerInfo, RollLimits, is_full
 from spark_pulsar.model.column_store import ColumnStore
@@ -48,9 +47,9 @@ def test_as_one_by_one(records: list[tuple[list[tuple[int, int, int]], bool]]) -
         counts = [count for _, _, count in entries]
         rows = [info.row for info in infos] if with_rows else None
         if with_rows:
-            found = columns.next_ids(at_once.tails, np.array(rows))
+            found = columns.next_ids(at_once.open_ledgers, np.array(rows))
             assert [column.tolist() for column in found] == [ledger_ids, entry_ids]
-        apply(at_once, EntriesScattered(b"", ledger_ids, entry_ids, starts, ends, counts, rows))
+        apply(at_once, EntriesAppended(EntryColumns(b"", ledger_ids, entry_ids, starts, ends, counts, rows)))
         for at, count in enumerate(counts):
             run = EntryRun(ledger_ids[at], entry_ids[at], b"", (starts[at],), (ends[at],), (count,))
             apply(one_by_one, EntriesAppended(run))
@@ -68,26 +67,26 @@ def test_what_does_not_continue_its_ledger_is_refused(entry_ids: list[int], with
     before = [info.row() for info in state.ledgers.values()]
     rows = [state.topics[1].ledger.row, state.topics[2].ledger.row, state.topics[1].ledger.row] if with_rows else None
     with pytest.raises(InvalidRecord, match="is next"):
-        apply(state, EntriesScattered(b"abc", [1, 2, 1], entry_ids, [0, 1, 2], [1, 2, 3], None, rows))
+        apply(state, EntriesAppended(EntryColumns(b"abc", [1, 2, 1], entry_ids, [0, 1, 2], [1, 2, 3], None, rows)))
     assert [info.row() for info in state.ledgers.values()] == before
 
 
 def test_ledgers_that_are_not_open_are_refused() -> None:
     state = state_with_topics()
-    apply(state, EntriesScattered(b"a", [1], [0], [0], [1]))
+    apply(state, EntriesAppended(EntryColumns(b"a", [1], [0], [0], [1])))
     for record in state.records_to_open_ledger(1, 5):
         apply(state, record)
     for ledger_id in (1, 99):
         with pytest.raises(InvalidRecord, match=f"ledger {ledger_id}, which is not open"):
-            apply(state, EntriesScattered(b"a", [ledger_id], [1], [0], [1]))
+            apply(state, EntriesAppended(EntryColumns(b"a", [ledger_id], [1], [0], [1])))
     with pytest.raises(InvalidRecord, match="ledger 1, which is not open"):
-        apply(state, EntriesScattered(b"a", [1], [1], [0], [1], None, [state.topics[1].ledger.row]))
+        apply(state, EntriesAppended(EntryColumns(b"a", [1], [1], [0], [1], None, [state.topics[1].ledger.row])))
 
 
 @pytest.mark.parametrize("rows", [[0, 0], [1, 0], [5, 600]])
 def test_rows_of_another_state_are_not_believed(rows: list[int]) -> None:
     state = state_with_topics()
-    apply(state, EntriesScattered(b"ab", [1, 2], [0, 0], [0, 1], [1, 2], None, rows))
+    apply(state, EntriesAppended(EntryColumns(b"ab", [1, 2], [0, 0], [0, 1], [1, 2], None, rows)))
     assert [info.entries for info in state.ledgers.values()][:3] == [1, 1, 0]
 
 

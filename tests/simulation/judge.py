@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records.deduplication import SequencesForgotten
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.topics import TopicTerminated
 from spark_pulsar.ledger.state.durable_state import DurableState
 from tests.contract.histories import shared_picture as picture
@@ -77,7 +76,6 @@ class Judge:
         self._unsubmitted: list[Posting] = []
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
-            EntriesScattered: self._entries_scattered,
             r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
             r.TopicDeleted: self._topic_deleted,
             TopicTerminated: self._topic_terminated,
@@ -189,16 +187,11 @@ class Judge:
     # Records
 
     def _entries_appended(self, record: r.EntriesAppended) -> None:
-        run = record.run
-        if self.compaction.takes(run):
-            return
-        for entry_id in range(run.first_entry_id, run.end_entry_id):
-            self._stored((run.ledger_id, entry_id), run.entry(entry_id))
-
-    def _entries_scattered(self, record: EntriesScattered) -> None:
-        for index in range(len(record)):
-            run = record.run(index)
-            self._stored((run.ledger_id, run.first_entry_id), run.entry(run.first_entry_id))
+        for run in record.entries.runs():
+            if self.compaction.takes(run):
+                continue
+            for entry_id in range(run.first_entry_id, run.end_entry_id):
+                self._stored((run.ledger_id, entry_id), run.entry(entry_id))
 
     def _stored(self, place: Place, entry: bytes) -> None:
         sent = self.sent.get(entry)

@@ -29,8 +29,9 @@ from spark_pulsar.broker.turn.counter_columns import (
 )
 from spark_pulsar.broker.turn.effects import SendColumnarReceipts
 from spark_pulsar.broker.turn.events import SendsReceived
-from spark_pulsar.ledger.apply import columns as tails
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.apply import columns
+from spark_pulsar.ledger.entries import EntryColumns
+from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.state.ledger import LEDGER_ID
 from spark_pulsar.model.column_store import column_of
 from spark_pulsar.wire.delays import delays_in
@@ -113,9 +114,9 @@ def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: 
     rows = core.producer_counters.matrix()[:, TOPIC_ROW][producer_rows]
     assert rows.min() >= 0, "their topics are persistent"
     _open_ledgers(core, rows)
-    ledger_ids, entry_ids = tails.next_ids(core.state.tails, rows)
+    ledger_ids, entry_ids = columns.next_ids(core.state.open_ledgers, rows)
     counts = None if sum(columnar_sends.message_counts) == len(columnar_sends) else columnar_sends.message_counts
-    record = EntriesScattered(
+    entries = EntryColumns(
         columnar_sends.buffer,
         column_of(ledger_ids),
         column_of(entry_ids),
@@ -124,18 +125,18 @@ def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: 
         counts,
         column_of(rows),
     )
-    core.append(record)
-    sizes = record.sizes()
-    to_look = _count(core, producer_rows, rows, record, sizes, np.asarray(columnar_sends.message_counts, np.int64))
+    core.append(EntriesAppended(entries))
+    sizes = entries.sizes()
+    to_look = _count(core, producer_rows, rows, entries, sizes, np.asarray(columnar_sends.message_counts, np.int64))
     size_bytes = int(sizes.sum())
-    core.when_durable(_StoredColumns(core, session, columnar_sends, record, size_bytes))
+    core.when_durable(_StoredColumns(core, session, columnar_sends, entries, size_bytes))
     pending_publishes.note_pending(core, session, len(columnar_sends), size_bytes)
     for index in to_look:
-        core.monitors.appended(_topic_in(core, int(rows[index])), record.run(index))
+        core.monitors.appended(_topic_in(core, int(rows[index])), entries.run(index))
 
 
 def _count(
-    core: Core, producer_rows: Column, rows: Column, record: EntriesScattered, sizes: Column, messages: Column
+    core: Core, producer_rows: Column, rows: Column, entries: EntryColumns, sizes: Column, messages: Column
 ) -> list[int]:
     """Note what came in; returns the indices of entries whose topics upkeep looks at."""
     producers, numbers = core.producer_counters.matrix(), core.topic_counters.matrix()
@@ -146,14 +147,14 @@ def _count(
     np.add.at(numbers[:, TOPIC_BYTES_IN], rows, sizes)
     numbers[:, LAST_PUBLISHED_MS][rows] = core.now_ms
     if numbers[:, SUBSCRIPTIONS][rows].any():  # else nobody reads at a tail
-        core.cache.insert_scattered(record)
+        core.cache.insert_columns(entries)
     is_due: list[int] = np.flatnonzero(numbers[:, TOPIC_BYTES_IN][rows] >= numbers[:, LOOK_AT_BYTES][rows]).tolist()
     return is_due
 
 
 def _open_ledgers(core: Core, rows: Column) -> None:
     """See that the topics of these rows have ledgers that take entries, and are not full (ML-1, ML-2)."""
-    for row in tails.must_roll(core.state.tails, rows, core.now_ms, core.roll_limits).tolist():
+    for row in columns.must_roll(core.state.open_ledgers, rows, core.now_ms, core.roll_limits).tolist():
         rollover.open_ledger(core, _topic_in(core, row))
 
 
@@ -166,43 +167,47 @@ def _topic_in(core: Core, row: int) -> Topic:
 class _StoredColumns:
     """What is due when the entries of a sweep are on disk."""
 
-    __slots__ = ("columnar_sends", "core", "departures", "record", "session", "size_bytes")
+    __slots__ = ("columnar_sends", "core", "departures", "entries", "session", "size_bytes")
 
     def __init__(
-        self, core: Core, session: Session, columnar_sends: ColumnarSends, record: EntriesScattered, size_bytes: int
+        self, core: Core, session: Session, columnar_sends: ColumnarSends, entries: EntryColumns, size_bytes: int
     ) -> None:
         self.core = core
         self.session = session
         self.columnar_sends = columnar_sends
-        self.record = record
+        self.entries = entries
         self.size_bytes = size_bytes
         self.departures = core.topic_counters.departures
 
     def __call__(self) -> None:
-        core, session, record, columnar_sends = self.core, self.session, self.record, self.columnar_sends
-        _confirm(core, record, are_there=self.departures == core.topic_counters.departures)
+        core, session, entries, columnar_sends = self.core, self.session, self.entries, self.columnar_sends
+        _confirm(core, entries, are_there=self.departures == core.topic_counters.departures)
         if session.open:
             core.effects.append(
                 SendColumnarReceipts(
                     session.session_id,
                     columnar_sends.producer_ids,
-                    record.ledger_ids,
-                    record.entry_ids,
+                    entries.ledger_ids,
+                    entries.entry_ids,
                     columnar_sends.sequence_ids,
                 )
             )
-        pending_publishes.settle_pending(core, session, len(record), self.size_bytes)
+        pending_publishes.settle_pending(core, session, len(entries), self.size_bytes)
 
 
-def _confirm(core: Core, record: EntriesScattered, *, are_there: bool) -> None:
+def _confirm(core: Core, entries: EntryColumns, *, are_there: bool) -> None:
     """Readers may have these entries. `are_there`: no topic was deleted meanwhile."""
-    rows, ledger_ids, entry_ids = np.asarray(record.rows), np.asarray(record.ledger_ids), np.asarray(record.entry_ids)
-    is_open = core.state.tails.matrix()[:, LEDGER_ID][rows] == ledger_ids
+    rows, ledger_ids, entry_ids = (
+        np.asarray(entries.rows),
+        np.asarray(entries.ledger_ids),
+        np.asarray(entries.entry_ids),
+    )
+    is_open = core.state.open_ledgers.matrix()[:, LEDGER_ID][rows] == ledger_ids
     if not is_open.all():  # the ledger was followed by another one meanwhile, or is gone
         for index in np.flatnonzero(~is_open).tolist():
-            topic = _topic_in(core, int(rows[index])) if are_there else _topic_of(core, record.ledger_ids[index])
+            topic = _topic_in(core, int(rows[index])) if are_there else _topic_of(core, entries.ledger_ids[index])
             if topic is not None:
-                topic.confirm_entries(core, record.run(index))
+                topic.confirm_entries(core, entries.run(index))
         rows, ledger_ids, entry_ids = rows[is_open], ledger_ids[is_open], entry_ids[is_open]
     numbers = core.topic_counters.matrix()
     numbers[:, LAST_ADD_CONFIRMED_LEDGER_ID][rows] = ledger_ids

@@ -1,6 +1,6 @@
-"""Appending to many ledgers at once: the rules of `ledgers` and of `transitions`, by column.
+"""Appends to many open ledgers at once: the rules of `state.ledger` and `apply.table`, by column.
 
-A row is that of `DurableState.tails`, a column an array of signed 64-bit numbers.
+A row is that of `DurableState.open_ledgers`, a column an array of signed 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -20,34 +20,33 @@ from spark_pulsar.ledger.state.ledger import (
     SIZE_BYTES,
     LedgerInfo,
     RollLimits,
+    may_roll,
+    reaches_limit,
 )
 from spark_pulsar.model.column_store import ColumnStore
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+    from spark_pulsar.ledger.entries import EntryColumns
     from spark_pulsar.ledger.state.durable_state import DurableState
 
 Column = npt.NDArray[np.int64]
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 
-def must_roll(tails: ColumnStore[LedgerInfo], rows: Column, now_ms: int, limits: RollLimits) -> Column:
-    """Those of the rows in which no ledger takes entries, or a full one (ML-1, ML-2), each once."""
-    numbers = tails.matrix()
+def must_roll(open_ledgers: ColumnStore[LedgerInfo], rows: Column, now_ms: int, limits: RollLimits) -> Column:
+    """Returns the rows, each once, whose topic has no open ledger (ML-1) or a full one (ML-2)."""
+    numbers = open_ledgers.matrix()
     wanted = numbers[:, LEDGER_ID][rows] == 0
     opened_ms = numbers[:, OPENED_MS][rows]
-    if limits.min_age_ms <= 0 or opened_ms.min() < now_ms - limits.min_age_ms:
-        wanted |= (
-            (numbers[:, ENTRIES][rows] >= limits.max_entries)
-            | (numbers[:, SIZE_BYTES][rows] >= limits.max_size_bytes)
-            | (opened_ms <= now_ms - limits.max_age_ms)
-        ) & ((limits.min_age_ms <= 0) | (opened_ms < now_ms - limits.min_age_ms))
+    if may_roll(opened_ms.min(), now_ms, limits):
+        entries, size_bytes = numbers[:, ENTRIES][rows], numbers[:, SIZE_BYTES][rows]
+        wanted |= reaches_limit(entries, size_bytes, opened_ms, now_ms, limits) & may_roll(opened_ms, now_ms, limits)
     return np.unique(rows[wanted]) if wanted.any() else _NO_ROWS
 
 
-def next_ids(tails: ColumnStore[LedgerInfo], rows: Column) -> tuple[Column, Column]:
+def next_ids(open_ledgers: ColumnStore[LedgerInfo], rows: Column) -> tuple[Column, Column]:
     """The ledger ids and entry ids that entries get which are appended to the ledgers of these rows in this order."""
-    numbers = tails.matrix()
+    numbers = open_ledgers.matrix()
     return numbers[:, LEDGER_ID][rows], numbers[:, ENTRIES][rows] + _times_before(rows)
 
 
@@ -69,46 +68,44 @@ def _times_before(rows: Column) -> Column:
     return times
 
 
-def append(state: DurableState, record: EntriesScattered) -> None:
-    """What EntriesScattered does to the state. InvalidRecord when an entry is not the next one of an open ledger."""
-    if not len(record):
-        return
-    entry_ids = np.asarray(record.entry_ids)
-    rows = _rows_of(state, record)
-    _, expected = next_ids(state.tails, rows)
+def append(state: DurableState, entries: EntryColumns) -> None:
+    """Appends entries to their ledgers. InvalidRecord when an entry is not the next one of an open ledger."""
+    entry_ids = np.asarray(entries.entry_ids)
+    rows = _rows_of(state, entries)
+    _, expected = next_ids(state.open_ledgers, rows)
     if not np.array_equal(expected, entry_ids):
         at = int(np.argmin(expected == entry_ids))
-        entry = f"{record.ledger_ids[at]}:{record.entry_ids[at]}"
+        entry = f"{entries.ledger_ids[at]}:{entries.entry_ids[at]}"
         raise InvalidRecord(f"entry {entry} is out of order, {expected[at]} is next")
-    numbers = state.tails.matrix()
+    numbers = state.open_ledgers.matrix()
     np.add.at(numbers[:, ENTRIES], rows, 1)
-    np.add.at(numbers[:, SIZE_BYTES], rows, record.sizes())
-    counts = record.message_counts
+    np.add.at(numbers[:, SIZE_BYTES], rows, entries.sizes())
+    counts = entries.message_counts
     np.add.at(numbers[:, MESSAGES], rows, 1 if counts is None else np.asarray(counts, np.int64))
     must_mark = numbers[:, SIZE_BYTES][rows] >= numbers[:, NEXT_MARK_BYTES][rows]
     if must_mark.any():
         for row in np.unique(rows[must_mark]).tolist():
-            info = state.tails.owners[row]
+            info = state.open_ledgers.owners[row]
             assert info is not None, "its numbers stand there"
             info.mark()
-    state.dirty_ledgers.update(record.ledger_ids)
+    state.dirty_ledgers.update(entries.ledger_ids)
 
 
-def _rows_of(state: DurableState, record: EntriesScattered) -> Column:
-    """The rows of the ledgers, which must be open: where the record says, unless it was made for another state. Those
-    of recovered ledgers are filled with their numbers."""
-    if record.rows is not None:
-        told = np.asarray(record.rows)
-        is_known = told.max() < len(state.tails.owners)
-        if is_known and np.array_equal(state.tails.matrix()[:, LEDGER_ID][told], record.ledger_ids):
+def _rows_of(state: DurableState, entries: EntryColumns) -> Column:
+    """Returns the rows of the ledgers, which must be open: those that the columns name, unless they were made for
+    another state. The rows of recovered ledgers are filled with their numbers."""
+    if entries.rows is not None:
+        told = np.asarray(entries.rows)
+        is_known = told.max() < len(state.open_ledgers.owners)
+        if is_known and np.array_equal(state.open_ledgers.matrix()[:, LEDGER_ID][told], entries.ledger_ids):
             return told
     rows: dict[int, int] = {}
-    for ledger_id in set(record.ledger_ids):
+    for ledger_id in set(entries.ledger_ids):
         info = state.ledgers.get(ledger_id)
         ledger = None if info is None else state.topics[info.topic_id].ledger
         if info is None or ledger is None or ledger.current is not info:
             raise InvalidRecord(f"entries for ledger {ledger_id}, which is not open")
         rows[ledger_id] = ledger.row
-        if state.tails.owners[ledger.row] is not info:
-            state.tails.put(ledger.row, info)
-    return np.fromiter(map(rows.__getitem__, record.ledger_ids), np.int64, len(record))
+        if state.open_ledgers.owners[ledger.row] is not info:
+            state.open_ledgers.put(ledger.row, info)
+    return np.fromiter(map(rows.__getitem__, entries.ledger_ids), np.int64, len(entries))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
+from spark_pulsar.ledger.entries import EntryColumns, first_entries
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records.activity import CursorIdle
@@ -20,7 +21,6 @@ from spark_pulsar.ledger.records.damage import DamageAccepted
 from spark_pulsar.ledger.records.deduplication import SequencesReached
 from spark_pulsar.ledger.records.delays import EntriesDelayed
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentDeleted, DocumentSet
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.schemas import SchemasDeleted, SchemasForgotten
 from spark_pulsar.ledger.records.topics import TopicTerminated
 from spark_pulsar.ledger.state.durable_state import DurableState
@@ -54,8 +54,11 @@ class LossyReplay:
 
     def apply(self, record: Record) -> bool:
         """Give the record its effect, or what of it is possible; whether it had any."""
-        if isinstance(record, EntriesScattered):
-            record = self._known_part(record)
+        if isinstance(record, r.EntriesAppended) and isinstance(record.entries, EntryColumns):
+            known = self._known_part(record.entries)
+            if known is None:
+                return False
+            record = r.EntriesAppended(known)
         try:
             prepare = _PREPARE.get(type(record))
             if prepare is not None:
@@ -86,15 +89,13 @@ class LossyReplay:
                 self.lose(topic_id)
 
     def continues(self, record: Record) -> bool:
-        """Whether entries are exactly the next ones of their ledgers; True for anything else."""
-        if isinstance(record, r.EntriesAppended):
-            info = self.state.ledgers.get(record.run.ledger_id)
-            return info is not None and info.entries == record.run.first_entry_id
-        if isinstance(record, EntriesScattered):
-            if any(ledger_id not in self.state.ledgers for ledger_id in record.ledger_ids):
-                return False
-            return self.state.next_entry_ids(record.ledger_ids) == list(record.entry_ids)
-        return True
+        """Tells whether entries are exactly the next ones of their ledgers; True for anything else."""
+        if not isinstance(record, r.EntriesAppended):
+            return True
+        ledger_ids, firsts, _ = record.entries.extents()
+        if any(ledger_id not in self.state.ledgers for ledger_id in ledger_ids):
+            return False
+        return self.state.next_entry_ids(ledger_ids) == list(firsts)
 
     def lose(self, topic_id: int, ledger_id: int = -1, first: int = 0, end: int = 0) -> None:
         """Note a loss, once."""
@@ -105,9 +106,7 @@ class LossyReplay:
         state = self.state
         topic_ids = {getattr(record, "topic_id", -1), *getattr(record, "topic_ids", ())}
         topic_ids.add(state.cursor_topics.get(getattr(record, "cursor_id", -1), -1))
-        ledger_ids = [record.run.ledger_id] if isinstance(record, r.EntriesAppended) else []
-        if isinstance(record, EntriesScattered):
-            ledger_ids = [*record.ledger_ids]
+        ledger_ids = record.entries.extents()[0] if isinstance(record, r.EntriesAppended) else ()
         topic_ids.update(state.ledgers[ledger_id].topic_id for ledger_id in ledger_ids if ledger_id in state.ledgers)
         begins: tuple[str, ...] = ()
         if isinstance(record, r.NamespaceSet | r.NamespaceDeleted):
@@ -119,20 +118,24 @@ class LossyReplay:
             topic_ids.update(topic.topic_id for topic in state.topics.values() if topic.name.startswith(begins))
         return topic_ids & state.topics.keys()
 
-    def _known_part(self, record: EntriesScattered) -> EntriesScattered:
-        """The record without the entries of ledgers that do not exist."""
-        keep = [ledger_id in self.state.ledgers for ledger_id in record.ledger_ids]
+    def _known_part(self, entries: EntryColumns) -> EntryColumns | None:
+        """The entries without those of ledgers that do not exist; None when no ledger exists."""
+        keep = [ledger_id in self.state.ledgers for ledger_id in entries.ledger_ids]
         if all(keep):
-            return record
-        self.strays.append(f"EntriesScattered: {keep.count(False)} entries of ledgers that do not exist")
-        counts = record.message_counts
-        return EntriesScattered(
-            record.buffer,
-            list(compress(record.ledger_ids, keep)),
-            list(compress(record.entry_ids, keep)),
-            list(compress(record.starts, keep)),
-            list(compress(record.ends, keep)),
-            None if counts is None else list(compress(counts, keep)),
+            return entries
+        self.strays.append(f"EntriesAppended: {keep.count(False)} entries of ledgers that do not exist")
+        counts = entries.message_counts
+        return (
+            EntryColumns(
+                entries.buffer,
+                list(compress(entries.ledger_ids, keep)),
+                list(compress(entries.entry_ids, keep)),
+                list(compress(entries.starts, keep)),
+                list(compress(entries.ends, keep)),
+                None if counts is None else list(compress(counts, keep)),
+            )
+            if any(keep)
+            else None
         )
 
     def _stray(self, record: Record, text: str) -> None:
@@ -159,21 +162,12 @@ class LossyReplay:
     # What must be made up for before a record can be applied
 
     def appended(self, record: r.EntriesAppended) -> None:
-        """Entries may come after a gap."""
-        info = self.state.ledgers.get(record.run.ledger_id)
-        if info is not None:
-            self._reopen(info)
-            self._skip_to(info, record.run.first_entry_id)
-
-    def scattered(self, record: EntriesScattered) -> None:
-        """The same, for each ledger."""
-        seen: set[int] = set()
-        for ledger_id, entry_id in zip(record.ledger_ids, record.entry_ids, strict=True):
+        """Entries may come after a gap, in each ledger."""
+        for ledger_id, first in first_entries(record.entries.extents()).items():
             info = self.state.ledgers.get(ledger_id)
-            if info is not None and ledger_id not in seen:
-                seen.add(ledger_id)
+            if info is not None:
                 self._reopen(info)
-                self._skip_to(info, entry_id)
+                self._skip_to(info, first)
 
     def opened(self, record: r.LedgerOpened) -> None:
         """The ledger before was sealed."""
@@ -205,7 +199,6 @@ class LossyReplay:
 
 _PREPARE: Final[dict[type[Record], Callable[[LossyReplay, Any], None]]] = {
     r.EntriesAppended: LossyReplay.appended,
-    EntriesScattered: LossyReplay.scattered,
     r.LedgerOpened: LossyReplay.opened,
     r.LedgersTrimmed: LossyReplay.trimmed,
     r.TopicDeleted: LossyReplay.deleted,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records.base import InvalidRecord
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.state.counters import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.ledger import LedgerInfo
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
 
 def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
-    run = record.run
+    run = record.entries
+    if isinstance(run, EntryColumns):
+        from .columns import append  # with NumPy, which a broker loads when a connection publishes to many topics
+
+        append(state, run)
+        return
     ledger_id = run.ledger_id
     info = state.ledgers.get(ledger_id)
     if info is None:
@@ -51,12 +56,6 @@ def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
     if info.size_bytes >= info.next_mark_bytes:
         info.mark()
     state.dirty_ledgers.add(ledger_id)
-
-
-def _entries_scattered(state: DurableState, record: EntriesScattered) -> None:
-    from .columns import append  # with NumPy, which a broker loads when somebody publishes to many topics in turn
-
-    append(state, record)
 
 
 def _counter_set(state: DurableState, record: r.CounterSet) -> None:
@@ -103,7 +102,7 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
         raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
-    state.tails.release(topic.ledger.row)
+    state.open_ledgers.release(topic.ledger.row)
     topic.ledger.row = -1
     state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)
     if topic.damages:
@@ -279,7 +278,6 @@ def _cursor_ack_properties(state: DurableState, record: cr.CursorAckProperties) 
 
 TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = {
     r.EntriesAppended: _entries_appended,
-    EntriesScattered: _entries_scattered,
     r.CounterSet: _counter_set,
     r.TopicCreated: _topic_created,
     r.TopicDeleted: _topic_deleted,

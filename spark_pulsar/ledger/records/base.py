@@ -21,16 +21,29 @@ Times are wall-clock milliseconds. Ranges of entries are `(ledger_id, first, end
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import sub
 from struct import Struct
 from struct import error as StructError
 from typing import Any, ClassVar, Final, Self
 
-from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun, Extents
+from spark_pulsar.model.column_store import column_of
 
-from .codec import I64, I64S, TEXT, TEXT_MAP, BodyReader, Field, RecordDamaged, u32s, u32s_from
+from .codec import (
+    I64,
+    I64S,
+    TEXT,
+    TEXT_MAP,
+    BodyReader,
+    Field,
+    RecordDamaged,
+    i64s_from,
+    i64s_packed,
+    u32s,
+    u32s_from,
+)
 
 
 class InvalidRecord(ValueError):
@@ -75,117 +88,173 @@ class DeclaredRecord(Record):
         return cls(*values)
 
 
-_ENTRIES_HEAD: Final = Struct("<QQIIIB")
-_ENTRY_ALONE: Final = Struct("<QQIIIBII")
+_HEAD: Final = Struct("<IIIB")
+_EXTENT_HEAD: Final = Struct("<IIIBQQ")
+_ENTRY_ALONE: Final = Struct("<IIIBQQII")
 _OFFSETS_ALONE: Final = Struct("<II")
+_OLD_RUN_HEAD: Final = Struct("<QQIIIB")
 _ALL_SINGLE: Final = 1
+_ONE_EXTENT: Final = 2
 _MAX_WASTE_SHIFT: Final = 3
+
+_Head = tuple[int, int, int, int, int, int]
+"""Number of entries, base, size, flags; ledger id and first entry id of the first extent."""
 
 
 class EntriesAppended(Record):
-    """A run of entries became the end of its ledger. The first entry id must be the ledger's count of entries.
+    """Entries became the ends of their ledgers. Each must be the next one of its ledger.
 
-    Body: ledger id, first entry id, number of entries, where the stored region begins in the offsets' buffer, the
-    region's length, flags (1: every entry holds one message); then starts, ends and, without the flag, message counts
-    as u32 each; then the region. The offsets are those of the run's own buffer, so that nothing is recomputed on the
-    way in.
+    Body: number of entries, where the stored region begins in the offsets' buffer, the region's length, flags (1: every
+    entry holds one message; 2: all entries are one extent, else each is one); ledger ids and first entry ids of the
+    extents as u64 each; starts, ends and, without the first flag, message counts of the entries as u32 each; then the
+    region. The offsets are those of the entries' own buffer, so that nothing is recomputed on the way in.
+
+    Two older forms are read. Type 1 version 1, a run: ledger id and first entry id stand before the number of entries.
+    Type 3 version 1, entries of many ledgers: the form of today, without the second flag.
     """
 
-    __slots__ = ("run",)
+    __slots__ = ("entries",)
     TYPE = 1
+    VERSION = 2
+    TYPES: ClassVar = (1, 3)
+    """The types under which this record is found."""
 
-    def __init__(self, run: EntryRun) -> None:
-        self.run = run
+    def __init__(self, entries: EntryRun | EntryColumns) -> None:
+        self.entries = entries
 
     def __repr__(self) -> str:
-        return f"EntriesAppended({self.run!r})"
+        return f"EntriesAppended({self.entries!r})"
 
     def __len__(self) -> int:
-        return len(self.run.starts)
+        return len(self.entries.starts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EntriesAppended) and self.encode() == other.encode()
 
     def __hash__(self) -> int:
-        return hash((self.run.ledger_id, self.run.first_entry_id))
+        return hash(self.encode_parts()[0])
 
     def encode_parts(self) -> tuple[bytes, bytes]:
         """The body as two buffers: everything before the region, and the region (not copied when it is most of the
-        run's buffer)."""
-        run = self.run
-        starts, ends, counts, buffer = run.starts, run.ends, run.message_counts, run.buffer
+        entries' buffer)."""
+        entries = self.entries
+        starts, ends, counts, region = entries.starts, entries.ends, entries.message_counts, entries.buffer
         low, high = starts[0], ends[-1]
         size = high - low
-        region = buffer
-        if len(buffer) - size > size >> _MAX_WASTE_SHIFT:
-            region = buffer[low:high]
+        if len(region) - size > size >> _MAX_WASTE_SHIFT:
+            region = region[low:high]
         else:
-            low, size = 0, len(buffer)
+            low, size = 0, len(region)
         number = len(starts)
-        if counts is None or counts.count(1) == number:
-            if number == 1:
-                return _ENTRY_ALONE.pack(
-                    run.ledger_id, run.first_entry_id, 1, low, size, _ALL_SINGLE, starts[0], ends[0]
-                ), region
-            head = _ENTRIES_HEAD.pack(run.ledger_id, run.first_entry_id, number, low, size, _ALL_SINGLE)
+        flags = _ALL_SINGLE if counts is None or counts.count(1) == number else 0
+        if type(entries) is EntryRun:
+            flags |= _ONE_EXTENT
+            ledger_id, first = entries.ledger_id, entries.first_entry_id
+            if number == 1 and flags & _ALL_SINGLE:
+                return _ENTRY_ALONE.pack(1, low, size, flags, ledger_id, first, starts[0], ends[0]), region
+            head = _EXTENT_HEAD.pack(number, low, size, flags, ledger_id, first)
+        else:
+            ledger_ids, firsts, _ = entries.extents()
+            head = _HEAD.pack(number, low, size, flags) + i64s_packed(ledger_ids) + i64s_packed(firsts)
+        if counts is None or flags & _ALL_SINGLE:
             return head + u32s(starts) + u32s(ends), region
-        head = _ENTRIES_HEAD.pack(run.ledger_id, run.first_entry_id, number, low, size, 0)
         return head + u32s(starts) + u32s(ends) + u32s(counts), region
 
     def encode(self) -> bytes:
         return b"".join(self.encode_parts())
 
     @staticmethod
-    def place_of(body: bytes, at: int) -> tuple[int, int, int]:
-        """Ledger id, first entry id and one past the last entry id of the encoded run at `body[at:]`, without decoding
-        the rest."""
-        ledger_id, first, number, _, _, _ = _ENTRIES_HEAD.unpack_from(body, at)
-        return ledger_id, first, first + number
+    def extents_of(record_type: int, version: int, body: bytes, at: int) -> Extents:
+        """The extents of the record whose body is `body[at:]`, without decoding the rest."""
+        number, _, _, flags, ledger_id, first = _head_of(record_type, version, body, at)
+        if number == 1 or flags & _ONE_EXTENT:
+            return (ledger_id,), (first,), number
+        ids_at = at + _HEAD.size
+        firsts_at = ids_at + 8 * number
+        return i64s_from(body[ids_at:firsts_at]), i64s_from(body[firsts_at : firsts_at + 8 * number]), number
 
     @staticmethod
     def columns_size(entries: int) -> int:
-        """How many leading bytes of the body of a run of so many entries tell their sizes."""
-        return _ENTRIES_HEAD.size + 8 * entries
+        """The most bytes before the region of a record with one extent."""
+        return _EXTENT_HEAD.size + 12 * entries
 
     @staticmethod
-    def sizes_of(columns: bytes) -> list[int]:
-        """The size of each entry of the run whose body begins with these bytes, `columns_size` of them."""
-        starts_at, ends_at = _ENTRIES_HEAD.size, (_ENTRIES_HEAD.size + len(columns)) // 2
-        return list(map(sub, u32s_from(columns[ends_at:]), u32s_from(columns[starts_at:ends_at])))
+    def region_of(record_type: int, version: int, body: bytes, at: int) -> int:
+        """Where the region of the record begins whose body is `body[at:]`."""
+        return at + _columns_end(_head_of(record_type, version, body, at))
+
+    @staticmethod
+    def decode_entries(
+        record_type: int, version: int, body: bytes, at: int, end: int, *, region: bool = True
+    ) -> EntryRun | EntryColumns:
+        """The entries of the record whose body is `body[at:end]`, over `body` itself: the region is not copied. Without
+        the `region`, the body may end before it."""
+        return _entries_of(_head_of(record_type, version, body, at), body, at, end, end if region else at)
 
     @classmethod
     def decode(cls, body: bytes, at: int, end: int) -> EntriesAppended:
-        """The run lies over `body` itself: the region is not copied."""
-        try:
-            ledger_id, first, number, base, size, flags = _ENTRIES_HEAD.unpack_from(body, at)
-            if number == 1 and flags & _ALL_SINGLE:
-                start, stop = _OFFSETS_ALONE.unpack_from(body, at + _ENTRIES_HEAD.size)
-                region_at = at + _ENTRY_ALONE.size
-                if region_at + size != end or end > len(body) or not base <= start <= stop <= base + size:
-                    raise RecordDamaged("entries: a lone entry does not fill its body")
+        return cls(_entries_of(_head_of(1, 2, body, at), body, at, end, end))
+
+    @classmethod
+    def decode_old_run(cls, body: bytes, at: int, end: int) -> EntriesAppended:
+        """`decode` for type 1 version 1."""
+        return cls(_entries_of(_head_of(1, 1, body, at), body, at, end, end))
+
+
+def _head_of(record_type: int, version: int, body: bytes, at: int) -> _Head:
+    try:
+        if record_type == 1 and version == 1:
+            ledger_id, first, number, base, size, flags = _OLD_RUN_HEAD.unpack_from(body, at)
+            return number, base, size, flags | _ONE_EXTENT, ledger_id, first
+        if (record_type, version) not in ((1, 2), (3, 1)):
+            raise UnknownRecord(f"record type {record_type} version {version} is unknown to this program")
+        # In every form what follows the first four fields is at least as long as one extent.
+        head: _Head = _EXTENT_HEAD.unpack_from(body, at)
+    except StructError as error:
+        raise RecordDamaged("entries: the head is cut") from error
+    return head
+
+
+def _columns_end(head: _Head) -> int:
+    """Where in its body the region of a record begins."""
+    number, _, _, flags, _, _ = head
+    extents = 1 if flags & _ONE_EXTENT else number
+    return _HEAD.size + 16 * extents + (8 if flags & _ALL_SINGLE else 12) * number
+
+
+def _entries_of(head: _Head, body: bytes, at: int, end: int, needed: int) -> EntryRun | EntryColumns:
+    """The entries of the record whose body is `body[at:end]`, of which everything before `needed` must be there."""
+    number, base, size, flags, ledger_id, first = head
+    if number == 1 and flags & _ALL_SINGLE:
+        region_at = at + _ENTRY_ALONE.size
+        if region_at + size == end and region_at <= len(body) and needed <= len(body):
+            start, stop = _OFFSETS_ALONE.unpack_from(body, at + _EXTENT_HEAD.size)
+            if base <= start <= stop <= base + size:
                 shift = region_at - base
-                return cls(EntryRun(ledger_id, first, body, (start + shift,), (stop + shift,)))
-        except StructError as error:
-            raise RecordDamaged("entries: head is cut") from error
-        arrays_at = at + _ENTRIES_HEAD.size
-        width = 4 * number
-        arrays = 2 if flags & _ALL_SINGLE else 3
-        region_at = arrays_at + arrays * width
-        if number == 0 or region_at + size != end or end > len(body):
-            raise RecordDamaged(f"entries: {number} entries and {size} bytes do not fill a body of {end - at} bytes")
-        shift = region_at - base
-        starts = u32s_from(body[arrays_at : arrays_at + width])
-        ends = u32s_from(body[arrays_at + width : arrays_at + 2 * width])
-        if starts[0] < base or ends[-1] > base + size:
-            raise RecordDamaged("entries: offsets point outside the region")
-        counts = u32s_from(body[arrays_at + 2 * width : region_at]) if arrays == 3 else None
-        if shift:
-            return cls(
-                EntryRun(
-                    ledger_id, first, body, [start + shift for start in starts], [stop + shift for stop in ends], counts
-                )
-            )
-        return cls(EntryRun(ledger_id, first, body, starts, ends, counts))
+                return EntryRun(ledger_id, first, body, (start + shift,), (stop + shift,))
+        raise RecordDamaged("entries: a lone entry does not fill its body")
+    region_at = at + _columns_end(head)
+    if number == 0 or region_at + size != end or max(region_at, needed) > len(body):
+        raise RecordDamaged(f"entries: {number} entries and {size} bytes do not fill a body of {end - at} bytes")
+    shift, width = region_at - base, 4 * number
+    arrays_at = region_at - (2 if flags & _ALL_SINGLE else 3) * width
+    starts = u32s_from(body[arrays_at : arrays_at + width])
+    ends = u32s_from(body[arrays_at + width : arrays_at + 2 * width])
+    if starts[0] < base or ends[-1] > base + size:
+        raise RecordDamaged("entries: offsets point outside the region")
+    counts = None if flags & _ALL_SINGLE else u32s_from(body[arrays_at + 2 * width : region_at])
+    if number == 1 or flags & _ONE_EXTENT:
+        return EntryRun(
+            ledger_id, first, body, [start + shift for start in starts], [stop + shift for stop in ends], counts
+        )
+    ledger_ids, entry_ids, _ = EntriesAppended.extents_of(1, 2, body, at)
+    return EntryColumns(body, ledger_ids, entry_ids, _moved(starts, shift), _moved(ends, shift), counts)
+
+
+def _moved(offsets: Sequence[int], by: int) -> array[int]:
+    import numpy as np
+
+    return column_of(np.asarray(offsets, np.int64) + by)
 
 
 @dataclass(frozen=True, slots=True)

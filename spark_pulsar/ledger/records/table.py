@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from . import (
@@ -13,7 +14,6 @@ from . import (
     deduplication,
     delays,
     documents,
-    multi_ledger,
     schemas,
     topics,
 )
@@ -23,7 +23,6 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
     record_type.TYPE: record_type
     for record_type in (
         base.EntriesAppended,
-        multi_ledger.EntriesScattered,
         base.CounterSet,
         base.TopicCreated,
         base.TopicDeleted,
@@ -66,15 +65,23 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         delays.DelaysElapsed,
     )
 }
-"""Every record this program writes and reads, by its `TYPE`."""
+"""Every record that this program writes, by its `TYPE`."""
+
+_DECODE: Final[dict[tuple[int, int], Callable[[bytes, int, int], Record]]] = {
+    **{(known.TYPE, known.VERSION): known.decode for known in RECORD_TYPES.values()},
+    (1, 1): base.EntriesAppended.decode_old_run,
+    (3, 1): base.EntriesAppended.decode,
+}
+"""By type and version, with the forms that older programs wrote."""
 
 
 def decode_record(record_type: int, version: int, body: bytes, at: int, end: int) -> Record:
     """The record whose body is `body[at:end]`. UnknownRecord for a type or version from elsewhere, RecordDamaged for
     a body of another form."""
-    known = RECORD_TYPES.get(record_type)
-    if known is None:
-        raise UnknownRecord(f"record type {record_type} is unknown to this version of the program")
-    if version != known.VERSION:
+    decode = _DECODE.get((record_type, version))
+    if decode is None:
+        known = RECORD_TYPES.get(record_type)
+        if known is None:
+            raise UnknownRecord(f"record type {record_type} is unknown to this version of the program")
         raise UnknownRecord(f"{known.__name__} version {version} is unknown to this program (it knows {known.VERSION})")
-    return known.decode(body, at, end)
+    return decode(body, at, end)

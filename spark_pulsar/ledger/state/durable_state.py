@@ -66,7 +66,7 @@ class DurableState:
         self.cursor_topics: dict[int, int] = {}
         self.ledgers: dict[int, LedgerInfo] = {}
         """Every existing ledger by its id."""
-        self.tails: ColumnStore[LedgerInfo] = ColumnStore(WIDTH)
+        self.open_ledgers: ColumnStore[LedgerInfo] = ColumnStore(WIDTH)
         """The numbers of the ledgers that take entries, a row for each topic (`ManagedLedger.row`)."""
         self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
         """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets
@@ -154,16 +154,16 @@ class DurableState:
 
     def add_topic(self, topic: TopicState) -> None:
         """Register a topic under its id and name."""
-        topic.ledger.row = self.tails.claim()
+        topic.ledger.row = self.open_ledgers.claim()
         self.topics[topic.topic_id] = topic
         self.topics_by_name[topic.name] = topic
 
     def follow_open(self, ledger: ManagedLedger) -> None:
         """After another ledger of a topic, or none, takes entries: its numbers stand in the topic's row."""
-        if self.tails.owners[ledger.row] is not ledger.open_ledger:
-            self.tails.take_out(ledger.row)
+        if self.open_ledgers.owners[ledger.row] is not ledger.open_ledger:
+            self.open_ledgers.take_out(ledger.row)
             if ledger.open_ledger is not None:
-                self.tails.put(ledger.row, ledger.open_ledger)
+                self.open_ledgers.put(ledger.row, ledger.open_ledger)
 
     def add_ledger(self, info: LedgerInfo) -> None:
         """Put a ledger at the end of its topic's chain."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from spark_pulsar.model.column_store import Counter, HasCounters
 
@@ -109,12 +109,28 @@ class LedgerInfo(HasCounters):
         return self.entries - self.first_entry_id
 
 
+# The rule of a full ledger (ML-2), for one ledger and for columns of many (`apply.columns`)
+
+
+def may_roll(opened_ms: Any, now_ms: int, limits: RollLimits) -> Any:
+    """Tells whether an open ledger is older than the minimum age."""
+    return (limits.min_age_ms <= 0) | (now_ms - opened_ms > limits.min_age_ms)
+
+
+def reaches_limit(entries: Any, size_bytes: Any, opened_ms: Any, now_ms: int, limits: RollLimits) -> Any:
+    """Tells whether an open ledger has reached a maximum; it is full if it `may_roll`, too."""
+    return (
+        (entries >= limits.max_entries)
+        | (size_bytes >= limits.max_size_bytes)
+        | (now_ms - opened_ms >= limits.max_age_ms)
+    )
+
+
 def is_full(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
-    """Whether an open ledger must be followed by a new one before the next append (ML-2)."""
-    return _may_roll(info, now_ms, limits) and (
-        info.entries >= limits.max_entries
-        or info.size_bytes >= limits.max_size_bytes
-        or now_ms - info.opened_ms >= limits.max_age_ms
+    """Tells whether an open ledger must be followed by a new one before the next append (ML-2)."""
+    opened_ms = info.opened_ms
+    return bool(
+        may_roll(opened_ms, now_ms, limits) and reaches_limit(info.entries, info.size_bytes, opened_ms, now_ms, limits)
     )
 
 
@@ -122,7 +138,7 @@ def fitting(info: LedgerInfo, now_ms: int, limits: RollLimits, starts: Sequence[
     """How many of a run of entries an open ledger takes until it is full (ML-2): at least one, it is not full yet.
     Index i of `starts` and `ends` is where the i-th of them stands in a buffer."""
     entries = len(ends)
-    if not _may_roll(info, now_ms, limits):
+    if not may_roll(info.opened_ms, now_ms, limits):
         return entries
     room = limits.max_entries - info.entries
     if entries > room:
@@ -131,7 +147,3 @@ def fitting(info: LedgerInfo, now_ms: int, limits: RollLimits, starts: Sequence[
     if ends[entries - 1] - starts[0] > room_bytes:
         entries = min(entries, 1 + bisect_left(ends, starts[0] + room_bytes, 0, entries))
     return entries
-
-
-def _may_roll(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
-    return limits.min_age_ms <= 0 or now_ms - info.opened_ms > limits.min_age_ms

@@ -54,7 +54,7 @@ class ManagedLedger:
         self.open_ledger: LedgerInfo | None = None
         """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
         self.row = -1
-        """Where the numbers of that ledger stand in `DurableState.tails`; -1 for what is not of a durable topic."""
+        """Row of that ledger in `DurableState.open_ledgers`; -1 for what is not of a durable topic."""
 
     # Questions
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
 
+from spark_pulsar.ledger.entries import Extents
 from spark_pulsar.ledger.records.base import EntriesAppended, Record
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, OnDurable, StorageFailed
 from spark_pulsar.storage.disk.disk import TAKES_NO_MORE, Disk
 from spark_pulsar.storage.disk.threads import Threads
@@ -39,10 +39,8 @@ QUICK_S: Final = 0.001
 QUICK_WRITES: Final = 16
 """The disk is quick while so many writes in a row took less than QUICK_S each."""
 
-_ENTRIES: Final = (EntriesAppended, EntriesScattered)
-
-EntriesMark = tuple[EntriesAppended | EntriesScattered, int, int]
-"""(record, offset of its body in the submit, length of the body)"""
+_EntriesMark = tuple[Extents, int, int]
+"""(extents of a record, offset of its body in the submit, length of the body)"""
 
 
 class Submission:
@@ -53,14 +51,14 @@ class Submission:
     def __init__(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
         parts: list[bytes] = []
         small: list[bytes] = []
-        marks: list[EntriesMark] = []
+        marks: list[_EntriesMark] = []
         at = entries = 0
         pack = RECORD.pack
         for record in records:
-            if isinstance(record, _ENTRIES):
+            if isinstance(record, EntriesAppended):
                 head, region = record.encode_parts()
                 length = len(head) + len(region)
-                marks.append((record, at + RECORD_HEADER_BYTES, length))
+                marks.append((record.entries.extents(), at + RECORD_HEADER_BYTES, length))
                 entries += len(record)
                 small += (pack(record.TYPE, record.VERSION, length), head)
                 if len(region) < _LARGE_BYTES:
@@ -309,14 +307,8 @@ class Journal:
         with self._lock:
             segment.group_offsets.append(at)
             for submission in group:
-                for record, offset, length in submission.marks:
-                    if type(record) is EntriesAppended:
-                        run = record.run
-                        first, end = run.first_entry_id, run.first_entry_id + len(run.starts)
-                        index.add(run.ledger_id, first, end, number, base + offset, length)
-                    elif type(record) is EntriesScattered:
-                        ids = (record.ledger_ids, record.entry_ids)
-                        index.add_scattered(*ids, number, base + offset, length)
+                for extents, offset, length in submission.marks:
+                    index.add(extents, number, base + offset, length)
                 base += submission.size
 
     def _fail(self, error: Exception) -> None:

@@ -1,19 +1,20 @@
-"""Reading entries back from segments: whole runs, and single entries out of scattered records."""
+"""Reads entries back from segments: whole records, and single entries out of records with several extents."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from operator import sub
 from typing import Final
 
-from spark_pulsar.ledger.entries import EntryRun
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered, ScatterHead
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout
 
+from .groups import RECORD, RECORD_HEADER_BYTES
 from .run_index import RunPlace
 from .segments import Segment
 
@@ -21,21 +22,20 @@ _HEAD_BYTES: Final = 64
 
 
 class _Columns:
-    """The columns of one scattered record, and where each entry stands in them."""
+    """The columns of one shared record, and where each entry stands in them."""
 
-    __slots__ = ("head", "index", "record")
+    __slots__ = ("columns", "index")
 
-    def __init__(self, head: ScatterHead, record: EntriesScattered) -> None:
-        self.head = head
-        self.record = record
-        self.index = {key: index for index, key in enumerate(zip(record.ledger_ids, record.entry_ids, strict=True))}
+    def __init__(self, columns: EntryColumns) -> None:
+        self.columns = columns
+        self.index = {key: index for index, key in enumerate(zip(columns.ledger_ids, columns.entry_ids, strict=True))}
 
 
 class JournalReader:
     """Reads the places that the run index names. Any thread may call; the caller keeps the segment alive.
 
-    Columns of scattered records are kept, because neighbouring entries of a ledger stand in records that other
-    ledgers are read from too.
+    Columns of shared records are kept, because neighbouring entries of a ledger stand in records that other ledgers are
+    read from too.
     """
 
     def __init__(self, disk: Disk, layout: Layout, kept_columns: int) -> None:
@@ -46,61 +46,62 @@ class JournalReader:
         self._lock = threading.Lock()
 
     def read(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun:
-        """The run that stands at a place. StorageDamaged when something else does."""
+        """Reads the run at a place. StorageDamaged when another record stands there."""
         try:
             if not place.length:
                 raise RecordDamaged("these entries are lost")
-            if place.scattered:
-                run = self._scattered(segment, ledger_id, place)
-            else:
-                run = _decoded(self._disk.read(segment.fd, place.length, place.offset), place)
-            _check(run, ledger_id, place)
+            if place.shared:
+                return self._entry(segment, ledger_id, place)
+            return _decoded(self._record(segment, place, place.length), ledger_id, place)
         except RecordDamaged as error:
-            lost = [(ledger_id, place.first, place.end)]
-            raise StorageDamaged(self._layout.relative(segment.path), place.offset, str(error), lost) from error
-        return run
+            raise self._damaged(segment, ledger_id, place, str(error)) from error
 
     def read_from_memory(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun | None:
-        """The run that stands at a place if that needs no waiting for the disk. None else, and when something is wrong:
-        `read` says what."""
-        if place.scattered or not place.length:
+        """Reads the run at a place if that needs no waiting for the disk. None else, and when another record stands
+        there: `read` says which."""
+        if place.shared or not place.length:
             return None
-        body = self._disk.read_from_memory(segment.fd, place.length, place.offset)
-        if body is None:
+        at = place.offset - RECORD_HEADER_BYTES
+        record = self._disk.read_from_memory(segment.fd, RECORD_HEADER_BYTES + place.length, at)
+        if record is None:
             return None
         try:
-            run = _decoded(body, place)
-            _check(run, ledger_id, place)
+            return _decoded(record, ledger_id, place)
         except RecordDamaged:
             return None
-        return run
 
     def sizes(self, segment: Segment, ledger_id: int, place: RunPlace) -> list[int]:
-        """The sizes of the entries of the run that stands at a place. StorageDamaged when something else does; else
-        what stands there is not verified."""
-        entries = place.end - place.first
-        if not place.length or place.scattered:
-            run = self.read(segment, ledger_id, place)
-            return [run.size_bytes]
-        columns = self._disk.read(segment.fd, EntriesAppended.columns_size(entries), place.offset)
-        if EntriesAppended.place_of(columns, 0) != (ledger_id, place.first, place.end):
-            lost = [(ledger_id, place.first, place.end)]
-            raise StorageDamaged(self._layout.relative(segment.path), place.offset, "no run stands here", lost)
-        return EntriesAppended.sizes_of(columns)
+        """The sizes of the entries of the run at a place; the entries are not verified. StorageDamaged when another
+        record stands there."""
+        if not place.length or place.shared:
+            return [self.read(segment, ledger_id, place).size_bytes]
+        size = min(place.length, EntriesAppended.columns_size(place.end - place.first))
+        try:
+            run = _decoded(self._record(segment, place, size), ledger_id, place, region=False)
+        except RecordDamaged as error:
+            raise self._damaged(segment, ledger_id, place, str(error)) from error
+        return list(map(sub, run.ends, run.starts))
 
-    def _scattered(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun:
-        columns = self._columns_of(segment, place)
-        index = columns.index.get((ledger_id, place.first))
+    def _record(self, segment: Segment, place: RunPlace, size: int) -> bytes:
+        """The record at a place: its header, and the first bytes of its body."""
+        return self._disk.read(segment.fd, RECORD_HEADER_BYTES + size, place.offset - RECORD_HEADER_BYTES)
+
+    def _damaged(self, segment: Segment, ledger_id: int, place: RunPlace, text: str) -> StorageDamaged:
+        lost = [(ledger_id, place.first, place.end)]
+        return StorageDamaged(self._layout.relative(segment.path), place.offset, text, lost)
+
+    def _entry(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun:
+        """The one entry at a place in a shared record."""
+        found = self._columns_of(segment, place)
+        index = found.index.get((ledger_id, place.first))
         if index is None:
             raise RecordDamaged(f"entry {ledger_id}:{place.first} is not in the record")
-        record, head = columns.record, columns.head
-        start, end = record.starts[index], record.ends[index]
-        if not head.base <= start <= end <= head.base + head.size:
-            raise RecordDamaged("scattered entries: offsets point outside the region")
-        at = place.offset + head.columns_end + start - head.base
-        data = self._disk.read(segment.fd, end - start, at)
-        counts = None if record.message_counts is None else (record.message_counts[index],)
-        return EntryRun(ledger_id, place.first, data, (0,), (end - start,), counts)
+        run = found.columns.run(index)
+        start, end = run.starts[0], run.ends[0]
+        if not 0 <= start <= end <= RECORD_HEADER_BYTES + place.length:
+            raise RecordDamaged("entries: offsets point outside the region")
+        data = self._disk.read(segment.fd, end - start, place.offset - RECORD_HEADER_BYTES + start)
+        return EntryRun(ledger_id, place.first, data, (0,), (end - start,), run.message_counts)
 
     def _columns_of(self, segment: Segment, place: RunPlace) -> _Columns:
         key = (segment.number, place.offset)
@@ -109,11 +110,13 @@ class JournalReader:
             if known is not None:
                 self._columns.move_to_end(key)
                 return known
-        head = EntriesScattered.head_of(self._disk.read(segment.fd, min(_HEAD_BYTES, place.length), place.offset), 0)
-        if head.columns_end + head.size != place.length:
-            raise RecordDamaged(f"scattered entries: {head.entries} entries do not fill {place.length} bytes")
-        body = self._disk.read(segment.fd, head.columns_end, place.offset)
-        columns = _Columns(head, EntriesScattered.decode_columns(body, 0, head))
+        head = self._record(segment, place, min(_HEAD_BYTES, place.length))
+        record_type, version, _ = _header(head, place)
+        size = EntriesAppended.region_of(record_type, version, head, RECORD_HEADER_BYTES) - RECORD_HEADER_BYTES
+        entries = _entries(self._record(segment, place, min(size, place.length)), place, region=False)
+        if isinstance(entries, EntryRun):
+            raise RecordDamaged(f"{entries!r} stands where a shared record should")
+        columns = _Columns(entries)
         with self._lock:
             self._columns[key] = columns
             if len(self._columns) > self._kept_columns:
@@ -121,10 +124,27 @@ class JournalReader:
         return columns
 
 
-def _decoded(body: bytes, place: RunPlace) -> EntryRun:
-    return EntriesAppended.decode(body, 0, place.length).run
+def _header(record: bytes, place: RunPlace) -> tuple[int, int, int]:
+    """Type, version and length of the record at a place."""
+    if len(record) < RECORD_HEADER_BYTES:
+        raise RecordDamaged("the segment ends before the record")
+    header: tuple[int, int, int] = RECORD.unpack_from(record)
+    if header[2] != place.length:
+        raise RecordDamaged(f"a record of {header[2]} bytes stands where one of {place.length} should")
+    return header
 
 
-def _check(run: EntryRun, ledger_id: int, place: RunPlace) -> None:
-    if (run.ledger_id, run.first_entry_id, run.end_entry_id) != (ledger_id, place.first, place.end):
+def _entries(record: bytes, place: RunPlace, *, region: bool = True) -> EntryRun | EntryColumns:
+    """The entries of the record at a place; without the `region`, it need not be there."""
+    record_type, version, length = _header(record, place)
+    at = RECORD_HEADER_BYTES
+    return EntriesAppended.decode_entries(record_type, version, record, at, at + length, region=region)
+
+
+def _decoded(record: bytes, ledger_id: int, place: RunPlace, *, region: bool = True) -> EntryRun:
+    """The run at a place."""
+    run = _entries(record, place, region=region)
+    if run.extents() != ((ledger_id,), (place.first,), place.end - place.first):
         raise RecordDamaged(f"{run!r} stands where {ledger_id}:{place.first} should")
+    assert isinstance(run, EntryRun), "it has one extent"
+    return run

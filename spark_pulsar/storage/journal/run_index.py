@@ -8,35 +8,36 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from spark_pulsar.ledger.entries import Extents
 from spark_pulsar.model.column_store import bounds_of
 
 _OFFSET_BITS: Final = 32
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
-_SCATTERED: Final = 1 << 32
-"""Beside a length, which is a number of 32 bits."""
+_SHARED: Final = 1 << 32
+"""Flag beside a length, which is a number of 32 bits: the record has several extents, of one entry each."""
 
 _WORDS: Final = 3
 _MOST_WAITING: Final = 32_768
-"""Entries of scattered records: so many are handed out in some milliseconds."""
+"""Most entries that wait for their ledgers: so many are handed out in some milliseconds."""
 
 
 class RunPlace(NamedTuple):
-    """Where entries of a ledger stand: the first, one past the last, and segment, offset and length of the body of
-    their record; a length of 0: they are lost. In a scattered record entries of other ledgers stand too."""
+    """The place of entries of a ledger: the first, one past the last, and segment, offset and length of the body of
+    their record; a length of 0: they are lost. A shared record has other extents, too."""
 
     first: int
     end: int
     segment: int
     offset: int
     length: int
-    scattered: bool
+    shared: bool
 
 
 class LedgerRuns:
     """The unsettled runs of one ledger, rising and without gaps between them: they are the end of the ledger.
 
     Three words a run stand side by side, since those of a thousand ledgers are touched in turn: the first entry, the
-    place, the length. A scattered run is one entry.
+    place, the length. A run in a shared record is one entry.
     """
 
     __slots__ = ("_end", "words")
@@ -57,7 +58,7 @@ class LedgerRuns:
     def end(self) -> int:
         """One past the last entry."""
         words = self.words
-        return words[-_WORDS] + 1 if words and words[-1] & _SCATTERED else self._end
+        return words[-_WORDS] + 1 if words and words[-1] & _SHARED else self._end
 
     def add(self, first: int, end: int, segment: int, offset: int, length: int) -> None:
         """Append a run."""
@@ -69,8 +70,8 @@ class LedgerRuns:
         at = index * _WORDS
         first, place, length = self.words[at : at + _WORDS]
         segment, offset = place >> _OFFSET_BITS, place & _OFFSET_MASK
-        is_scattered = bool(length & _SCATTERED)
-        return RunPlace(first, self.end_before(index + 1), segment, offset, length & ~_SCATTERED, is_scattered)
+        shared = bool(length & _SHARED)
+        return RunPlace(first, self.end_before(index + 1), segment, offset, length & ~_SHARED, shared)
 
     def fill_gap(self, first: int, segment: int, offset: int) -> None:
         """Entries up to `first`, exclusive, are lost: a run of length 0 stands for them."""
@@ -118,13 +119,13 @@ class LedgerRuns:
 class RunIndex:
     """The unsettled runs of all ledgers. Guarded by the storage's lock.
 
-    Entries of scattered records are handed out to their ledgers later, many at once: most are never looked for.
+    Entries of shared records are handed out to their ledgers later, many at once: most are never looked for.
     """
 
     def __init__(self) -> None:
         self._ledgers: dict[int, LedgerRuns] = {}
         self._waiting: list[tuple[Sequence[int], Sequence[int], int, int]] = []
-        """Ledger ids, entry ids, place and length of scattered records, in order."""
+        """Ledger ids, entry ids, place and length of shared records, in order."""
         self._waiting_entries = 0
 
     @property
@@ -134,9 +135,18 @@ class RunIndex:
             self._hand_out()
         return self._ledgers
 
-    def add(self, ledger_id: int, first: int, end: int, segment: int, offset: int, length: int) -> None:
-        """Append a run of a ledger."""
-        self._runs_of(ledger_id).add(first, end, segment, offset, length)
+    def add(self, extents: Extents, segment: int, offset: int, length: int, *, shared: bool = False) -> None:
+        """Appends the extents of the record whose body stands there; they are not to be changed any more. `shared`: the
+        record may have further extents, which are not indexed."""
+        ledger_ids, firsts, entries = extents
+        if len(ledger_ids) == 1 and not shared:
+            first = firsts[0]
+            self._runs_of(ledger_ids[0]).add(first, first + entries, segment, offset, length)
+            return
+        self._waiting.append((ledger_ids, firsts, segment << _OFFSET_BITS | offset, length | _SHARED))
+        self._waiting_entries += entries
+        if self._waiting_entries >= _MOST_WAITING:
+            self._hand_out()
 
     def _runs_of(self, ledger_id: int) -> LedgerRuns:
         ledgers = self.ledgers
@@ -150,17 +160,6 @@ class RunIndex:
         runs = self.ledgers.get(ledger_id)
         if runs is not None:
             runs.fill_gap(first, segment, offset)
-
-    def add_scattered(
-        self, ledger_ids: Sequence[int], entry_ids: Sequence[int], segment: int, offset: int, length: int
-    ) -> None:
-        """Append one entry to each of many ledgers, all in one record. The sequences are not to be changed any more."""
-        if not ledger_ids:
-            return
-        self._waiting.append((ledger_ids, entry_ids, segment << _OFFSET_BITS | offset, length | _SCATTERED))
-        self._waiting_entries += len(ledger_ids)
-        if self._waiting_entries >= _MOST_WAITING:
-            self._hand_out()
 
     def _hand_out(self) -> None:
         import numpy as np

@@ -13,7 +13,6 @@ from crc32c import crc32c
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, Record
 from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.table import decode_record
 from spark_pulsar.ledger.state.compaction import SOURCE
 
@@ -70,11 +69,8 @@ def salvage_group(data: bytes, at: int) -> SalvagedGroup:
 
 def bad_entries(record: Record) -> list[EntrySpan]:
     """The entries of a record that fail the checksum their client gave them, or have none."""
-    if isinstance(record, EntriesAppended):
-        return _bad_of_run(record.run)
-    if isinstance(record, EntriesScattered):
-        return [span for index in range(len(record)) for span in _bad_of_run(record.run(index))]
-    return []
+    runs = record.entries.runs() if isinstance(record, EntriesAppended) else ()
+    return [span for run in runs for span in _bad_of_run(run)]
 
 
 def _bad_of_run(run: EntryRun) -> list[EntrySpan]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 
 from spark_pulsar.ledger.apply.lossy import LossyReplay
 from spark_pulsar.ledger.apply.table import apply
+from spark_pulsar.ledger.entries import Extents, first_entries
 from spark_pulsar.ledger.records.base import EntriesAppended, InvalidRecord, LedgersTrimmed, Record, UnknownRecord
 from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.table import decode_record
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageVersionUnknown
@@ -54,7 +55,7 @@ def recover(
     report.checkpoint_group = mark.last_group
     replayer = _Replayer(layout, mark, state, index, report)
     replay = walk_journal(layout, mark, report, replayer.on_group, replayer.on_hole)
-    if replayer.lenient is not None:
+    if replayer.lossy is not None:
         replayer.find_uncovered(extents)
         # The next group begins a new segment, so that the next checkpoint leaves the damaged ones behind.
         replay.cut = replay.has_holes = True
@@ -74,7 +75,7 @@ class _Replayer:
         self._index = index
         self._report = report
         self._apply: Callable[[Record], object] = partial(apply, state)
-        self.lenient: LossyReplay | None = None
+        self.lossy: LossyReplay | None = None
         self.holes: list[Hole] = []
         self._topics_in_doubt = False
 
@@ -90,13 +91,9 @@ class _Replayer:
                     if self._apply(record) is not False:
                         self._note(record, number, base + body_at, end - body_at)
                     report.records += 1
-                elif record_type == EntriesAppended.TYPE:
-                    ledger_id, first, stop = EntriesAppended.place_of(payload, body_at)
-                    self._add(ledger_id, first, stop, number, base + body_at, end - body_at)
-                elif record_type == EntriesScattered.TYPE:
-                    head = EntriesScattered.head_of(payload, body_at)
-                    columns = EntriesScattered.decode_columns(payload, body_at, head)
-                    self._add_scattered(columns, number, base + body_at, end - body_at)
+                elif record_type in EntriesAppended.TYPES:
+                    extents = EntriesAppended.extents_of(record_type, version, payload, body_at)
+                    self._add(extents, number, base + body_at, end - body_at)
         except UnknownRecord as error:
             name = self._layout.relative(segment.path)
             raise StorageVersionUnknown(f"{name}, offset {base + body_at}: {error}") from error
@@ -107,10 +104,10 @@ class _Replayer:
     def on_hole(self, hole: Hole) -> None:
         """Groups that are damaged or missing: from now on records may not fit."""
         self.holes.append(hole)
-        if self.lenient is None:
-            self.lenient = LossyReplay(self._state)
-            self._apply = self.lenient.apply
-        self.lenient.cause = f"{hole.file}:{hole.at}", hole.text
+        if self.lossy is None:
+            self.lossy = LossyReplay(self._state)
+            self._apply = self.lossy.apply
+        self.lossy.cause = f"{hole.file}:{hole.at}", hole.text
         salvaged = self._salvage(hole)
         # Up to the checkpoint the state is known: of those groups only entries may be missing, which shows at the end.
         is_unknown = hole.last_group > self._mark.last_group and (salvaged is None or not salvaged.whole)
@@ -123,23 +120,23 @@ class _Replayer:
             return None
         with mapped(segment.path) as data:
             salvaged = salvage_group(bytes(data[hole.at : hole.end]), hole.at)
-        assert self.lenient is not None, "set by the first hole"
+        assert self.lossy is not None, "set by the first hole"
         after_checkpoint = hole.first_group > self._mark.last_group
         for record, at, end, bad in salvaged.records:
             if after_checkpoint:
                 # What is not verified is believed only where it can do no harm.
-                known = record if salvaged.is_explained else self.lenient.believed(record)
-                applied = known is not None and self.lenient.continues(known) and self.lenient.apply(known)
+                known = record if salvaged.is_explained else self.lossy.believed(record)
+                applied = known is not None and self.lossy.continues(known) and self.lossy.apply(known)
                 if not (applied and salvaged.is_explained):
-                    for topic_id in self.lenient.topics_of(record):
-                        self.lenient.lose(topic_id)
+                    for topic_id in self.lossy.topics_of(record):
+                        self.lossy.lose(topic_id)
                 if not applied:
                     continue
             self._note(record, segment.header.number, salvaged.base + at, end - at)
             for ledger_id, first, stop in bad:
                 info = self._state.ledgers.get(ledger_id)
                 if info is not None:
-                    self.lenient.lose(info.topic_id, ledger_id, first, stop)
+                    self.lossy.lose(info.topic_id, ledger_id, first, stop)
         segment.group_offsets.append(hole.at)
         return salvaged
 
@@ -147,38 +144,31 @@ class _Replayer:
 
     def _note(self, record: Record, segment: int, offset: int, length: int) -> None:
         if type(record) is EntriesAppended:
-            run = record.run
-            self._add(run.ledger_id, run.first_entry_id, run.end_entry_id, segment, offset, length)
-        elif type(record) is EntriesScattered:
-            self._add_scattered(record, segment, offset, length)
+            self._add(record.entries.extents(), segment, offset, length)
         elif type(record) is LedgersTrimmed:
             for ledger_id in record.ledger_ids:
                 self._index.drop_ledger(ledger_id)
 
-    def _add(self, ledger_id: int, first: int, end: int, segment: int, offset: int, length: int) -> None:
-        if ledger_id in self._state.ledgers:
-            if self.lenient is not None:
-                self._index.fill_gap(ledger_id, first, segment, offset)
-            self._index.add(ledger_id, first, end, segment, offset, length)
-
-    def _add_scattered(self, record: EntriesScattered, segment: int, offset: int, length: int) -> None:
+    def _add(self, extents: Extents, segment: int, offset: int, length: int) -> None:
+        """Indexes the extents of a record whose ledgers exist."""
         ledgers = self._state.ledgers
-        if self.lenient is None and ledgers.keys() >= set(record.ledger_ids):
-            self._index.add_scattered(record.ledger_ids, record.entry_ids, segment, offset, length)
-            return
-        pairs = zip(record.ledger_ids, record.entry_ids, strict=True)
-        kept = [(ledger_id, entry_id) for ledger_id, entry_id in pairs if ledger_id in ledgers]
-        if self.lenient is not None:
-            for ledger_id, entry_id in kept:
-                self._index.fill_gap(ledger_id, entry_id, segment, offset)
-        ids = [ledger_id for ledger_id, _ in kept], [entry_id for _, entry_id in kept]
-        self._index.add_scattered(*ids, segment, offset, length)
+        ledger_ids, firsts, _ = extents
+        shared = len(ledger_ids) > 1
+        if not ledgers.keys() >= set(ledger_ids):
+            kept = [ledger_id in ledgers for ledger_id in ledger_ids]
+            if not any(kept):
+                return
+            extents = list(compress(ledger_ids, kept)), list(compress(firsts, kept)), sum(kept)
+        if self.lossy is not None:
+            for ledger_id, first in first_entries(extents).items():
+                self._index.fill_gap(ledger_id, first, segment, offset)
+        self._index.add(extents, segment, offset, length, shared=shared)
 
     # What is missing
 
     def find_uncovered(self, extents: Mapping[int, Extent]) -> None:
         """Entries that the state knows and that stand neither in the journal nor in a ledger's file are lost."""
-        assert self.lenient is not None, "nothing is missing without a hole"
+        assert self.lossy is not None, "nothing is missing without a hole"
         for ledger_id, info in self._state.ledgers.items():
             spans: list[tuple[int, int]] = []
             extent = extents.get(ledger_id)
@@ -190,22 +180,22 @@ class _Replayer:
             wanted = info.first_entry_id
             for first, end in [*spans, (info.entries, info.entries)]:
                 if first > wanted:
-                    self.lenient.lose(info.topic_id, ledger_id, wanted, first)
+                    self.lossy.lose(info.topic_id, ledger_id, wanted, first)
                 wanted = max(wanted, end)
 
     def damages(self) -> list[TopicDamaged]:
         """What is missing and not known yet from an earlier opening, as records."""
-        if self.lenient is None:
+        if self.lossy is None:
             return []
-        self.lenient.lose_unbelieved()
+        self.lossy.lose_unbelieved()
         if self._topics_in_doubt:
             for topic_id in self._state.topics:
-                self.lenient.lose(topic_id)
+                self.lossy.lose(topic_id)
         self._report.damage += [f"{hole.file}, offset {hole.at}: {hole.text}" for hole in self.holes]
-        self._report.damage += [f"lost its meaning: {stray}" for stray in self.lenient.strays]
+        self._report.damage += [f"lost its meaning: {stray}" for stray in self.lossy.strays]
         damages: list[TopicDamaged] = []
-        precise = {loss.topic_id for loss in self.lenient.losses if loss.ledger_id >= 0}
-        for loss, (place, text) in self.lenient.losses.items():
+        precise = {loss.topic_id for loss in self.lossy.losses if loss.ledger_id >= 0}
+        for loss, (place, text) in self.lossy.losses.items():
             topic = self._state.topics.get(loss.topic_id)
             if topic is None or (loss.ledger_id >= 0 and loss.ledger_id not in self._state.ledgers):
                 continue  # it was deleted or trimmed after the hole

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from spark_pulsar.ledger.entries import spans_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgerOpened, TopicCreated
 from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.table import decode_record
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, records_of, whole_groups
@@ -32,18 +32,15 @@ class _Journal:
     def read(self, payload: bytes) -> None:
         """Take what the records of a group say. RecordDamaged where this program does not understand them."""
         for record_type, version, at, end in records_of(payload):
-            if record_type == EntriesAppended.TYPE:
-                ledger_id, first, stop = EntriesAppended.place_of(payload, at)
-                self._note(ledger_id, first, stop)
-            elif record_type in (TopicCreated.TYPE, LedgerOpened.TYPE, EntriesScattered.TYPE):
+            if record_type in EntriesAppended.TYPES:
+                for span in spans_of(EntriesAppended.extents_of(record_type, version, payload, at)):
+                    self._note(*span)
+            elif record_type in (TopicCreated.TYPE, LedgerOpened.TYPE):
                 record = decode_record(record_type, version, payload, at, end)
                 if isinstance(record, TopicCreated):
                     self.names[record.topic_id] = record.name
                 elif isinstance(record, LedgerOpened):
                     self.topics[record.ledger_id] = record.topic_id
-                elif isinstance(record, EntriesScattered):
-                    for ledger_id, entry_id in zip(record.ledger_ids, record.entry_ids, strict=True):
-                        self._note(ledger_id, entry_id, entry_id + 1)
 
     def _note(self, ledger_id: int, first: int, end: int) -> None:
         """Entries usually follow those before them: a journal may have tens of millions."""

@@ -1,7 +1,7 @@
-"""Entries of many ledgers, read from the journal in the order they were written, brought together by ledger.
+"""Merges the entries of many ledgers, read from the journal in the order they were written, by ledger.
 
-Entries that come scattered over ledgers are sorted by column, many at a time; whether each ledger's are complete is
-looked at once for all of them, when they are written.
+`EntryColumns` are sorted by column, many at a time; whether each ledger's entries are complete is looked at once for
+all of them, when they are written.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun, Extents
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.column_store import bounds_of
 from spark_pulsar.storage.disk.disk import Buffer
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 ENTRY_OVERHEAD_BYTES: Final = 64
 
-_MOST_SCATTERED: Final = 16_384
-"""Scattered entries that are brought together at once."""
+_MOST_WAITING: Final = 16_384
+"""Most entries of `EntryColumns` that wait to be sorted by ledger."""
 _NEVER: Final = (1 << 63) - 1
 
 
@@ -38,8 +37,9 @@ class Place(NamedTuple):
     offset: int
 
 
-class _Columns:
-    """What was gathered of one ledger since it was last written; its entries before `end` are written or lost."""
+class _LedgerEntries:
+    """The entries of one ledger that were added since it was last written; its entries before `end` are written or
+    lost."""
 
     __slots__ = ("counts", "end", "entries", "ids")
 
@@ -56,8 +56,8 @@ class _Columns:
         del self.ids[:]
 
 
-class _Scattered(NamedTuple):
-    """What is needed of a scattered record, beside the entries."""
+class _Waiting(NamedTuple):
+    """The columns of needed entries that wait to be sorted by ledger."""
 
     ledger_ids: npt.NDArray[np.int64]
     entry_ids: npt.NDArray[np.int64]
@@ -73,10 +73,10 @@ class LedgerMerge:
         self._needed = needed
         self._lost = lost
         self._write = write
-        self._ledgers = {ledger_id: _Columns(first) for ledger_id, first in needed.items()}
-        self._scattered: list[_Scattered] = []
-        self._scattered_entries: list[Buffer] = []
-        """What is not yet with its ledgers."""
+        self._ledgers = {ledger_id: _LedgerEntries(first) for ledger_id, first in needed.items()}
+        self._waiting: list[_Waiting] = []
+        self._waiting_entries: list[Buffer] = []
+        """Entries that are not yet with their ledgers."""
         self._counted = False
         self._sources: list[tuple[Place, Iterable[int], Iterable[int]]] = []
         self.size_bytes = 0
@@ -84,15 +84,20 @@ class LedgerMerge:
     def __contains__(self, ledger_id: int) -> bool:
         return ledger_id in self._needed
 
-    def wants(self, ledger_id: int, end: int) -> bool:
-        """Whether something of a run that ends before entry `end` is needed."""
-        return end > self._needed.get(ledger_id, _NEVER)
+    def wants(self, extents: Extents) -> bool:
+        """Tells whether an entry may be needed: of several extents it is not looked at here."""
+        ledger_ids, firsts, entries = extents
+        return len(ledger_ids) > 1 or firsts[0] + entries > self._needed.get(ledger_ids[0], _NEVER)
 
-    def add_run(self, place: Place, run: EntryRun) -> None:
-        """Take what is needed of a run."""
-        if not self.wants(run.ledger_id, run.end_entry_id):
-            return
-        if self._scattered:  # which came before it
+    def add(self, place: Place, entries: EntryRun | EntryColumns) -> None:
+        """Takes the needed ones of entries that stand at a place."""
+        if isinstance(entries, EntryColumns):
+            self._add_columns(place, entries)
+        elif self.wants(entries.extents()):
+            self._add_run(place, entries)
+
+    def _add_run(self, place: Place, run: EntryRun) -> None:
+        if self._waiting:  # which came before it
             self._hand_out()
         run = run.slice(self._needed[run.ledger_id], run.end_entry_id)
         columns = self._ledgers[run.ledger_id]
@@ -105,8 +110,7 @@ class LedgerMerge:
         columns.entries += cut_out(run.buffer, run.starts, run.ends)
         columns.ids.extend(range(run.first_entry_id, run.end_entry_id))
 
-    def add_scattered(self, place: Place, record: EntriesScattered) -> None:
-        """Take what is needed of scattered entries."""
+    def _add_columns(self, place: Place, record: EntryColumns) -> None:
         import numpy as np
 
         counted = record.message_counts or (1,) * len(record)
@@ -119,21 +123,21 @@ class LedgerMerge:
         if record.message_counts is not None:
             self._begin_to_count()
         starts, ends = starts[needed], ends[needed]
-        taken = _Scattered(ledger_ids[needed], entry_ids[needed], counts[needed])
+        taken = _Waiting(ledger_ids[needed], entry_ids[needed], counts[needed])
         self._sources.append((place, taken.ledger_ids, taken.entry_ids))
-        self._scattered.append(taken)
-        self._scattered_entries += cut_out(record.buffer, starts.tolist(), ends.tolist())
+        self._waiting.append(taken)
+        self._waiting_entries += cut_out(record.buffer, starts.tolist(), ends.tolist())
         self.size_bytes += int((ends - starts).sum()) + ENTRY_OVERHEAD_BYTES * len(needed)
-        if len(self._scattered_entries) >= _MOST_SCATTERED:
+        if len(self._waiting_entries) >= _MOST_WAITING:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Bring the scattered entries together by ledger, all that came since the last time."""
+        """Sorts the entries that wait by ledger."""
         import numpy as np
 
-        scattered, self._scattered = self._scattered, []
-        entries, self._scattered_entries = self._scattered_entries, []
-        ledger_ids, entry_ids, counts = (np.concatenate(columns) for columns in zip(*scattered, strict=True))
+        waiting, self._waiting = self._waiting, []
+        entries, self._waiting_entries = self._waiting_entries, []
+        ledger_ids, entry_ids, counts = (np.concatenate(columns) for columns in zip(*waiting, strict=True))
         order = np.argsort(ledger_ids, kind="stable")
         ledger_ids, ids = ledger_ids[order], entry_ids[order].tobytes()
         entries = [entries[index] for index in order.tolist()]
@@ -145,7 +149,7 @@ class LedgerMerge:
             columns.counts += ordered_counts[low:high]
 
     def _begin_to_count(self) -> None:
-        """Some entries hold several messages: what was gathered before holds one each."""
+        """Counts messages from now on, since an entry holds several; the entries before hold one each."""
         if not self._counted:
             self._counted = True
             for columns in self._ledgers.values():
@@ -153,7 +157,7 @@ class LedgerMerge:
 
     def drain(self) -> Iterator[None]:
         """Write what is gathered, ledger by ledger; yields before each."""
-        if self._scattered:
+        if self._waiting:
             self._hand_out()
         for ledger_id, columns in self._ledgers.items():
             if columns.entries:
@@ -164,7 +168,7 @@ class LedgerMerge:
         self._counted = False
         self.size_bytes = 0
 
-    def _drain_one(self, ledger_id: int, columns: _Columns) -> None:
+    def _drain_one(self, ledger_id: int, columns: _LedgerEntries) -> None:
         ids, entries, counts = columns.ids, columns.entries, columns.counts if self._counted else None
         if not self._lost and ids == array("q", range(columns.end, columns.end + len(ids))):
             self._write(MergedEntries(ledger_id, columns.end, entries, counts))
@@ -180,7 +184,7 @@ class LedgerMerge:
                 self._drain_run(columns, run)
                 low = high
 
-    def _drain_run(self, columns: _Columns, run: EntryRun) -> None:
+    def _drain_run(self, columns: _LedgerEntries, run: EntryRun) -> None:
         if run.end_entry_id <= columns.end:
             return
         for part in self._lost.without(run.slice(columns.end, run.end_entry_id)):

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from spark_pulsar.ledger.records.base import EntriesAppended, EntriesDropped
 from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.rows.snapshot import Row
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
@@ -33,10 +32,10 @@ from spark_pulsar.storage.ledgers.writing import LedgerWriter, MergedEntries
 
 from .ledger_merge import LedgerMerge, Place
 
-GATHER_BYTES: Final = 8 * 1024 * 1024
-"""Entries gathered in memory before they are written to their ledgers' files."""
+MERGE_BYTES: Final = 8 * 1024 * 1024
+"""Entries held in memory before they are written to their ledgers' files."""
 
-MOST_GATHER_BYTES: Final = 32 * 1024 * 1024
+MOST_MERGE_BYTES: Final = 32 * 1024 * 1024
 """The same with many ledgers, so that each file is opened for more than a few entries."""
 
 _LEDGER_BYTES: Final = 32 * 1024
@@ -156,14 +155,14 @@ class Settler:
         return self._settled
 
     def _copy(self, plan: SettlePlan, needed: Mapping[int, int]) -> None:
-        gathering = LedgerMerge(needed, self._lost, self._write_one)
-        enough = min(MOST_GATHER_BYTES, max(GATHER_BYTES, _LEDGER_BYTES * len(needed)))
+        merge = LedgerMerge(needed, self._lost, self._write_one)
+        enough = min(MOST_MERGE_BYTES, max(MERGE_BYTES, _LEDGER_BYTES * len(needed)))
         for segment, at, payload in self._groups(plan):
-            self._gather(gathering, segment, at, payload)
-            if gathering.size_bytes >= enough:
-                self._write(gathering)
-        self._write(gathering)
-        gathering.must_be_whole({ledger_id: plan.ledgers[ledger_id].end for ledger_id in needed})
+            self._merge(merge, segment, at, payload)
+            if merge.size_bytes >= enough:
+                self._write(merge)
+        self._write(merge)
+        merge.must_be_whole({ledger_id: plan.ledgers[ledger_id].end for ledger_id in needed})
 
     def _finish(self, plan: SettlePlan) -> None:
         """Make everything durable."""
@@ -204,41 +203,36 @@ class Settler:
                 else:
                     yield segment, at, payload
 
-    def _gather(self, gathering: LedgerMerge, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:
+    def _merge(self, merge: LedgerMerge, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:
         place = Place(self._layout.relative(segment.path), at)
         if isinstance(payload, SalvagedGroup):
             found = [span for salvaged in payload.records for span in salvaged.bad]
-            lost = [span for span in found if span[0] in gathering and not self._lost.covers(*span)]
+            lost = [span for span in found if span[0] in merge and not self._lost.covers(*span)]
             if lost:
                 raise StorageDamaged(place.name, at, "a group fails its checksum", lost)
             for salvaged in payload.records:
-                record = salvaged.record
-                if isinstance(record, EntriesAppended):
-                    gathering.add_run(place, record.run)
-                elif isinstance(record, EntriesScattered):
-                    gathering.add_scattered(place, record)
+                if isinstance(salvaged.record, EntriesAppended):
+                    merge.add(place, salvaged.record.entries)
             return
         try:
-            for record_type, _, body_at, end in records_of(payload):
-                if record_type == EntriesAppended.TYPE:
-                    ledger_id, _, run_end = EntriesAppended.place_of(payload, body_at)
-                    if gathering.wants(ledger_id, run_end):
-                        gathering.add_run(place, EntriesAppended.decode(payload, body_at, end).run)
-                elif record_type == EntriesScattered.TYPE:
-                    gathering.add_scattered(place, EntriesScattered.decode(payload, body_at, end))
+            for record_type, version, body_at, end in records_of(payload):
+                if record_type in EntriesAppended.TYPES and merge.wants(
+                    EntriesAppended.extents_of(record_type, version, payload, body_at)
+                ):
+                    merge.add(place, EntriesAppended.decode_entries(record_type, version, payload, body_at, end))
         except RecordDamaged as error:
             raise StorageDamaged(place.name, at, str(error)) from error
 
-    def _write(self, gathering: LedgerMerge) -> None:
-        """Write what is gathered to the ledgers' files."""
-        for _ in gathering.drain():
+    def _write(self, merge: LedgerMerge) -> None:
+        """Writes the merged entries to the ledgers' files."""
+        for _ in merge.drain():
             self._give_way()
         self._rest(self._threads.now_s() - self._rested_at)
         self._rested_at = self._threads.now_s()
 
-    def _write_one(self, gathered: MergedEntries) -> None:
-        extent = self._settled.get(gathered.ledger_id) or self._extents.get(gathered.ledger_id)
-        self._settled[gathered.ledger_id] = self._writer.append(extent, gathered)
+    def _write_one(self, entries: MergedEntries) -> None:
+        extent = self._settled.get(entries.ledger_id) or self._extents.get(entries.ledger_id)
+        self._settled[entries.ledger_id] = self._writer.append(extent, entries)
 
     def _give_way(self) -> None:
         """Let a waiting thread have the interpreter, once in a while."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun, run_of, spans_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
@@ -13,7 +13,6 @@ from spark_pulsar.ledger.records import topics as tr
 from spark_pulsar.ledger.records.activity import CursorIdle
 from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.records.table import RECORD_TYPES, decode_record
 from spark_pulsar.model.singles import Singles
 
@@ -21,8 +20,8 @@ EXAMPLES: list[r.Record] = [
     r.EntriesAppended(run_of(3, 0, [b"x"])),
     r.EntriesAppended(run_of(3, 9, [b"x", b"", b"yy"], [1, 5, 1])),
     r.EntriesAppended(EntryRun(3, 9, b"...x", [3], [4], [7])),
-    EntriesScattered(b"..abc", [7, 2**40, 7], [0, 9, 1], [2, 3, 4], [3, 4, 5]),
-    EntriesScattered(b"ab", [7, 8], [0, 0], [0, 1], [1, 2], [1, 3]),
+    r.EntriesAppended(EntryColumns(b"..abc", [7, 2**40, 7], [0, 9, 1], [2, 3, 4], [3, 4, 5])),
+    r.EntriesAppended(EntryColumns(b"ab", [7, 8], [0, 0], [0, 1], [1, 2], [1, 3])),
     r.CounterSet("names", 2**40),
     CursorIdle(3, 1_700_000_000_000),
     r.TopicCreated(1, "persistent://a/b/ü", 1_700_000_000_000, {"k": "v", "": "w"}),
@@ -74,8 +73,44 @@ EXAMPLES: list[r.Record] = [
 ]
 
 
-def facts(run: EntryRun) -> tuple[int, int, bytes, int]:
-    return run.ledger_id, run.first_entry_id, run.entry(run.first_entry_id), run.messages
+def facts(run: EntryRun) -> tuple[int, int, list[bytes], int]:
+    entries = [run.entry(entry_id) for entry_id in range(run.first_entry_id, run.end_entry_id)]
+    return run.ledger_id, run.first_entry_id, entries, run.messages
+
+
+OLD_FORMS: list[tuple[int, str, r.Record]] = [
+    (1, "03000000000000000000000000000000 01000000 00000000 01000000 01 00000000 01000000 78", EXAMPLES[0]),
+    (
+        1,
+        "03000000000000000900000000000000 03000000 00000000 03000000 00"
+        "000000000100000001000000 010000000100000003000000 010000000500000001000000 787979",
+        EXAMPLES[1],
+    ),
+    (1, "03000000000000000900000000000000 01000000 03000000 01000000 00 03000000 04000000 07000000 78", EXAMPLES[2]),
+    (
+        3,
+        "03000000 02000000 03000000 01 070000000000000000000000000100000700000000000000"
+        "000000000000000009000000000000000100000000000000 020000000300000004000000 030000000400000005000000 616263",
+        EXAMPLES[3],
+    ),
+    (
+        3,
+        "02000000 00000000 02000000 00 07000000000000000800000000000000 00000000000000000000000000000000"
+        "0000000001000000 0100000002000000 0100000003000000 6162",
+        EXAMPLES[4],
+    ),
+    (
+        3,
+        "01000000 01000000 02000000 01 0700000000000000 0400000000000000 01000000 03000000 6162",
+        r.EntriesAppended(run_of(7, 4, [b"ab"])),
+    ),
+    (
+        3,
+        "01000000 01000000 02000000 00 0700000000000000 0400000000000000 01000000 03000000 02000000 6162",
+        r.EntriesAppended(run_of(7, 4, [b"ab"], [2])),
+    ),
+]
+"""Records of entries as version 1 was written: type, body, and the record of today."""
 
 
 def test_every_type_has_an_example_and_a_number_of_its_own() -> None:
@@ -92,18 +127,9 @@ def test_a_record_comes_back_from_its_bytes(record: r.Record) -> None:
         assert type(back) is type(record)
         if isinstance(record, r.EntriesAppended) and isinstance(back, r.EntriesAppended):
             assert repr(back) == repr(record)
-            ids = range(record.run.first_entry_id, record.run.end_entry_id)
-            assert [back.run.entry(entry_id) for entry_id in ids] == [record.run.entry(entry_id) for entry_id in ids]
-            assert back.run.messages == record.run.messages
-            assert r.EntriesAppended.place_of(data, len(before)) == (
-                record.run.ledger_id,
-                record.run.first_entry_id,
-                record.run.end_entry_id,
-            )
-        elif isinstance(record, EntriesScattered) and isinstance(back, EntriesScattered):
-            assert [facts(back.run(index)) for index in range(len(back))] == [
-                facts(record.run(index)) for index in range(len(record))
-            ]
+            assert list(map(facts, back.entries.runs())) == list(map(facts, record.entries.runs()))
+            extents = r.EntriesAppended.extents_of(record.TYPE, record.VERSION, data, len(before))
+            assert list(spans_of(extents)) == list(spans_of(record.entries.extents()))
         else:
             assert back == record
 
@@ -114,6 +140,22 @@ def test_a_body_of_the_wrong_length_is_damaged(record: r.Record) -> None:
     for damaged in [*(body[:cut] for cut in range(len(body))), body + b"\0"]:
         with pytest.raises(RecordDamaged):
             decode_record(record.TYPE, record.VERSION, damaged, 0, len(damaged))
+
+
+@pytest.mark.parametrize(("record_type", "text", "today"), OLD_FORMS)
+def test_old_forms_of_appended_entries_are_read(record_type: int, text: str, today: r.Record) -> None:
+    body = bytes.fromhex(text)
+    data = b"before" + body + b"after"
+    back = decode_record(record_type, 1, data, 6, 6 + len(body))
+    assert isinstance(back, r.EntriesAppended)
+    assert isinstance(today, r.EntriesAppended)
+    assert repr(back) == repr(today)
+    assert list(map(facts, back.entries.runs())) == list(map(facts, today.entries.runs()))
+    extents = r.EntriesAppended.extents_of(record_type, 1, data, 6)
+    assert list(spans_of(extents)) == list(spans_of(today.entries.extents()))
+    for damaged in [*(body[:cut] for cut in range(len(body))), body + b"\0"]:
+        with pytest.raises(RecordDamaged):
+            decode_record(record_type, 1, damaged, 0, len(damaged))
 
 
 def test_types_and_versions_of_newer_programs_are_named() -> None:
@@ -128,7 +170,7 @@ def test_offsets_outside_the_region_are_damage() -> None:
     at = 29 + 4 * 3
     body[at : at + 4] = (2**31).to_bytes(4, "little")
     with pytest.raises(RecordDamaged, match="outside"):
-        decode_record(1, 1, bytes(body), 0, len(body))
+        decode_record(1, 2, bytes(body), 0, len(body))
 
 
 def test_text_that_is_no_utf8_is_damage() -> None:

@@ -5,9 +5,9 @@ from spark_pulsar.storage.journal.run_index import LedgerRuns, RunIndex, RunPlac
 
 def runs() -> LedgerRuns:
     index = RunIndex()
-    index.add(9, 10, 15, 1, 100, 50)
-    index.add_scattered([9, 8, 9], [15, 0, 16], 1, 200, 70)
-    index.add(9, 17, 20, 3, 64, 1 << 28)
+    index.add(((9,), (10,), 5), 1, 100, 50)
+    index.add(([9, 8, 9], [15, 0, 16], 3), 1, 200, 70)
+    index.add(((9,), (17,), 3), 3, 64, 1 << 28)
     assert index.ledgers[8].place(0) == RunPlace(0, 1, 1, 200, 70, True)
     return index.ledgers[9]
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import run_of
+from spark_pulsar.ledger.entries import EntryColumns, run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.records.multi_ledger import EntriesScattered
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import picture
@@ -217,7 +216,7 @@ def test_closing_does_not_wait_for_settling(world: FileWorld) -> None:
     assert len(world.read_all(1)) == 60
 
 
-def test_many_ledgers_in_scattered_records_are_settled(tmp_path: Path) -> None:
+def test_many_ledgers_in_shared_records_are_settled(tmp_path: Path) -> None:
     world = FileWorld(tmp_path)
     topics = 40
     for topic_id in range(1, topics + 1):
@@ -230,7 +229,7 @@ def test_many_ledgers_in_scattered_records_are_settled(tmp_path: Path) -> None:
         entries = [b"%d:%d/" % place + b"." * 100 for place in zip(ledger_ids, entry_ids, strict=True)]
         starts = [sum(map(len, entries[:index])) for index in range(len(entries))]
         ends = [start + len(each) for start, each in zip(starts, entries, strict=True)]
-        world.apply_and_submit(EntriesScattered(b"".join(entries), ledger_ids, entry_ids, starts, ends))
+        world.apply_and_submit(EntriesAppended(EntryColumns(b"".join(entries), ledger_ids, entry_ids, starts, ends)))
     for _ in range(2):
         for ledger_id in range(1, topics + 1):
             stored = world.read_all(ledger_id)
