@@ -42,7 +42,7 @@ from rich.table import Table
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.offsets import ReadPosition
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
@@ -182,7 +182,7 @@ class Bench:
         with PulsarClient(ClientConfig(service_url=self.peer.service_url)) as client:
             part = self.topics[0]
             end = ReadPosition.of(client.end_positions([part])[part])
-            work = TopicRange(part, ReadPosition.of(client.first_positions([part])[part]), end)
+            work = TopicRange(part, EARLIEST, end)
             batches = list(itertools.islice(read_range(client, options, work, projection), 10))
         with pa.ipc.new_file(str(file), batches[0].schema) as out:
             for batch in batches:

@@ -14,12 +14,10 @@ from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageIdResponse, CommandSubscribe, MessageIdData
 
 from .demultiplexer import next_id
-from .pipelined_requests import PipelinedRequest
+from .pipelined_requests import PipelinedRequest, Result
 
 InitialPosition = Literal["earliest", "latest"]
-SubscriptionType = Literal["exclusive", "failover"]
 _INITIAL: Final = {"earliest": CommandSubscribe.Earliest, "latest": CommandSubscribe.Latest}
-_TYPES: Final = {"exclusive": CommandSubscribe.Exclusive, "failover": CommandSubscribe.Failover}
 
 
 def reader_name() -> str:
@@ -51,22 +49,19 @@ class Attachment:
 
     def attach_reader(self, start: MessageId) -> PipelinedRequest[None]:
         """Subscribes as a non-durable reader; creates no topic."""
-        yield from self._attach(durable=False, start=start, kind="exclusive", initial="latest")
+        yield from self._attach(durable=False, start=start, initial="latest")
 
-    def attach_durable(self, kind: SubscriptionType, initial: InitialPosition) -> PipelinedRequest[None]:
+    def attach_durable(self, initial: InitialPosition) -> PipelinedRequest[None]:
         """Subscribes to the durable subscription, which is created at `initial` when missing; creates no topic."""
-        yield from self._attach(durable=True, start=None, kind=kind, initial=initial)
+        yield from self._attach(durable=True, start=None, initial=initial)
 
-    def _attach(
-        self, durable: bool, start: MessageId | None, kind: SubscriptionType, initial: InitialPosition
-    ) -> PipelinedRequest[None]:
+    def _attach(self, durable: bool, start: MessageId | None, initial: InitialPosition) -> PipelinedRequest[None]:
         request_id = next_id()
         command = requests.subscribe(
             request_id,
             self.topic,
             self.subscription,
             self.consumer_id,
-            _TYPES[kind],
             durable=durable,
             start=start,
             initial_position=_INITIAL[initial],
@@ -99,14 +94,10 @@ class Attachment:
             raise self.lost
         yield self.connection.start(command, request_id, self.consumer_id)
 
-    def seek(self, target: MessageId | int) -> PipelinedRequest[None]:
-        """Moves the cursor to an id, or to a publish time in ms. The broker detaches the consumer thereby."""
+    def seek(self, publish_time_ms: int) -> PipelinedRequest[None]:
+        """Moves the cursor to a publish time. The broker detaches the consumer thereby."""
         request_id = next_id()
-        if isinstance(target, int):
-            command = requests.seek_to_time(request_id, self.consumer_id, target)
-        else:
-            command = requests.seek_to_id(request_id, self.consumer_id, target)
-        yield self.connection.start(command, request_id)
+        yield self.connection.start(requests.seek_to_time(request_id, self.consumer_id, publish_time_ms), request_id)
 
     def unsubscribe(self, force: bool) -> PipelinedRequest[None]:
         """Deletes the subscription, and the consumer with it."""
@@ -120,6 +111,14 @@ class Attachment:
         if self.usable:
             request_id = next_id()
             yield self.connection.start(requests.close_consumer(request_id, self.consumer_id), request_id)
+
+    def or_abandon(self, steps: PipelinedRequest[Result]) -> PipelinedRequest[Result]:
+        """Runs `steps` with this consumer, and abandons it when they fail."""
+        try:
+            return (yield from steps)
+        except BaseException:
+            self.abandon()
+            raise
 
     def abandon(self) -> None:
         """Closes the consumer without waiting: something else has gone wrong already."""

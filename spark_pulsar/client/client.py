@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Final, TypeVar
 
-from spark_pulsar.client.attachments import InitialPosition, SubscriptionType
+from spark_pulsar.client.attachments import InitialPosition
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.engine import Engine
@@ -169,15 +169,6 @@ class PulsarClient:
             timeout_ms,
         )
 
-    def first_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
-        """Returns the position of the first entry still there of each partition; the beginning (-1:-1) for an empty
-        one."""
-        return self._each(
-            "asking for the beginning of",
-            topics,
-            lambda engine, topic, deadline: engine.probes.first_position(topic, deadline),
-        )
-
     def positions_at_time(self, topics: Collection[str], publish_time_ms: int) -> dict[str, MessageId]:
         """Returns the position of the first entry of each partition published at or after a time (ms since 1970).
 
@@ -232,16 +223,15 @@ class PulsarClient:
         when the name is taken.
         """
         engine = self._running()
-        return Publisher.open(
+        return Publisher(
             self.config,
-            engine.pool,
             engine.directory,
             full_name(topic),
             name,
             max_pending_entries,
             max_pending_bytes,
             receipt_timeout_ms,
-        )
+        ).open()
 
     # ---- durable cursors
 
@@ -250,17 +240,15 @@ class PulsarClient:
         topics: Collection[str],
         subscription: str,
         initial: InitialPosition = "latest",
-        sub_type: SubscriptionType = "exclusive",
     ) -> None:
         """Creates a durable subscription at `initial` on each partition that lacks it. Nothing stays connected.
 
-        Here and below: ConsumerBusy when somebody else is connected to the subscription (and stays so for a while) in a
-        way that `sub_type` cannot join.
+        Here and below: ConsumerBusy when another consumer is connected to the subscription, and stays so for a while.
         """
         self._on_cursors(
             "creating a subscription on",
             topics,
-            lambda engine, topic, deadline: engine.cursors.ensure(topic, subscription, sub_type, initial, deadline),
+            lambda engine, topic, deadline: engine.cursors.ensure(topic, subscription, initial, deadline),
         )
 
     def cursor_positions(
@@ -268,7 +256,6 @@ class PulsarClient:
         topics: Collection[str],
         subscription: str,
         initial: InitialPosition = "latest",
-        sub_type: SubscriptionType = "exclusive",
     ) -> dict[str, MessageId]:
         """Returns the position after what is acknowledged without a gap, of each partition (whole entries only).
 
@@ -277,14 +264,13 @@ class PulsarClient:
         return self._on_cursors(
             "asking for a cursor on",
             topics,
-            lambda engine, topic, deadline: engine.cursors.position(topic, subscription, sub_type, initial, deadline),
+            lambda engine, topic, deadline: engine.cursors.position(topic, subscription, initial, deadline),
         )
 
     def advance_cursors(
         self,
         positions: Mapping[str, MessageId],
         subscription: str,
-        sub_type: SubscriptionType = "exclusive",
     ) -> None:
         """Moves the durable cursor of each partition forward, so that the given position is next to read.
 
@@ -297,9 +283,7 @@ class PulsarClient:
         self._on_cursors(
             "moving a cursor on",
             list(positions),
-            lambda engine, topic, deadline: engine.cursors.advance(
-                topic, subscription, sub_type, *wanted[topic], deadline
-            ),
+            lambda engine, topic, deadline: engine.cursors.advance(topic, subscription, *wanted[topic], deadline),
         )
 
     def _batch_size(self, topic: str, position: MessageId) -> int:
@@ -311,35 +295,11 @@ class PulsarClient:
             except (EndNotReached, TopicNotFound):
                 return 0
 
-    def seek_cursor(
-        self, topic: str, subscription: str, target: MessageId, sub_type: SubscriptionType = "exclusive"
-    ) -> None:
-        """Sets the durable cursor of a partition so that the entry of `target` is next, forwards or backwards.
-
-        Consumers of the subscription are disconnected by the broker. For moving forward prefer `advance_cursors`.
-        """
-        self._on_cursors(
-            f"seeking to {target} on",
-            [topic],
-            lambda engine, name, deadline: engine.cursors.seek(name, subscription, sub_type, target, deadline),
-        )
-
-    def seek_cursor_to_time(
-        self, topic: str, subscription: str, publish_time_ms: int, sub_type: SubscriptionType = "exclusive"
-    ) -> None:
-        """Sets the durable cursor of a partition to the first entry published at or after a time (ms since 1970)."""
-        self._on_cursors(
-            f"seeking to time {publish_time_ms} on",
-            [topic],
-            lambda engine, name, deadline: engine.cursors.seek(name, subscription, sub_type, publish_time_ms, deadline),
-        )
-
     def unsubscribe(
         self,
         topics: Collection[str],
         subscription: str,
         force: bool = False,
-        sub_type: SubscriptionType = "exclusive",
     ) -> None:
         """Deletes a durable subscription from each partition; one that does not exist is no error.
 
@@ -348,7 +308,7 @@ class PulsarClient:
         self._on_cursors(
             "unsubscribing from",
             topics,
-            lambda engine, topic, deadline: engine.cursors.unsubscribe(topic, subscription, sub_type, force, deadline),
+            lambda engine, topic, deadline: engine.cursors.unsubscribe(topic, subscription, force, deadline),
         )
 
     def _on_cursors(

@@ -66,8 +66,6 @@ class ClientConfig:
     """A PING is sent this often; a peer that sent nothing for two intervals is dead."""
     auth_method: str = "none"
     """Only `none` so far."""
-    listener_name: str = ""
-    """Name of the advertised listener to ask for in lookups; empty = the default one."""
 
     def __post_init__(self) -> None:
         parse_service_url(self.service_url)

@@ -1,8 +1,6 @@
 """Durable subscriptions seen from outside: made, asked, moved and deleted without consuming anything."""
 
-from typing import Final
-
-from spark_pulsar.client.attachments import Attachment, InitialPosition, SubscriptionType
+from spark_pulsar.client.attachments import Attachment, InitialPosition
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.positions import is_beginning
@@ -12,8 +10,6 @@ from spark_pulsar.wire import ack_sets
 
 from .pipelined_requests import PipelinedRequest
 
-_ACK_SET_WORD: Final = 64
-
 
 class Cursors:
     """Operations on the durable subscriptions of single topic partitions; each leaves no consumer attached."""
@@ -22,34 +18,30 @@ class Cursors:
         self._directory = directory
 
     def _attach(
-        self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
+        self, topic: str, subscription: str, initial: InitialPosition, deadline: Deadline
     ) -> PipelinedRequest[Attachment]:
         connection = yield from self._directory.connect(topic, deadline)
         consumer = Attachment(connection, topic, subscription)
         try:
-            yield from consumer.attach_durable(kind, initial)
+            yield from consumer.attach_durable(initial)
         except PulsarError:
             self._directory.forget(topic)
             raise
         return consumer
 
     def ensure(
-        self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
+        self, topic: str, subscription: str, initial: InitialPosition, deadline: Deadline
     ) -> PipelinedRequest[None]:
         """Creates the subscription at `initial` unless it exists."""
-        consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
+        consumer = yield from self._attach(topic, subscription, initial, deadline)
         yield from consumer.detach()
 
     def position(
-        self, topic: str, subscription: str, kind: SubscriptionType, initial: InitialPosition, deadline: Deadline
+        self, topic: str, subscription: str, initial: InitialPosition, deadline: Deadline
     ) -> PipelinedRequest[MessageId]:
         """Returns the position after everything that is acknowledged without a gap (mark-delete + 1)."""
-        consumer = yield from self._attach(topic, subscription, kind, initial, deadline)
-        try:
-            _, position = yield from consumer.last_ids()
-        except BaseException:
-            consumer.abandon()
-            raise
+        consumer = yield from self._attach(topic, subscription, initial, deadline)
+        _, position = yield from consumer.or_abandon(consumer.last_ids())
         yield from consumer.detach()
         return position
 
@@ -57,7 +49,6 @@ class Cursors:
         self,
         topic: str,
         subscription: str,
-        kind: SubscriptionType,
         position: MessageId,
         batch_size: int,
         deadline: Deadline,
@@ -66,37 +57,15 @@ class Cursors:
 
         An acknowledgement cannot move a cursor backwards: a position before the cursor changes nothing.
         """
-        consumer = yield from self._attach(topic, subscription, kind, "earliest", deadline)
+        consumer = yield from self._attach(topic, subscription, "earliest", deadline)
         if not is_beginning(position):
-            try:
-                yield from consumer.acknowledge_through(*_last_done(position, batch_size))
-            except BaseException:
-                consumer.abandon()
-                raise
+            yield from consumer.or_abandon(consumer.acknowledge_through(*_last_done(position, batch_size)))
         yield from consumer.detach()
 
-    def seek(
-        self, topic: str, subscription: str, kind: SubscriptionType, target: MessageId | int, deadline: Deadline
-    ) -> PipelinedRequest[None]:
-        """Moves the cursor to an entry, or to a publish time in ms, forwards or backwards; consumers are detached."""
-        consumer = yield from self._attach(topic, subscription, kind, "earliest", deadline)
-        try:
-            yield from consumer.seek(target)
-        except BaseException:
-            consumer.abandon()
-            raise
-        yield from consumer.detach()
-
-    def unsubscribe(
-        self, topic: str, subscription: str, kind: SubscriptionType, force: bool, deadline: Deadline
-    ) -> PipelinedRequest[None]:
+    def unsubscribe(self, topic: str, subscription: str, force: bool, deadline: Deadline) -> PipelinedRequest[None]:
         """Deletes the subscription; nothing happens to the topic."""
-        consumer = yield from self._attach(topic, subscription, kind, "latest", deadline)
-        try:
-            yield from consumer.unsubscribe(force)
-        except BaseException:
-            consumer.abandon()
-            raise
+        consumer = yield from self._attach(topic, subscription, "latest", deadline)
+        yield from consumer.or_abandon(consumer.unsubscribe(force))
 
 
 def _last_done(position: MessageId, batch_size: int) -> tuple[Position, int | None]:

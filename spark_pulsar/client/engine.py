@@ -15,6 +15,6 @@ class Engine:
     def __init__(self, config: ClientConfig) -> None:
         self.process = os.getpid()
         self.pool = ConnectionPool(config)
-        self.directory = TopicDirectory(config, self.pool)
+        self.directory = TopicDirectory(self.pool)
         self.probes = Probes(self.directory)
         self.cursors = Cursors(self.directory)

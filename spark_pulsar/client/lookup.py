@@ -3,7 +3,7 @@
 import threading
 from typing import Final, Literal
 
-from spark_pulsar.client.config import ClientConfig, parse_service_url
+from spark_pulsar.client.config import parse_service_url
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import TooManyRedirects, UnexpectedReply
@@ -39,8 +39,7 @@ def partition_names(topic: str, count: int) -> list[str]:
 class TopicDirectory:
     """Finds the broker of each topic and remembers it until told that it was wrong. Thread-safe."""
 
-    def __init__(self, config: ClientConfig, pool: ConnectionPool) -> None:
-        self._config = config
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
         self._targets: dict[str, Target] = {}
@@ -74,8 +73,6 @@ class TopicDirectory:
         for _ in range(MAX_LOOKUP_REDIRECTS + 1):
             request_id = next_id()
             command = requests.lookup(request_id, topic, authoritative)
-            if self._config.listener_name:
-                command.lookupTopic.advertised_listener_name = self._config.listener_name
             response = (yield connection.start(command, request_id)).lookupTopicResponse
             if not response.brokerServiceUrl:
                 raise UnexpectedReply(f"lookup of {topic} at {target}: the broker gave no pulsar:// address")

@@ -15,14 +15,6 @@ def after_entry(message_id: MessageId) -> MessageId:
     return MessageId(message_id.ledger_id, message_id.entry_id + 1, message_id.partition, -1)
 
 
-def after_message(message_id: MessageId, batch_size: int) -> MessageId:
-    """Returns the position after one message; `batch_size` is the number of messages in its entry (1 when not
-    batched)."""
-    if message_id.batch_index + 1 >= batch_size or message_id.batch_index < 0:
-        return after_entry(message_id)
-    return message_id._replace(batch_index=message_id.batch_index + 1)
-
-
 def beginning(partition: int) -> MessageId:
     """Returns the position before everything in a partition (-1 for a topic without partitions)."""
     return MessageId(-1, -1, partition, -1)

@@ -7,7 +7,7 @@ from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.positions import after_entry, beginning
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
+from spark_pulsar.model.ids import LATEST_ID, MessageId
 from spark_pulsar.model.names import TopicName
 
 from .pipelined_requests import PipelinedRequest
@@ -40,11 +40,7 @@ class Probes:
                 self._keep(topic, reader)
                 return last
         reader = yield from self._attach(topic, deadline)
-        try:
-            last, _ = yield from reader.last_ids()
-        except BaseException:
-            reader.abandon()
-            raise
+        last, _ = yield from reader.or_abandon(reader.last_ids())
         self._keep(topic, reader)
         return last
 
@@ -67,20 +63,6 @@ class Probes:
         """Returns the position after the last message; the beginning for an empty topic."""
         last = yield from self.last_message_id(topic, deadline)
         return beginning(TopicName.parse(topic).partition) if last is None else after_entry(last)
-
-    def first_position(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId]:
-        """Returns the position of the first entry that is still there; the beginning for an empty topic."""
-        connection = yield from self._directory.connect(topic, deadline)
-        reader = new_reader(connection, topic)
-        try:
-            yield from reader.attach_reader(EARLIEST_ID)
-            last, position = yield from reader.last_ids()
-        except BaseException:
-            self._directory.forget(topic)
-            reader.abandon()
-            raise
-        yield from reader.detach()
-        return beginning(position.partition) if last is None else position
 
     def position_at_time(self, topic: str, publish_time_ms: int, deadline: Deadline) -> PipelinedRequest[MessageId]:
         """Returns the position of the first entry published at or after a time; the end position if there is none.

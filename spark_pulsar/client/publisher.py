@@ -11,7 +11,6 @@ from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge
 from spark_pulsar.client.lookup import TopicDirectory
-from spark_pulsar.client.pool import ConnectionPool
 from spark_pulsar.client.producer_line import ProducerLine, SentEntry
 from spark_pulsar.client.retry import Backoff
 from spark_pulsar.model.errors import ProducerBusy, PulsarError
@@ -45,7 +44,6 @@ class Publisher:
     def __init__(
         self,
         config: ClientConfig,
-        pool: ConnectionPool,
         directory: TopicDirectory,
         topic: str,
         name: str | None,
@@ -65,7 +63,6 @@ class Publisher:
         self.duplicates = 0
         """Entries that the broker dropped because it had them already (deduplication)."""
         self._config = config
-        self._pool = pool
         self._directory = directory
         self._name_is_ours = name is not None
         self._partition = TopicName.parse(topic).partition
@@ -85,24 +82,10 @@ class Publisher:
         self._was_attached = False
         self._last_progress_ms = 0
 
-    @classmethod
-    def open(
-        cls,
-        config: ClientConfig,
-        pool: ConnectionPool,
-        directory: TopicDirectory,
-        topic: str,
-        name: str | None,
-        max_pending_entries: int,
-        max_pending_bytes: int,
-        receipt_timeout_ms: int | None,
-    ) -> "Publisher":
+    def open(self) -> "Publisher":
         """Creates the producer. Raises ProducerBusy, TopicNotFound and the like at once."""
-        publisher = cls(
-            config, pool, directory, topic, name, max_pending_entries, max_pending_bytes, receipt_timeout_ms
-        )
-        publisher._reattach()
-        return publisher
+        self._reattach()
+        return self
 
     # ---- sending
 

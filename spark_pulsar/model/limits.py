@@ -21,15 +21,9 @@ MIN_TOTAL_SIZE_BYTES: Final = 6
 PROTOCOL_VERSION: Final = 21
 """Highest protocol version we speak; CONNECTED answers min(this, the client's)."""
 
-MIN_CHECKSUM_VERSION: Final = 6
-"""Peers below this version neither send nor expect checksums."""
-
 # Decoding of entries.
 MAX_DECOMPRESSED_SIZE_BYTES: Final = 512 * 1024 * 1024
 """Largest declared size of an entry that is inflated: the size is the sender's word, not a fact."""
-
-MAX_METADATA_SIZE_BYTES: Final = MAX_FRAME_SIZE_BYTES
-"""Metadata of one entry; it can never exceed its frame."""
 
 MAX_BATCH_MESSAGES: Final = 16 * 1024 * 1024
 """Messages of one batch; each needs at least six bytes, so a decompressed entry can hold no more that make sense."""
@@ -57,7 +51,6 @@ MAX_PARTITIONS: Final = 65_536
 """Partitions of one topic that a client believes in: each costs it a name, a lookup and a reader or producer."""
 
 KEEP_ALIVE_INTERVAL_MS: Final = 30_000
-OPERATION_TIMEOUT_MS: Final = 30_000
 HANDSHAKE_TIMEOUT_MS: Final = 30_000
 
 INT: Final = (1 << 31) - 1

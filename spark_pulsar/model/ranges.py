@@ -148,19 +148,6 @@ class RangeSet:
         self._forget(ledger_id)
         return intervals.count
 
-    def pop_first(self, limit: int) -> list[tuple[int, int, int]]:
-        """Takes out the first `limit` entries, or fewer if there are not so many; returns them as ranges."""
-        taken: list[tuple[int, int, int]] = []
-        while limit > 0 and self._ledger_ids:
-            ledger_id = self._ledger_ids[0]
-            found = self._ledgers[ledger_id].around(-1)
-            assert found is not None, "the ledger has entries in"
-            first, end = found[0], min(found[1], found[0] + limit)
-            self.remove(ledger_id, first, end)
-            taken.append((ledger_id, first, end))
-            limit -= end - first
-        return taken
-
     def clear(self) -> None:
         """Takes out everything."""
         self._ledgers.clear()
@@ -189,11 +176,6 @@ class RangeSet:
     def count(self) -> int:
         """Counts the entries of the set."""
         return self._count
-
-    def count_of(self, ledger_id: int) -> int:
-        """Counts the entries of a ledger in the set."""
-        intervals = self._ledgers.get(ledger_id)
-        return 0 if intervals is None else intervals.count
 
     def count_between(self, ledger_id: int, first: int, end: int) -> int:
         """Counts the entries of a range in the set."""

@@ -119,19 +119,6 @@ def test_many_partitions_at_once(broker: Broker, client: PulsarClient) -> None:
         assert positions[topic] == ends[topic]
 
 
-def test_cursors_seek_both_ways(broker: Broker, client: PulsarClient) -> None:
-    topic = broker.topic("seek")
-    _publish(broker, topic, [1, 1, 1])
-    end = client.end_positions([topic])[topic]
-    client.ensure_subscription([topic], "s", "latest")
-    client.seek_cursor(topic, "s", MessageId(end.ledger_id, 1))
-    assert _next_values(broker, topic, "s") == [b"1-0"]
-    client.seek_cursor_to_time(topic, "s", 0)
-    assert _next_values(broker, topic, "s") == [b"0-0"]
-    client.seek_cursor(topic, "s", end)
-    assert _at(client, topic) == end[:2]
-
-
 def test_unsubscribing(broker: Broker, client: PulsarClient) -> None:
     topic = broker.topic("unsubscribe")
     _publish(broker, topic, [1, 1])

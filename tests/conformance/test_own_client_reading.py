@@ -120,16 +120,12 @@ def test_last_message_ids_are_exact(broker: Broker, client: PulsarClient) -> Non
     assert (now.entry_id, now.batch_index) == (2, 1)
 
 
-def test_ends_and_beginnings(broker: Broker, client: PulsarClient) -> None:
+def test_ends(broker: Broker, client: PulsarClient) -> None:
     full, empty = client.partitions_of(broker.topic("ends", partitions=2))
     _publish(broker, full, [3, 3])
     last = client.last_message_id(full)
     assert last is not None
     assert client.end_positions([full, empty]) == {full: after_entry(last), empty: MessageId(-1, -1, 1, -1)}
-    assert client.first_positions([full, empty]) == {
-        full: MessageId(last.ledger_id, 0, 0, -1),
-        empty: MessageId(-1, -1, 1, -1),
-    }
 
 
 def test_positions_by_publish_time(broker: Broker, client: PulsarClient) -> None:

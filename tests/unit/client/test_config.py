@@ -15,7 +15,7 @@ from spark_pulsar.client.errors import (
     NotSupportedByClient,
     OperationTimeout,
 )
-from spark_pulsar.client.positions import after_entry, after_message
+from spark_pulsar.client.positions import after_entry
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId
 
@@ -90,6 +90,3 @@ def test_errors_say_what_and_where_also_after_pickling(error: PulsarError, words
 
 def test_positions_after() -> None:
     assert after_entry(MessageId(3, 4, 1, 7)) == MessageId(3, 5, 1, -1)
-    assert after_message(MessageId(3, 4, 1, -1), 1) == MessageId(3, 5, 1, -1)
-    assert after_message(MessageId(3, 4, 1, 0), 3) == MessageId(3, 4, 1, 1)
-    assert after_message(MessageId(3, 4, 1, 2), 3) == MessageId(3, 5, 1, -1)

@@ -80,9 +80,6 @@ KIND_MARKER = 3
 SMALLEST_ITEM_BYTES = 6
 """A batch item is at least its 4-byte metadata size and the required payload_size field of two bytes."""
 
-SMALLEST_PROPERTY_BYTES = 6
-"""A property is at least its tag and length, and the same for its key and its value."""
-
 
 class Reason(IntEnum):
     """Why a kernel refused its input; kernels return the negative value."""
