@@ -62,7 +62,8 @@ IDLE_S = 2.0
 # Frames built per second of measuring: more than any broker has taken.
 MAX_FRAMES_PER_S, MAX_BATCHES_PER_S = 900_000, 60_000
 BACKLOG_ENTRIES, BACKLOG_BATCHES = 200_000, 30_000
-"""The same for both brokers: with a few only, all are in the memory of the one that was slower to take them."""
+"""Backlogs, equal for both brokers: with a few entries only, all are in the memory of the broker that was slower to
+store them."""
 DISPATCH_QUEUE = 100_000
 """Permits of a consumer that never has to wait for more."""
 MEMBERS = 10
@@ -186,7 +187,7 @@ WORKLOADS: dict[str, Workload] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure of ours must reach, against the figure `other` of either broker, or as such when it is None."""
+    """A bound for a figure of ours, against the figure `other` of either broker, or as such when it is None."""
 
     figure: str
     other: tuple[str, str] | None
@@ -241,7 +242,7 @@ def process(peer: Peer) -> Figures:
 
 
 def idle_consumers(peer: Peer) -> Figures:
-    """What consumers cost that do nothing, in a broker that has done nothing else: afterwards there is memory to use
+    """Memory of consumers that do nothing, in a broker that has done nothing else: afterwards there is memory to use
     again."""
     if peer.pid is None:
         return {}
@@ -257,12 +258,12 @@ def resident_mb(peer: Peer) -> float:
 
 
 FRESH: dict[str, Callable[[Peer], Figures]] = {"process": process, "idle-consumers": idle_consumers}
-"""What is measured once, of a broker just started."""
+"""Workloads that are measured once, on a broker just started."""
 
 
 @contextlib.contextmanager
 def told_of_others(console: Console, peer: Peer, workload: str) -> Iterator[None]:
-    """What another broker delivers wrongly is told, and its measurement is left out; what ours does ends the run."""
+    """Tells of a wrong delivery by another broker and leaves out its measurement; one by ours ends the run."""
     try:
         yield
     except UnexpectedFrame as error:
@@ -315,7 +316,7 @@ def figure(value: float | None) -> str:
 
 
 def report(console: Console, medians: dict[str, Figures]) -> bool:
-    """Print both tables; whether every target that was measured is met."""
+    """Prints both tables, and tells whether every target that was measured is met."""
     names = list(medians)
     table = Table("figure", *names, *(["ratio"] if len(names) == 2 else []), title="medians")
     for key in dict.fromkeys(key for figures in medians.values() for key in figures):

@@ -1,4 +1,4 @@
-"""Compaction: messages a second, memory, and what publishing feels of it.
+"""Compaction: messages a second, memory, and the latency of publishing meanwhile.
 
     python benchmarks/compaction.py [--messages 500000] [--keys 100000] [--against apache-pulsar] [--data DIR]
 
@@ -77,7 +77,7 @@ def publish(peer: Peer, topic: str, messages: int, keys: int, *, batches: bool) 
 
 
 def compact(peer: Peer, topic: str) -> tuple[float, float]:
-    """Seconds that it took, and the most memory of the broker meanwhile."""
+    """Compacts a topic: the seconds that it took, and the most memory of the broker meanwhile."""
     url = f"{peer.admin_url}/admin/v2/{topic.replace('://', '/')}/compaction"
     begun, most_mb = time.perf_counter(), 0.0
     urllib.request.urlopen(urllib.request.Request(url, method="PUT")).close()
@@ -122,7 +122,7 @@ def measure(peer: Peer, messages: int, keys: int, *, batches: bool) -> None:
 
 
 def main() -> None:
-    """Print the machine and the figures."""
+    """Prints the machine and the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=500_000)
     parser.add_argument("--keys", type=int, default=100_000)

@@ -2,7 +2,7 @@
 
     python benchmarks/cursor.py [--holes 1000000] [--data DIR]
 
-Three parts. In memory: what one more acknowledgement costs among more and more holes, and the memory of a hole.
+Three parts. In memory: the cost of one more acknowledgement among more and more holes, and the memory of a hole.
 Checkpoint: rows and bytes of the first one, and of those after 1,000 more acks, strewn and in a row. Restart: a data
 directory whose broker was killed (its journal is replayed) and one that was stopped (its checkpoint is loaded), from
 start to ready, with the memory of the process; then a consumer that joins, until its first message and in messages/s.
@@ -79,7 +79,7 @@ def rss_mb(pid: int | str = "self") -> float:
 
 
 def in_memory(holes: int) -> DurableState:
-    """Acknowledge one entry after the other; print the cost at each power of ten."""
+    """Acknowledges one entry after the other and prints the cost at each power of ten."""
     state = filled(holes)
     order = strewn(holes)
     before_mb, done, at = rss_mb(), 0, 1_000
@@ -107,7 +107,7 @@ def in_memory(holes: int) -> DurableState:
 
 
 def checkpoints(state: DurableState, holes: int) -> None:
-    """What a checkpoint has to write."""
+    """Measures the rows and bytes that a checkpoint has to write."""
 
     def show(what: str) -> None:
         started = time.perf_counter()
@@ -130,7 +130,7 @@ def size_of(row: Row) -> int:
 
 
 def restarts(holes: int, data: Path) -> None:
-    """Fill a data directory, leave it as kill -9 would, and start brokers on it."""
+    """Fills a data directory, leaves it as kill -9 would, and starts brokers on it."""
     fill(holes, data)
     broker = BrokerProcess(data_dir=data)
     try:
@@ -170,7 +170,7 @@ def fill(holes: int, data: Path) -> None:
 
 
 def consume(service_url: str, holes: int) -> None:
-    """Join the subscription and take some of what lies between the holes."""
+    """Joins the subscription and takes some of the entries between the holes."""
     client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     count = min(50_000, holes)
     started = time.perf_counter()

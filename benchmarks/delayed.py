@@ -1,4 +1,4 @@
-"""A million delayed messages: what they cost in memory and at a start, and how late they come.
+"""A million delayed messages: their cost in memory and at a start, and how late they come.
 
     python benchmarks/delayed.py [--messages 1000000] [--data DIR]
 
@@ -69,7 +69,7 @@ def fill(messages: int, every: int, data: Path) -> None:
 
 
 def metadata(now_ms: int, deliver_at_ms: int) -> MessageMetadata:
-    """Of one message; 0 = not delayed."""
+    """Delivery time of one message; 0 = not delayed."""
     of = MessageMetadata(producer_name="bench", sequence_id=0, publish_time=now_ms)
     if deliver_at_ms:
         of.deliver_at_time = deliver_at_ms
@@ -83,7 +83,7 @@ def rss_mb(pid: int) -> float:
 
 
 def measure(messages: int, every: int, data: Path) -> float:
-    """Start a broker on such a directory twice, have a consumer join; returns its memory in MB."""
+    """Starts a broker on such a directory twice and has a consumer join; returns its memory in MB."""
     fill(messages, every, data)
     broker = BrokerProcess(data_dir=data)
     try:
@@ -103,7 +103,7 @@ def measure(messages: int, every: int, data: Path) -> float:
 
 
 def deliver(service_url: str) -> None:
-    """How late messages come that are due while all others wait."""
+    """Measures how late messages come that are due while all others wait."""
     client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     consumer = client.subscribe(TOPIC, "s", pulsar.ConsumerType.Shared, receiver_queue_size=2_000)
     producer = client.create_producer(TOPIC, max_pending_messages=2_000)

@@ -64,7 +64,7 @@ _numbers = itertools.count()
 
 
 class Prebuilt(DataSource):
-    """The same Arrow batches again and again: the ceiling that Spark sets."""
+    """A source that yields the same Arrow batches again and again: the ceiling that Spark sets."""
 
     @classmethod
     def name(cls) -> str:
@@ -121,7 +121,7 @@ class Bench:
         self.directory = directory
         self.few = min(rows, 100_000)
         self.topics = [self._new_topic() for _ in range(partitions)]
-        # A subscription keeps the data, and the topic, on a broker that deletes what nobody wants.
+        # A subscription keeps the data, and the topic, on a broker that deletes inactive topics.
         for topic in self.topics:
             self.write(self.source_rows(), topic)
             with PulsarClient(ClientConfig(service_url=peer.service_url)) as client:
@@ -131,7 +131,7 @@ class Bench:
         return f"persistent://public/default/bench-spark-{os.getpid()}-{next(_numbers)}"
 
     def source_rows(self) -> DataFrame:
-        """What one of the topics holds."""
+        """Form of the messages of one topic."""
         return self.spark.range(0, self.rows // self.partitions, 1, 2).selectExpr(
             f"lpad(string(id), {VALUE_BYTES}, 'x') AS value",
             "concat('key-', id % 1000) AS __key",
@@ -270,7 +270,7 @@ def measure(console: Console, benches: list[Bench], wanted: list[str], args: arg
 
 
 def report(console: Console, results: Results, partitions: int) -> bool:
-    """Print figures and ratios; whether ours, the first, met all targets that were measured."""
+    """Prints figures and ratios, and tells whether ours, the first, met all targets that were measured."""
     names = list(results)
     table = Table("workload", *names, *(["ratio"] if len(names) == 2 else []), title=f"rows/s, {partitions} topics")
     measured = results[names[0]]
@@ -292,7 +292,7 @@ def report(console: Console, results: Results, partitions: int) -> bool:
 
 
 def main() -> int:
-    """Run and report; 1 if a target is missed."""
+    """Runs and reports; 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", choices=[APACHE_PULSAR])
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="NAME", help="only these workloads")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the broker's storage bears: many topics, a large backlog, settling, and how much it writes.
+"""The broker's storage under load: many topics, a large backlog, settling, and the bytes that it writes.
 
     python benchmarks/storage.py [--only NAME …] [--seconds S] [--entries N] [--megabytes N] [--data DIR]
 
@@ -80,7 +80,7 @@ class Figure:
 
     @property
     def is_met(self) -> bool:
-        """Whether the bound is kept."""
+        """Tells whether the bound is kept."""
         if self.at_least is not None:
             return self.value >= self.at_least
         return self.at_most is None or self.value <= self.at_most
@@ -244,7 +244,7 @@ def bytes_written(args: argparse.Namespace, conf: Mapping[str, object], beside: 
 
 
 def quiet_written_bytes(data: Path) -> int:
-    """What was written to the disk of `data`, when that has hardly changed for a while."""
+    """Bytes written to the disk of `data`, once that has hardly changed for a while."""
     known, since = machine.written_bytes(data), time.monotonic()
     deadline = since + LONGEST_SETTLING_S
     while time.monotonic() < min(since + QUIET_S, deadline):

@@ -1,4 +1,4 @@
-"""How fast batch payloads become Arrow and back, on one core.
+"""Batch payloads to Arrow and back, on one core.
 
     .venv/bin/python benchmarks/wire.py [--seconds 1.0] [--only WORD]
 

@@ -1,4 +1,4 @@
-"""Which airline is late right now? A streaming job over the topic that flight_replay.py fills.
+"""Airlines that are late right now: a streaming job over the topic that flight_replay.py fills.
 
     spark-submit jobs/delay_board.py --service-url pulsar://127.0.0.1:6650
 
@@ -83,14 +83,14 @@ class Board:
         self._bar = progress.add_task("flights on the board", total=expected)
 
     def update(self, changed: DataFrame, _batch_id: int) -> None:
-        """Take one micro-batch: windows that changed, with their sums so far."""
+        """Takes one micro-batch: windows that changed, with their sums so far."""
         for row in changed.withColumn("start_ms", F.unix_millis("window.start")).collect():
             self.windows[row.carrier, row.start_ms] = Window(row.flights, row.departed, row.delay_sum_min)
         self._progress.update(self._bar, completed=self.flights)
 
     @property
     def flights(self) -> int:
-        """How many flights have been counted."""
+        """Number of flights that have been counted."""
         return sum(window.flights for window in self.windows.values())
 
     def table(self, alert_flights: int) -> Table:

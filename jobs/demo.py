@@ -34,7 +34,7 @@ Alert = tuple[str, int]  # carrier, start of the window in ms
 
 
 def submit(job: str, *arguments: str) -> None:
-    """Run a job of this directory through spark-submit; SystemExit when it fails."""
+    """Runs a job of this directory through spark-submit; SystemExit when it fails."""
     binaries = Path(sys.executable).parent
     env = dict(os.environ)
     env["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
@@ -80,7 +80,7 @@ def read_alerts(service_url: str, topic: str) -> list[tuple[Alert, float]]:
 
 
 def compare(found: list[tuple[Alert, float]], expected: dict[Alert, float]) -> list[str]:
-    """What is wrong with the alerts, in words; empty when nothing is."""
+    """Describes the mistakes in the alerts; empty when there are none."""
     wrong = [f"{alert} came {count} times" for alert, count in Counter(a for a, _ in found).items() if count > 1]
     means = dict(found)
     wrong += [f"{alert} is missing" for alert in expected.keys() - means.keys()]

@@ -24,7 +24,7 @@ CREATED, EXISTS = 204, 409
 
 
 def create_topic(admin_url: str, topic: str, partitions: int) -> None:
-    """Make the partitioned topic public/default/`topic`; fine when it exists with as many partitions."""
+    """Makes the partitioned topic public/default/`topic`; fine when it exists with as many partitions."""
     url = f"{admin_url}/admin/v2/persistent/public/default/{topic}/partitions"
     request = urllib.request.Request(url, data=str(partitions).encode(), method="PUT")
     request.add_header("Content-Type", "application/json")
@@ -41,7 +41,7 @@ def create_topic(admin_url: str, topic: str, partitions: int) -> None:
 
 
 def replay(client: pulsar.Client, topic: str, flights: list[Flight], progress: Progress) -> dict[Any, Any]:
-    """Send all flights and wait until each is stored or has failed; the outcomes, each with its first message id."""
+    """Sends all flights and waits until each is stored or has failed; the outcomes, each with its first message id."""
     outcomes: dict[Any, Any] = {}
     producer = client.create_producer(
         topic,

@@ -32,7 +32,7 @@ class Flight:
     """Scheduled hour of departure, milliseconds since 1970 UTC."""
 
     def value(self) -> dict[str, str | int | None]:
-        """What a message holds as JSON; the scheduled hour is its event time and not repeated here."""
+        """Content of a message as JSON; the scheduled hour is its event time and not repeated here."""
         return {name: getattr(self, name) for name in VALUE_FIELDS}
 
 
@@ -52,7 +52,7 @@ def airline_names() -> dict[str, str]:
 
 @dataclass(slots=True)
 class Window:
-    """What the flights of one carrier in one window of scheduled time add up to."""
+    """Sums of the flights of one carrier in one window of scheduled time."""
 
     flights: int = 0
     departed: int = 0

@@ -14,7 +14,7 @@ from spark_pulsar.wire import pulsar_api_pb2 as api
 RECEIVE_BYTES = 1 << 16
 ANSWER_TIMEOUT_S = 30.0
 _LEAST_FRAME_BYTES = 16
-"""Of the frames that load is made of: receipts and messages."""
+"""Types of the frames that load consists of: receipts and messages."""
 
 
 class UnexpectedFrame(RuntimeError):
@@ -41,7 +41,7 @@ class Connection:
         self.answer("connected")
 
     def close(self) -> None:
-        """Close the socket."""
+        """Closes the socket."""
         self.sock.close()
 
     def __enter__(self) -> "Connection":
@@ -53,11 +53,11 @@ class Connection:
     # -- bytes -------------------------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float, to_write: bool = False) -> None:
-        """Wait until there is something to read (or, with `to_write`, room to write)."""
+        """Waits until there is something to read (or, with `to_write`, room to write)."""
         select.select([self.sock], [self.sock] if to_write else [], [], max(timeout_s, 0))
 
     def send_all(self, data: bytes | memoryview) -> None:
-        """Send every byte, waiting for room."""
+        """Sends every byte, waiting for room."""
         view = memoryview(data)
         while view:
             try:
@@ -66,7 +66,7 @@ class Connection:
                 self.wait(ANSWER_TIMEOUT_S, to_write=True)
 
     def receive(self) -> bool:
-        """Read what has arrived behind the unread bytes; false when nothing had. Raises ConnectionError at the end."""
+        """Reads what has arrived behind the unread bytes; false when nothing had. Raises ConnectionError at the end."""
         unread = self.end - self.start
         if len(self.buffer) - self.end < self._receive_bytes:
             self.buffer[:unread] = self.buffer[self.start : self.end]
@@ -86,7 +86,7 @@ class Connection:
     # -- frames ------------------------------------------------------------------------------------------------------
 
     def take(self, wanted_type: int, limit: int = 1 << 62) -> int:
-        """Consume up to `limit` whole frames of `wanted_type`; how many. They start at `starts[:count]` in `buffer`.
+        """Consumes up to `limit` whole frames of `wanted_type` and counts them. They start at `starts[:count]`.
 
         The places are good until the next `receive`. A PING among them is answered, anything else is UnexpectedFrame.
         """
@@ -101,7 +101,7 @@ class Connection:
                 return count
 
     def _pass_by(self, wanted_type: int) -> bool:
-        """Whether there was a whole frame of another type; it is consumed."""
+        """Consumes a whole frame of another type, and tells whether there was one."""
         start, unread = self.start, self.end - self.start
         if unread < 10 or self.buffer[start + 9] == wanted_type:
             return False
@@ -118,7 +118,7 @@ class Connection:
         return api.BaseCommand.FromString(bytes(self.buffer[start + 8 : start + 8 + size]))
 
     def next_frame(self, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        """Wait for one whole frame, consume it and return its start in `buffer` (valid until the next `receive`)."""
+        """Waits for one whole frame, consumes it and returns its start in `buffer` (valid until the next `receive`)."""
         deadline = time.perf_counter() + timeout_s
         while True:
             unread = self.end - self.start
@@ -147,7 +147,7 @@ class Connection:
         return next(self._request_ids)
 
     def answer(self, *wanted: str, drop: int | None = None) -> api.BaseCommand:
-        """Wait for a command that has one of the fields `wanted`; frames of type `drop` are skipped."""
+        """Waits for a command that has one of the fields `wanted`; frames of type `drop` are skipped."""
         while True:
             start = self.next_frame()
             found_type = self.buffer[start + 9]
@@ -159,7 +159,7 @@ class Connection:
             self._other(start)
 
     def look_up(self, topic: str) -> None:
-        """Make the broker own and load the topic, as every client does first."""
+        """Makes the broker own and load the topic, as every client does first."""
         request = api.CommandLookupTopic(topic=topic, request_id=self.request_id())
         self.send_all(frames.command(lookupTopic=request))
         found = self.answer("lookupTopicResponse").lookupTopicResponse
@@ -178,7 +178,7 @@ class Connection:
             self.answer("producer_success")
 
     def create_many_producers(self, topics: list[str], at_once: int = 500) -> None:
-        """The same with many requests on their way at once."""
+        """Creates producers with many requests on their way at once."""
         for low in range(0, len(topics), at_once):
             some = topics[low : low + at_once]
             for topic in some:
@@ -211,10 +211,10 @@ class Connection:
         self.answer("success")
 
     def become_active(self) -> None:
-        """Wait until the consumer, which joined a Failover subscription, is the one that gets everything."""
+        """Waits until the consumer, which joined a Failover subscription, is the one that gets everything."""
         while not self.answer("active_consumer_change").active_consumer_change.is_active:
             pass
 
     def flow(self, consumer_id: int, permits: int) -> None:
-        """Grant more permits."""
+        """Grants more permits."""
         self.send_all(frames.flow(consumer_id, permits))

@@ -1,4 +1,4 @@
-"""Consumers that need not know beforehand what will come."""
+"""Consumers that need not know the messages beforehand."""
 
 import time
 
@@ -12,7 +12,7 @@ ACK_GROUP = 100
 
 
 def first_message_s(service_url: str, topic: str, subscription: str) -> float:
-    """Connect, join the subscription, and wait for one message: how long that takes."""
+    """Measures the time to connect, join the subscription, and get one message."""
     started = time.perf_counter()
     with Connection(service_url) as connection:
         connection.subscribe(topic, subscription, api.CommandSubscribe.Shared, CONSUMER_ID)
@@ -22,7 +22,7 @@ def first_message_s(service_url: str, topic: str, subscription: str) -> float:
 
 
 def consume_all(service_url: str, topic: str, subscription: str, entries: int) -> None:
-    """Acknowledge so many entries as they come, in groups, and await the last receipt."""
+    """Acknowledges `entries` entries as they come, in groups, and awaits the last receipt."""
     with Connection(service_url) as connection:
         connection.subscribe(topic, subscription, api.CommandSubscribe.Exclusive, CONSUMER_ID)
         connection.flow(CONSUMER_ID, PERMITS)

@@ -1,4 +1,4 @@
-"""What disturbs a measurement: what a broker has put off, the other broker, and the host of a virtual machine."""
+"""Disturbances of a measurement: work that a broker has put off, the other broker, the host of a virtual machine."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ SETTLE_S = 0.5
 QUIET_SAMPLES = 3
 MAX_SETTLE_S = 15.0
 QUIET_SHARE = 0.2
-"""Before it is measured a broker ends what an earlier measurement left: until it uses less than this of a processor in
-three half seconds, since it may rest for one between two things; fifteen seconds at most."""
+"""Processor use below which a broker has ended the work of an earlier measurement: in three half seconds, since it may
+rest for one between two tasks; fifteen seconds at most."""
 MOST_STOLEN = 0.02
 MOST_SLOWER = 3.0
 MOST_TRIES = 4
@@ -34,8 +34,8 @@ def alone(peer: Peer, found: Sequence[Peer]) -> Iterator[None]:
 
 
 def settle(peer: Peer) -> None:
-    """Wait until a broker has nothing left to do, and give the disk what either broker left to the page cache: the
-    kernel writes it back at a time of its own, at the cost of whoever is measured then."""
+    """Waits until a broker has nothing left to do, and writes the page cache of both brokers to the disk: the kernel
+    writes it back at a time of its own, at the cost of the broker that is measured then."""
     os.sync()
     deadline = time.monotonic() + MAX_SETTLE_S
     used, quiet = peer.processor_s(), 0
@@ -47,7 +47,7 @@ def settle(peer: Peer) -> None:
 
 
 class Undisturbed:
-    """Measures again what the host disturbed: it took processors away, or its disk was slow just before or after."""
+    """Repeats a measurement that the host disturbed: it took processors away, or its disk was slow before or after."""
 
     def __init__(self, found: Sequence[Peer], data: Path) -> None:
         self._found = found
@@ -55,7 +55,7 @@ class Undisturbed:
         self._quickest_ms = machine.fdatasync_ms(data)
 
     def __call__(self, workload: Callable[[Peer, float], Figures], peer: Peer, seconds: float) -> tuple[str, Figures]:
-        """The least disturbed measurement: what disturbed it, and its figures."""
+        """Chooses the least disturbed measurement: its disturbance, and its figures."""
         best = float("inf")
         shown, figures = "", Figures()
         for _ in range(MOST_TRIES):

@@ -1,4 +1,4 @@
-"""From a producer to a consumer at a fixed pace."""
+"""End to end: from a producer to a consumer at a fixed pace."""
 
 import select
 import time
@@ -20,7 +20,7 @@ class _Listener:
         self._to_refill = 0
 
     def take(self) -> int:
-        """How many messages have arrived."""
+        """Number of messages that have arrived."""
         connection = self._connection
         count = connection.take(frames.MESSAGE) if connection.receive() else 0
         for start in connection.starts[:count].tolist():
@@ -31,7 +31,7 @@ class _Listener:
         return count
 
     def answer(self, now: float) -> None:
-        """Send what is due; after the clock was read."""
+        """Sends the frames that are due, after the clock was read."""
         if self._to_refill >= RECEIVER_QUEUE // 2:
             self._connection.flow(CONSUMER_ID, self._to_refill)
             self._to_refill = 0
@@ -41,7 +41,7 @@ class _Listener:
 
 
 def end_to_end(service_url: str, buffer: frames.SendBuffer, per_s: float, seconds: float) -> list[float]:
-    """Send one frame every 1 / `per_s` seconds, each on its own, to one consumer on another connection; returns the
+    """Sends one frame every 1 / `per_s` seconds, each on its own, to one consumer on another connection; returns the
     times from sending to arrival in ms, sorted. The pace waits for nothing.
     """
     topic = fresh_topic()

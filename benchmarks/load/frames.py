@@ -93,7 +93,7 @@ def ack_part(ledger_id: int, entry_id: int) -> bytes:
 
 
 def message_id(ledger_id: int, entry_id: int) -> bytes:
-    """How every MessageIdData of a whole entry begins."""
+    """First bytes of every MessageIdData of a whole entry."""
     return b"\x08" + _ledger_varint(ledger_id) + b"\x10" + varint(entry_id)
 
 

@@ -11,7 +11,7 @@ from spark_pulsar.wire import pulsar_api_pb2 as api
 
 @contextlib.contextmanager
 def idle_consumers(service_url: str, count: int, connections: int) -> Iterator[None]:
-    """So many consumers of one Shared subscription of an empty topic, with permits, spread over connections."""
+    """Consumers of one Shared subscription of an empty topic, with permits, spread over connections."""
     topic = fresh_topic()
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(Connection(service_url, small=True)) for _ in range(connections)]

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine that the figures are of."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ def description(data: Path) -> str:
 
 
 def written_bytes(path: Path) -> int:
-    """What was ever written to the disk that `path` is on, by anybody: sectors, as the device counts them.
+    """Bytes ever written to the disk that `path` is on, by all processes: sectors, as the device counts them.
 
     `write_bytes` of a process counts every page of a large folio of the page cache when one byte of it changes: with
     groups of 20 KB thirty times what the device is given (Linux 6.18, ext4).

@@ -46,7 +46,7 @@ class Peer:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """While another one is measured this one gets no processor: what it has put off it does in its own time.
+        """Stops this broker while another one is measured: work that it has put off is done in its own time.
         Nothing happens to a broker that this run did not start."""
         if self.pid is not None:
             os.kill(self.pid, signal.SIGSTOP)
@@ -109,7 +109,7 @@ def apache_pulsar(data: Path) -> Iterator[Peer]:
 
 
 def running(service_url: str) -> contextlib.AbstractContextManager[Peer]:
-    """A broker that somebody else runs."""
+    """A broker that this run did not start."""
     return contextlib.nullcontext(Peer(service_url, service_url))
 
 

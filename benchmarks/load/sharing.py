@@ -16,7 +16,7 @@ _REFILL = RECEIVER_QUEUE // 2
 
 
 class Member:
-    """One consumer, and what it was sent: every message as the part of an acknowledgement that names it."""
+    """One consumer and its messages, each as the part of an acknowledgement that names it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -25,11 +25,11 @@ class Member:
         self.last_ack = 0.0
         self._parts = np.empty(1 << 20, np.uint8)
         self._ends = np.zeros(1 << 16, np.int64)
-        """Of the parts, one after the other, behind the 0 at which the first of them begins."""
+        """Ends of the parts, one after the other, behind the 0 at which the first of them begins."""
         self._to_refill = _REFILL
 
     def take(self) -> None:
-        """Note all messages that have arrived, and refill the receiver queue by halves."""
+        """Notes all messages that have arrived, and refills the receiver queue by halves."""
         connection = self.connection
         if not connection.receive():
             return
@@ -46,14 +46,14 @@ class Member:
                 self._to_refill = _REFILL
 
     def acknowledge(self, now: float) -> None:
-        """Acknowledge in groups, as official clients do."""
+        """Acknowledges in groups, as official clients do."""
         waiting = self.received - self.acked
         if waiting >= ACK_GROUP or (waiting and now - self.last_ack >= ACK_GROUP_S):
             self._acknowledge(self.acked + min(waiting, ACK_GROUP))
             self.last_ack = now
 
     def ask_for_receipt(self) -> None:
-        """Acknowledge the rest and want to know when that is on disk."""
+        """Acknowledges the rest and requests a receipt for it."""
         self._acknowledge(self.received, self.connection.request_id())
 
     def _acknowledge(self, upto: int, request_id: int | None = None) -> None:
@@ -68,14 +68,14 @@ class Member:
         return [self._parts[begin:end].tobytes() for begin, end in itertools.pairwise(ends)]
 
     def await_receipt(self) -> None:
-        """Wait for that; the messages that come before it are not counted."""
+        """Waits for that receipt; messages that come before it are not counted."""
         answer = self.connection.answer("ackResponse", drop=frames.MESSAGE).ackResponse
         if answer.HasField("error"):
             raise UnexpectedFrame(str(answer))
 
 
 def consume_shared(service_url: str, buffer: frames.SendBuffer, kind: int, members: int, seconds: float) -> float:
-    """Publish a backlog, then drain it with so many consumers until the time or the backlog ends; messages a second,
+    """Publishes a backlog, then drains it with so many consumers until the time or the backlog ends; messages a second,
     the last acknowledgements' receipts included."""
     topic = fresh_topic()
     with contextlib.ExitStack() as stack:
@@ -118,7 +118,7 @@ def _drain(members: list[Member], count: int, seconds: float) -> float:
 
 
 def _check(members: list[Member], ids: list[tuple[int, int]], keys: int) -> None:
-    """Nothing came twice, everybody got something; each of `keys` went to one consumer, in order."""
+    """Checks that no message came twice and every consumer got some; each of `keys` went to one consumer, in order."""
     places = {frames.ack_part(*position): place for place, position in enumerate(ids)}
     seen: set[bytes] = set()
     owners: dict[int, Member] = {}

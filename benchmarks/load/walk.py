@@ -6,17 +6,17 @@ import numba
 import numpy as np
 
 NO_PARTITION = b"\x18" + b"\xff" * 9 + b"\x01"
-"""How a message id ends on a topic that is no partition; an acknowledgement names the id without it."""
+"""Last bytes of a message id on a topic that is no partition; an acknowledgement names the id without them."""
 ID_SIZE_AT = 15
-"""Where the size of the message id stands in a MESSAGE frame of a consumer with a small id."""
+"""Offset of the size of the message id in a MESSAGE frame of a consumer with a small id."""
 MAX_PART_BYTES = 2 + 127 - len(NO_PARTITION)
 _CUT = len(NO_PARTITION)
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def frame_starts(buffer: Any, start: Any, end: int, wanted_type: int, starts: Any) -> tuple[int, int]:
-    """Where whole frames of one type start in `buffer[start:end]`, up to the first that is of another type, is not
-    whole or has no place in `starts`: how many were noted, and where that one starts."""
+    """Notes in `starts` where whole frames of one type start in `buffer[start:end]`, up to the first that is of another
+    type, is not whole or has no place there. Returns the number noted, and where that one starts."""
     found = 0
     while end - start >= 10 and found < len(starts) and buffer[start + 9] == wanted_type:
         size = 4 + (
@@ -35,8 +35,8 @@ def frame_starts(buffer: Any, start: Any, end: int, wanted_type: int, starts: An
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def ack_parts(buffer: Any, starts: Any, count: int, parts: Any, parts_end: int, ends: Any, ends_count: int) -> int:
-    """For the first `count` MESSAGE frames in `starts`: the part of an individual ACK that names each, to
-    `parts[parts_end:]`, and where each ends to `ends[ends_count:]`. Returns the end of the last."""
+    """Writes, for each of the first `count` MESSAGE frames in `starts`, the part of an individual ACK that names it to
+    `parts[parts_end:]`, and the end of that part to `ends[ends_count:]`. Returns the end of the last."""
     for at in range(count):
         start = starts[at]
         size = buffer[start + ID_SIZE_AT] - _CUT
@@ -60,7 +60,7 @@ def grown(array: Any, room: int) -> Any:
 
 
 def warm_up() -> None:
-    """Have what is compiled ready before anything is measured."""
+    """Compiles the kernels before anything is measured."""
     nothing, places = np.empty(0, np.uint8), np.empty(1, np.int64)
     frame_starts(nothing, 0, 0, 0, places)
     ack_parts(nothing, places, 0, nothing, 0, places, 0)

@@ -17,13 +17,13 @@ RECEIVER_QUEUE = 1000
 ACK_GROUP = 1000
 ACK_GROUP_S = 0.1
 MAX_COMMAND_BYTES = 64
-"""Of a MESSAGE frame, up to the end of its message id."""
+"""Bytes of a MESSAGE frame up to the end of its message id."""
 
 _topic_numbers = itertools.count()
 
 
 def fresh_topic() -> str:
-    """A topic name that nobody has used."""
+    """A topic name that was never used."""
     return f"persistent://public/default/load-{os.getpid()}-{next(_topic_numbers)}"
 
 
@@ -43,7 +43,7 @@ def publish(
     seconds: float = float("inf"),
     keep_ids: bool = False,
 ) -> Published:
-    """Send frames, at most `in_flight` unanswered, until the buffer or the time ends; then await what is missing."""
+    """Sends frames, at most `in_flight` unanswered, until the buffer or the time ends, and awaits the rest."""
     with Connection(service_url) as connection:
         connection.create_producers(topics)
         return _pump(connection, buffer, in_flight, seconds, keep_ids)
@@ -93,7 +93,7 @@ def _ids_of(connection: Connection, receipts: list[int]) -> list[tuple[int, int]
 
 
 def publish_paced(service_url: str, buffer: frames.SendBuffer, per_s: float, seconds: float) -> list[float]:
-    """Send one frame every 1 / `per_s` seconds, each on its own; returns the latencies to its receipt in ms, sorted.
+    """Sends one frame every 1 / `per_s` seconds, each on its own; returns the latencies to its receipt in ms, sorted.
 
     The pace does not wait for receipts, so a slow broker shows as latency and not as a lower rate.
     """
@@ -125,7 +125,7 @@ def publish_paced(service_url: str, buffer: frames.SendBuffer, per_s: float, sec
 
 
 def publish_backlog(service_url: str, topic: str, buffer: frames.SendBuffer) -> list[tuple[int, int]]:
-    """Publish all of a buffer; returns where every entry is, in order."""
+    """Publishes all of a buffer; returns where every entry is, in order."""
     in_flight = 200 if buffer.messages_per_frame > 1 else 1000
     return publish(service_url, buffer, [topic], in_flight, keep_ids=True).ids
 
@@ -146,7 +146,7 @@ class Backlog:
         self.ids = publish_backlog(service_url, self.topic, buffer)
 
     def consume(self, seconds: float) -> float:
-        """Read and acknowledge until the time or the backlog ends; messages a second, last ack's receipt included."""
+        """Reads and acknowledges until the time or the backlog ends; messages a second, last ack's receipt included."""
         with Connection(self.service_url) as connection:
             connection.subscribe(self.topic, "load", self.kind, CONSUMER_ID)
             if self.kind == api.CommandSubscribe.Failover:

@@ -1,4 +1,4 @@
-"""The files of conf/ say what the code does."""
+"""Files of conf/ agree with the code."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Connections of an engine on a loop whose turns and time the test makes: who floods, who is slow, who is gone."""
+"""Connections of an engine on a loop whose turns and time the test makes: floods, slow peers, peers that are gone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEEP_ALIVE_S = KEEP_ALIVE_INTERVAL_MS / 1000
 
 
 class Timer:
-    """What is to be called at some time."""
+    """A call at some time."""
 
     def __init__(self, when_s: float, callback: Callable[[], None]) -> None:
         self.when_s, self.callback, self.is_cancelled = when_s, callback, False
@@ -38,7 +38,7 @@ class Timer:
 
 
 class Loop:
-    """What an engine asks of its loop, one iteration at a time."""
+    """The loop of an engine, one iteration at a time."""
 
     def __init__(self) -> None:
         self.now_s = float(START_S)
@@ -60,7 +60,7 @@ class Loop:
         return [each.callback for each in self._timers if not each.is_cancelled]
 
     def iterate(self) -> bool:
-        """One iteration; whether there was anything to do."""
+        """Runs one iteration, and tells whether there was anything to do."""
         due, self._soon = self._soon, []
         for callback, args in due:
             callback(*args)
@@ -137,7 +137,7 @@ class Peer:
         self.connection.data_received(data)
 
     def take(self, count: int) -> None:
-        """Read so many bytes of what was written."""
+        """Reads so many bytes of what was written."""
         taken, self.unread = self.unread[:count], self.unread[count:]
         self._got += [parse_command(*frame)[0] for frame in self._splitter.feed(taken)]
         if self.is_full and len(self.unread) <= self._low:
@@ -145,7 +145,7 @@ class Peer:
             self.connection.resume_writing()
 
     def got(self, kind: BaseCommand.Type.ValueType) -> int:
-        """How many commands of this kind came since this was asked last."""
+        """Counts the commands of this kind since the last count."""
         got, self._got = self._got, []
         return sum(each.type == kind for each in got)
 

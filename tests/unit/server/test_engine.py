@@ -42,7 +42,7 @@ class Peer:
         self._writer.write(b"".join(frames))
 
     async def sent(self) -> None:
-        """Wait until the socket has taken what was sent, giving the other side its turn."""
+        """Waits until the socket has taken what was sent, giving the other side its turn."""
         answer = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(answer.set_result, None)
         await answer
@@ -75,7 +75,7 @@ class CountingEngine(Engine):
 def run(
     scene: Callable[[CountingEngine, MemoryStorage, Peer, list[BaseException]], Awaitable[None]], *, auto: bool = True
 ) -> None:
-    """Play a scene with a peer that has done its handshake. `auto`: what is submitted is durable at once."""
+    """Plays a scene with a peer that has done its handshake. `auto`: what is submitted is durable at once."""
 
     async def main() -> None:
         stopped: list[BaseException] = []

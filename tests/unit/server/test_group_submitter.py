@@ -25,7 +25,7 @@ class Desk:
         self.last = 0
 
     def submit(self, records: int = 1, waiting_bytes: int = 100) -> bool:
-        """Submit the next group; whether it reached the storage."""
+        """Submits the next group, and tells whether it reached the storage."""
         self.last += 1
         before = self.storage.unwritten_bytes
         group = AppendRecords(self.last, [CounterSet("n", self.last)] * records)
@@ -33,7 +33,7 @@ class Desk:
         return self.storage.unwritten_bytes > before
 
     async def sync(self) -> None:
-        """What the storage has becomes durable, and is heard of."""
+        """Makes the storage durable, and the loop hear of it."""
         self.storage.sync()
         loop = asyncio.get_running_loop()
         turn = loop.create_future()

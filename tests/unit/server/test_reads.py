@@ -1,4 +1,4 @@
-"""Who reads: the loop what is at hand, once in a turn; threads everything else."""
+"""Reads: by the loop of entries at hand, once in a turn; by threads of everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one turn takes in: as much as one submit holds of what is made of it, and one event at the least."""
+"""Turn budget: a turn takes in as much as one submit holds, and one event at the least."""
 
 from __future__ import annotations
 

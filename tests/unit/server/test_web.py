@@ -1,4 +1,4 @@
-"""The HTTP server in front of the admin API: what comes before anybody looks at a request is bounded."""
+"""The HTTP server in front of the admin API: bytes and time are bounded before a request is looked at."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ ENDLESS = 1024 * 1024
 
 @contextlib.asynccontextmanager
 async def serving(most_connections: int = 100) -> AsyncIterator[Callable[[], Awaitable[Peer]]]:
-    """A server, and what opens a connection to it."""
+    """A server, and a function that opens a connection to it."""
     (listener,) = listen("127.0.0.1", 0)
     server = WebServer(lambda: None, 6650, most_connections)
     server.start([listener])
@@ -41,7 +41,7 @@ async def serving(most_connections: int = 100) -> AsyncIterator[Callable[[], Awa
 
 
 async def ends(peer: Peer) -> bytes:
-    """What comes until the connection is ended by the server."""
+    """Reads until the server ends the connection."""
     try:
         return await asyncio.wait_for(peer[0].read(), TIMEOUT_S)
     except ConnectionError:
@@ -204,7 +204,7 @@ async def ask(peer: Peer, headers: bytes = b"") -> bytes:
 
 
 async def answer_to(start: bytes, filler: bytes) -> bytes:
-    """What a request is answered with that begins like this and never ends; nothing when the connection is cut."""
+    """Sends a request that begins like this and never ends; the answer, empty when the connection is cut."""
     (listener,) = listen("127.0.0.1", 0)
     server = WebServer(lambda: None, 6650)
     server.start([listener])

@@ -1,4 +1,4 @@
-"""What the walks of a compaction leave of any entries, beside a model that reads everything by protobuf."""
+"""Compaction of any entries, compared with a model that reads everything by protobuf."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def is_empty(message: Message) -> bool:
 
 WHOLE = -1
 Contents = dict[int, dict[int, bytes] | bytes]
-"""By entry id: it as a whole, or its messages that are left, by index."""
+"""Entries by id: the entry as a whole, or its messages that are left, by index."""
 
 
 def expected_of(entries: list[bytes], keep_null_keys: bool) -> tuple[Contents, int]:
-    """What is left, and how many messages are not."""
+    """Compacts by the model: the entries that are left, and the number of messages that are not."""
     last: dict[bytes, tuple[int, int] | None] = {}
     kept: set[tuple[int, int]] = set()
     messages = 0
@@ -143,7 +143,7 @@ def expected_of(entries: list[bytes], keep_null_keys: bool) -> tuple[Contents, i
 
 
 def contents_of(entry: bytes, wanted: dict[int, bytes] | bytes) -> dict[int, bytes] | bytes:
-    """What an entry holds, in the form in which it is wanted; only what is whole may be damaged."""
+    """Decodes an entry into the form of the model; only one that is whole may be damaged."""
     assert parse_entry(entry).checksum is Checksum.OK
     if isinstance(wanted, bytes):
         return entry

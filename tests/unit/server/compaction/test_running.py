@@ -67,7 +67,7 @@ def test_an_entry_that_vanishes_between_the_walks(monkeypatch: pytest.MonkeyPatc
 
 
 class Shell:
-    """What the thread tells."""
+    """Events that the thread tells."""
 
     def __init__(self) -> None:
         self.told: queue.Queue[Event] = queue.Queue()
