@@ -173,11 +173,6 @@ class Turn:
         """Writes lazy records with this turn (shutdown)."""
         self._lazy_since_ms = None
 
-    @property
-    def all_durable(self) -> bool:
-        """True when nothing waits for the disk."""
-        return not self._records and not self._in_flight
-
     # Reading
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int, done: ReadDone) -> None:

@@ -49,9 +49,9 @@ class Scene:
         self.held: set[Position] = set()
         """Entries that were stored while both subscriptions were there: nothing but their acks releases them."""
         self.acked: dict[str, set[Position]] = {name: set() for name in SUBSCRIPTIONS}
-        """Entries whose ack was receipted."""
+        """Entries whose ack got its receipt."""
         self.asked: dict[str, set[Position]] = {name: set() for name in SUBSCRIPTIONS}
-        """Entries that somebody acked, receipted or not."""
+        """Entries that were acked, with a receipt or not."""
         self.waiting: dict[tuple[int, int], tuple[str, list[Position]]] = {}
         self.sequence = 0
 

@@ -36,7 +36,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 START_MS = 1_795_000_000_000
 TOPIC = "persistent://public/default/t"
 KEPT: dict[str, Any] = {"default_retention_time_minutes": -1, "default_retention_size_mb": -1}
-"""Configuration of a world that keeps what nobody needs (RET-1)."""
+"""Configuration of a world that keeps consumed entries (RET-1)."""
 QUIET: dict[str, Any] = {"keep_alive_interval_ms": 1 << 50}
 """Configuration of a broker that sends no PING of its own."""
 

@@ -77,7 +77,7 @@ def test_uuids_that_are_no_text_are_uuids(world: World, feeder: Client, length: 
     one, two = consumers(world, 2)
     for number in range(3):
         data = chunk("~" * length, number).replace(b"~" * length, b"\xff" * length, 1)
-        # The checksum is of other bytes; who stores without one is served.
+        # The checksum is of other bytes; a producer that sends none is served.
         feeder.send_bytes(payload_frame(requests.send(1, 0, is_chunk=True), data[6:]))
     assert sorted(len(client.deliveries()) for client in (one, two)) == [0, 3]
 

@@ -319,7 +319,7 @@ def test_all_subscriptions_together_send_a_bounded_amount_a_turn() -> None:
     assert len(first) == 1
     world.happen([])
     second = {each.consumer_id for each in client.deliveries()}
-    assert not first & second  # who waited goes first
+    assert not first & second  # a subscription that waited goes first
     world.disk_is_slow = False
     world.happen([])
     assert {each.consumer_id for each in client.deliveries()} | first | second == {1, 2, 3, 4}

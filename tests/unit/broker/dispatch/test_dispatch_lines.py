@@ -99,7 +99,7 @@ def test_rates_of_many_subscriptions_cost_as_much_as_there_are() -> None:
     assert limits._own.keys() == set(present)
     client.close()
     world.ask(lambda core: [subscribing.delete(core, each) for each in present[:150]])
-    assert limits._own.keys() == set(present[150:]), "nothing is left of who is gone"
+    assert limits._own.keys() == set(present[150:]), "no rate is left of a removed subscription"
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
@@ -116,7 +116,7 @@ def test_many_that_wait_get_their_turn_and_cost_as_much_as_is_sent(kind: Any, le
     world.advance(4_000)
     counts = received(client)
     assert sum(counts.values()) == 200
-    assert set(counts.values()) == {10}, "everybody in turn"
+    assert set(counts.values()) == {10}, "each in turn"
     assert timers_made(world) - timers <= 210
     assert throttled(world) - waited <= 210
 

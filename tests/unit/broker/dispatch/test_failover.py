@@ -1,4 +1,4 @@
-"""Failover subscriptions: who is active, taking over, what each consumer is told."""
+"""Failover subscriptions: the active consumer, taking over, ACTIVE_CONSUMER_CHANGE."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Thousands of consumers on one Failover subscription: the right one is active, and nobody looks at all of them."""
+"""Thousands of consumers on one Failover subscription: the right one is active, found without a look at all."""
 
 import sys
 from collections.abc import Callable

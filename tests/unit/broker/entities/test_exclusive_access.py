@@ -1,4 +1,4 @@
-"""Access modes of producers: who has a topic alone, who waits for it, and in which epoch."""
+"""Access modes of producers: exclusive access, producers that wait for it, and epochs."""
 
 from typing import Any
 
@@ -125,7 +125,7 @@ def test_an_epoch_that_no_broker_gave_is_refused(world: World, epoch: int) -> No
 def test_waiters_get_the_topic_one_by_one_in_their_order(world: World) -> None:
     # covers PR-6
     holder, second, third = (world.connect() for _ in range(3))
-    assert accepted(holder, "a", WAIT).topic_epoch == 0  # nobody there: at once
+    assert accepted(holder, "a", WAIT).topic_epoch == 0  # a free topic: at once
     request, last = queued(second, "b"), queued(third, "c")
     holder.send(requests.close_producer(9, 1))
     assert holder.expect(BaseCommand.SUCCESS).request_id == 9

@@ -50,7 +50,7 @@ def test_a_schema_at_the_limit_and_past_it(kind: Any, read: list[int]) -> None:
 
 
 def test_what_has_no_definition_is_not_kept_at_any_size() -> None:
-    # covers SC-2: nobody reads the bytes of this one
+    # covers SC-2: the bytes of this one are not read
     client = World(max_schema_bytes=LIMIT).connect()
     kind = getattr(Schema, "None")
     assert produce(client, b"x" * (LIMIT + 1), kind).error == ServerError.IncompatibleSchema

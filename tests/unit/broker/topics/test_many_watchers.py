@@ -1,4 +1,4 @@
-"""Many watchers of many topics: who watches the same shares the work, and everybody hears what is there."""
+"""Many watchers of many topics: watchers of one pattern share the work, and each hears what is there."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_names_that_are_too_much_together_do_not_come_into_being() -> None:
 
 
 def test_topics_that_one_turn_makes_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers TN-7: hostile input; whoever only asks is held up by nobody
+    # covers TN-7: hostile input; a client that only asks is not held up
     monkeypatch.setattr(partitions, "MOST_MADE_BYTES", 4_000)
     world = auto_partitioned(10)
     client = world.connect()

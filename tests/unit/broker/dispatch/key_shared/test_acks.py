@@ -14,7 +14,7 @@ from tests.unit.broker.world import TOPIC, World, positions_of
 
 
 def test_an_ack_of_one_entry_too_many_looks_for_that_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers ACK-1: anybody may ack what another holds; a copy of an ack must not cost a look at everybody for each id
+    # covers ACK-1: any consumer may ack what another holds; a copy of an ack must not look at all for each id
     world = World()
     client, first, second = world.connect(), world.connect(), world.connect()
     client.open_producer()

@@ -203,7 +203,7 @@ def test_fixed_ranges_of_all_consumers_are_no_more_than_there_are_slots() -> Non
 )
 @pytest.mark.parametrize("most", [6, 300])
 def test_the_table_of_slots_says_the_same(make: Any, most: int) -> None:
-    # covers KS-3: also with more owners than fit into a byte, and ranges beyond all slots
+    # covers KS-3: also with more owners than fit into a byte, and ranges beyond all sticky hashes
     selector, there = make(), []
     for number in range(most):
         low = number * 200

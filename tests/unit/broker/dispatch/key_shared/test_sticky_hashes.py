@@ -1,4 +1,4 @@
-"""The slots that a Key_Shared subscription remembers."""
+"""Sticky hashes that a Key_Shared subscription remembers."""
 
 from spark_pulsar.broker.dispatch.key_shared.sticky_hashes import StickyHashBook
 

@@ -1,4 +1,4 @@
-"""Rates of dispatching and of subscribing: what comes too fast waits, and who comes too often is refused."""
+"""Dispatch and subscribe rates: entries that come too fast wait, and consumers that come too often are refused."""
 
 from typing import Any
 
@@ -150,7 +150,7 @@ def test_subscriptions_of_a_topic_share_its_rate_and_have_their_own() -> None:
     world.advance(4_000)
     counts = received(one), received(two)
     assert 398 <= sum(counts) <= 402
-    assert min(counts) > 100, "nobody goes without"
+    assert min(counts) > 100, "each gets some"
 
 
 def test_all_topics_share_the_rate_of_the_broker() -> None:

@@ -21,7 +21,7 @@ HOURLY = DispatchRate(3, period_s=3_600).to_json()
 
 
 def world_of(rate: object = HOURLY, *, member: str = policy_table.DISPATCH_RATE, **config: Any) -> World:
-    """Three entries an hour, but for those who have less than ten to get."""
+    """Three entries an hour, but for subscriptions with less than ten to get."""
     settings: dict[str, Any] = {"dispatch_rates_without_backlog": False, "backlogged_cursor_entries": 10} | config
     world = World(**QUIET, failover_delay_ms=0, stats_interval_ms=MINUTE_MS, **settings)
     set_policy(world, rate, member)

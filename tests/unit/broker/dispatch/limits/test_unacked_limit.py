@@ -71,7 +71,7 @@ def test_without_a_share_there_is_no_limit() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=60))
 def test_nobody_waits_for_ever(steps: list[tuple[int, int]]) -> None:
-    # covers SH-8: who waits is woken before, or when, all that is held is let go
+    # covers SH-8: a subscription that waits is woken before, or when, all messages are acked
     woken: list[object] = []
     limit = UnackedLimit(40, 0.25, woken.append)
     subscriptions: list[object] = [object() for _ in range(4)]
