@@ -2,7 +2,7 @@
 
 A key added to `BrokerConfig` or `ServerConfig` is one field made by `Section.key`. The parser, `--help`,
 `conf/broker.conf` and the table of docs/broker.md are made from these fields. A reader raises ValueError, whose text
-says what it wants.
+names the wanted form.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Peer:
         self.connection.data_received(data)
 
     def take(self, count: int) -> None:
-        """Reads so many bytes of what was written."""
+        """Reads `count` of the bytes that were written."""
         taken, self.unread = self.unread[:count], self.unread[count:]
         self._got += [parse_command(*frame)[0] for frame in self._splitter.feed(taken)]
         if self.is_full and len(self.unread) <= self._low:

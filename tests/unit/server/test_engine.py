@@ -42,7 +42,7 @@ class Peer:
         self._writer.write(b"".join(frames))
 
     async def sent(self) -> None:
-        """Waits until the socket has taken what was sent, giving the other side its turn."""
+        """Waits until the socket has taken all bytes, giving the other side its turn."""
         answer = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(answer.set_result, None)
         await answer

@@ -1,4 +1,4 @@
-"""Small groups wait for what is under way, so that the loop can write them itself; order is always kept."""
+"""Small groups wait for the one under way, so that the loop can write them itself; order is always kept."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Configuration: Pulsar's keys, overrides, what is unknown or has no effect."""
+"""Configuration: Pulsar's keys, overrides, keys that are unknown or have no effect."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, parse_properties
+from spark_pulsar.server.config.settings import ServerConfig
 
 
 def test_keys_of_a_file_with_overrides_on_top(tmp_path: Path) -> None:
@@ -93,6 +96,11 @@ def test_namespaces_and_units() -> None:
     assert config.namespaces == ("public/default", "t/a", "t/b")
     assert (config.keep_alive_interval_ms, config.handshake_timeout_ms) == (5000, 5000)
     assert config.cache_bytes == 2 * 1024 * 1024
+
+
+def test_every_key_sets_one_field() -> None:
+    made = [each for each in (*fields(ServerConfig), *fields(BrokerConfig)) if each.metadata]
+    assert [each.metadata["key"].name for each in made] == list(KEYS)
 
 
 def test_every_key_says_what_it_is_for() -> None:
