@@ -8,18 +8,21 @@ from typing import Final, TypeVar
 
 from spark_pulsar.client.attachments import InitialPosition
 from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.cursors import Cursors
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.engine import Engine
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
 from spark_pulsar.client.lookup import (
+    TopicDirectory,
     TopicMode,
     full_name,
     partition_count,
     partition_names,
     topics_of,
 )
+from spark_pulsar.client.pool import ConnectionPool
 from spark_pulsar.client.positions import after_entry
+from spark_pulsar.client.probes import Probes
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
@@ -31,6 +34,17 @@ from .pipelined_requests import PipelinedRequest, if_any, run_all, run_one, sett
 _BUSY_PATIENCE_MS: Final = 3_000
 
 Result = TypeVar("Result")
+
+
+class Engine:
+    """Connections, with the look-ups and probes that use them; made on first use, and anew after a fork."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.process = os.getpid()
+        self.pool = ConnectionPool(config)
+        self.directory = TopicDirectory(self.pool)
+        self.probes = Probes(self.directory)
+        self.cursors = Cursors(self.directory)
 
 
 class PulsarClient:

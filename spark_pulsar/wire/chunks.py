@@ -1,4 +1,4 @@
-"""Large messages in chunks: cutting one up to send it, putting it together again (wire-protocol 4.5, CHK-1 ... CHK-8).
+"""Large messages in chunks: puts them together, and counts chunks among entries (wire-protocol 4.5, CHK-1 ... CHK-8).
 
 Each chunk is an entry of its own. All chunks of a message carry the same uuid and sequence id; those of several
 messages may come interleaved, those of one come in order. Positions are of whatever type the caller keeps.
@@ -6,53 +6,26 @@ messages may come interleaved, those of one come in order. Positions are of what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.limits import (
     MAX_CHUNKED_MESSAGE_SIZE_BYTES,
     MAX_CHUNKS_PER_MESSAGE,
-    MAX_MESSAGE_SIZE_BYTES,
     MAX_PENDING_CHUNKED_BYTES,
     MAX_PENDING_CHUNKED_MESSAGES,
 )
+from spark_pulsar.wire.delays import metadata_end
+from spark_pulsar.wire.entries import metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 P = TypeVar("P")
 
-
-def split(
-    metadata: MessageMetadata, payload: bytes | memoryview, max_message_size_bytes: int = MAX_MESSAGE_SIZE_BYTES
-) -> Iterator[tuple[MessageMetadata, memoryview]]:
-    """Yields the entries of one message, as (metadata, payload): itself when it fits, else its chunks in the order to
-    send.
-
-    `payload` is compressed already and `metadata` says so. Official clients measure the metadata *before* the chunk
-    fields are in, so an entry may exceed the limit by those few bytes, which brokers allow for. NotAllowed when the
-    metadata alone fill an entry, or the message would need too many chunks.
-    """
-    room = max_message_size_bytes - metadata.ByteSize()
-    view = memoryview(payload)
-    total = len(view)
-    if total <= room:
-        yield metadata, view
-        return
-    if room <= 0:
-        raise NotAllowed(f"the metadata of a message take {metadata.ByteSize()} of {max_message_size_bytes} bytes")
-    count = -(-total // room)
-    if count > MAX_CHUNKS_PER_MESSAGE or total > MAX_CHUNKED_MESSAGE_SIZE_BYTES:
-        raise NotAllowed(f"a message of {total} bytes is too large even in chunks")
-    for chunk_id in range(count):
-        chunk = MessageMetadata()
-        chunk.CopyFrom(metadata)
-        chunk.uuid = f"{metadata.producer_name}-{metadata.sequence_id}"
-        chunk.num_chunks_from_msg = count
-        chunk.total_chunk_msg_size = total
-        chunk.chunk_id = chunk_id
-        yield chunk, view[chunk_id * room : (chunk_id + 1) * room]
+_TAG: Final = b"\xe8\x01"
+"""Tag of `chunk_id`, field 29 of MessageMetadata."""
 
 
 class Loss(Enum):
@@ -63,7 +36,6 @@ class Loss(Enum):
     CORRUPT = "a chunk is missing or contradicts the others"
     TOO_LARGE = "it exceeds a limit"
     CROWDED_OUT = "too many unfinished messages"
-    EXPIRED = "its last chunk did not come in time"
 
 
 class Lost(NamedTuple, Generic[P]):
@@ -86,14 +58,13 @@ class Assembled(NamedTuple, Generic[P]):
 class _Unfinished(Generic[P]):
     chunk_count: int
     total_bytes: int
-    begun_ms: int
     size_bytes: int = 0
     pieces: list[bytes] = field(default_factory=list)
     positions: list[P] = field(default_factory=list)
 
 
 class ChunkAssembler(Generic[P]):
-    """Collects chunks of interleaved messages until they are whole, within bounds of count, bytes and age."""
+    """Collects chunks of interleaved messages until they are whole, within bounds of count and bytes."""
 
     def __init__(
         self,
@@ -111,9 +82,7 @@ class ChunkAssembler(Generic[P]):
     def __len__(self) -> int:
         return len(self._unfinished)
 
-    def add(
-        self, metadata: MessageMetadata, payload: bytes | memoryview, position: P, now_ms: int = 0
-    ) -> Assembled[P] | None:
+    def add(self, metadata: MessageMetadata, payload: bytes | memoryview, position: P) -> Assembled[P] | None:
         """Takes one chunk, decrypted; returns the message when this was the last. What it cost tells `take_lost`.
 
         A first chunk that comes again starts its message anew. A later one that comes again is dropped, a missing one
@@ -126,7 +95,7 @@ class ChunkAssembler(Generic[P]):
             if not 1 <= count <= MAX_CHUNKS_PER_MESSAGE or not 0 <= total <= self._max_message_size_bytes:
                 self._refuse(uuid, position, Loss.TOO_LARGE)
                 return None
-            self._unfinished[uuid] = _Unfinished(count, total, now_ms)
+            self._unfinished[uuid] = _Unfinished(count, total)
         message = self._unfinished.get(uuid)
         if message is None:
             self._refuse(uuid, position, Loss.ORPHAN)
@@ -154,17 +123,6 @@ class ChunkAssembler(Generic[P]):
             self._drop(next(iter(self._unfinished)), Loss.CROWDED_OUT)
         return None
 
-    def expire(self, begun_before_ms: int) -> None:
-        """Gives up messages with a first chunk from before that time (CHK-4)."""
-        for uuid in [uuid for uuid, message in self._unfinished.items() if message.begun_ms < begun_before_ms]:
-            self._drop(uuid, Loss.EXPIRED)
-
-    def clear(self) -> None:
-        """Forgets everything, as after a seek or a reconnect: the chunks will be delivered again."""
-        self._unfinished.clear()
-        self._lost.clear()
-        self.pending_bytes = 0
-
     def take_lost(self) -> list[Lost[P]]:
         """Returns the chunks given up since the last call."""
         lost, self._lost = self._lost, []
@@ -183,3 +141,22 @@ class ChunkAssembler(Generic[P]):
         if message is not None:
             self.pending_bytes -= message.size_bytes
         return message
+
+
+def chunks_among(buffer: bytes, starts: Sequence[int], ends: Sequence[int], indexes: Iterable[int]) -> int:
+    """Counts the chunks among the entries `buffer[starts[i]:ends[i]]`. Metadata that cannot be read count as none.
+
+    Entries without the tag of a chunk id are not parsed (CHK-1).
+    """
+    return sum(
+        buffer.find(_TAG, starts[index], metadata_end(buffer, starts[index], ends[index])) >= 0
+        and _is_chunk(buffer, starts[index], ends[index])
+        for index in indexes
+    )
+
+
+def _is_chunk(buffer: bytes, start: int, end: int) -> bool:
+    try:
+        return metadata_of(buffer, start, end).num_chunks_from_msg > 1
+    except CorruptMessage:
+        return False

@@ -11,7 +11,7 @@ from spark_pulsar.broker.dispatch.limits.dispatch_limiter import UNLIMITED
 from spark_pulsar.broker.topic_log import damage
 from spark_pulsar.broker.turn.effects import SendMessages
 from spark_pulsar.model.ids import Position
-from spark_pulsar.wire.chunk_counts import chunks_among
+from spark_pulsar.wire.chunks import chunks_among
 
 from .reading import EntryReader
 

@@ -1,4 +1,4 @@
-"""Chunked messages: cutting as official clients do, reassembly within bounds. Covers CHK-1, CHK-4, CHK-5, CHK-7."""
+"""Chunked messages: cutting as official clients do, reassembly within bounds. Covers CHK-1, CHK-5, CHK-7."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 
 from spark_pulsar.model import limits
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.wire.chunks import Assembled, ChunkAssembler, Loss, split
+from spark_pulsar.wire.chunks import Assembled, ChunkAssembler, Loss
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.unit.wire.chunking import split
 
 
 def metadata(name: str = "pp", sequence_id: int = 0, **fields: object) -> MessageMetadata:
@@ -27,9 +28,9 @@ class Reader:
         self.lost: list[tuple[str, list[int], Loss]] = []
         self.position = 0
 
-    def add(self, uuid: str, chunk_id: int, count: int = 3, total: int | None = None, now_ms: int = 0) -> None:
+    def add(self, uuid: str, chunk_id: int, count: int = 3, total: int | None = None) -> None:
         of = chunk(uuid, chunk_id, count, count if total is None else total)
-        done = self.assembler.add(of, bytes([chunk_id]), self.position, now_ms)
+        done = self.assembler.add(of, bytes([chunk_id]), self.position)
         if done is not None:
             self.messages.append(done.payload)
         self.lost += [(lost.uuid, lost.positions, lost.reason) for lost in self.assembler.take_lost()]
@@ -169,21 +170,3 @@ class TestAssemble:
             reader.add(uuid, 0)
         assert reader.lost == [("a", [0], Loss.CROWDED_OUT)]
         assert reader.assembler.pending_bytes == 3
-
-    def test_expiry(self) -> None:
-        # covers CHK-4
-        reader = Reader()
-        reader.add("a", 0, now_ms=1000)
-        reader.add("b", 0, now_ms=2000)
-        reader.add("a", 1, now_ms=5000)
-        reader.assembler.expire(begun_before_ms=2000)
-        assert [(lost.uuid, lost.positions, lost.reason) for lost in reader.assembler.take_lost()] == [
-            ("a", [0, 2], Loss.EXPIRED)
-        ]
-        assert len(reader.assembler) == 1
-
-    def test_clear_loses_nothing_aloud(self) -> None:
-        reader = Reader()
-        reader.add("a", 0)
-        reader.assembler.clear()
-        assert (len(reader.assembler), reader.assembler.pending_bytes, reader.assembler.take_lost()) == (0, 0, [])
