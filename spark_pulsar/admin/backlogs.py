@@ -69,7 +69,7 @@ async def _check_quotas(call: Call) -> Response:
 
     def look(core: Core) -> None:
         for topic in core.topics.values():
-            backlog_quota.look(core, topic)
+            backlog_quota.check(core, topic)
 
     return await call.change(look)
 

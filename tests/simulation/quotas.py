@@ -20,7 +20,7 @@ def check(core: Core, account: Account) -> None:
         least, most = backlog_size.least_backlog_bytes(topic), backlog_size.most_backlog_bytes(topic)
         if not least <= backlog <= most:
             raise Violation(f"{topic.name}: {backlog} bytes of backlog, should be {least} to {most}")
-        if topic.quota.has_size and not topic.quota.is_looking:
-            unseen = max(0, topic.look_at_bytes - topic.bytes_in)
+        if topic.quota.has_size and not topic.quota.is_checking:
+            unseen = max(0, topic.check_at_bytes - topic.bytes_in)
             if backlog + unseen > max(topic.quota.size.limit_bytes, backlog + 1):
                 raise Violation(f"{topic.name}: {backlog} bytes of backlog, and the next look is late (BQ-1)")

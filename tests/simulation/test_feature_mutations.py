@@ -195,7 +195,7 @@ def a_use_is_not_noted(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_idle_before_a_restart_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(IdleSubscriptions, "look", lambda _self, _topic: None)
+    patch.setattr(IdleSubscriptions, "check", lambda _self, _topic: None)
 
 
 # ---- inactive topics

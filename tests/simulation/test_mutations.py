@@ -121,7 +121,7 @@ def producers_share_a_name(patch: pytest.MonkeyPatch) -> None:
 
     def take_over(core: Core, session: Session, command: Any, topic: Any, holder: Any, _busy: Any) -> None:
         del topic.producers[holder.name]
-        opening._open(core, session, command, topic, look_again=False)
+        opening._open(core, session, command, topic, may_check=False)
 
     patch.setattr(opening, "_when_holder_is_checked", take_over)
 

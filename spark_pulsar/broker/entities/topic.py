@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.turn.counter_columns import (
+    CHECK_AT_BYTES,
     LAST_ADD_CONFIRMED_ENTRY_ID,
     LAST_ADD_CONFIRMED_LEDGER_ID,
     LAST_PUBLISHED_MS,
-    LOOK_AT_BYTES,
     SUBSCRIPTIONS,
     TOPIC_BYTES_IN,
     TOPIC_MESSAGES_IN,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .subscription import Subscription
 
 NEVER_BYTES: Final = 1 << 62
-"""`Topic.look_at_bytes` when no monitor has to look."""
+"""`Topic.check_at_bytes` when no monitor has to look."""
 
 
 NOTHING_HELD: Final = -1
@@ -150,7 +150,7 @@ class Topic(HasCounters):
     last_add_confirmed_entry_id = Counter(LAST_ADD_CONFIRMED_ENTRY_ID)
     messages_in = Counter(TOPIC_MESSAGES_IN)
     bytes_in = Counter(TOPIC_BYTES_IN)
-    look_at_bytes = Counter(LOOK_AT_BYTES)
+    check_at_bytes = Counter(CHECK_AT_BYTES)
     """Value of `bytes_in` from which on monitors look at appended entries."""
     last_published_ms = Counter(LAST_PUBLISHED_MS)
     """Time of the last publish since the start; 0 = never."""

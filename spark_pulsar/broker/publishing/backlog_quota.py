@@ -1,10 +1,10 @@
-"""Backlog quotas: what happens when the slowest subscription of a topic leaves too much behind (rules 5.5).
+"""Backlog quotas: limits of what the slowest subscription of a topic leaves behind (rules 5.5).
 
-Size is looked at by the publish that may have reached the limit: after each look it is known how many bytes must come
-before another one is due, so that publishing costs one comparison. It is judged by exact sizes, which may have to be
-read first; up to then an upper bound will do. Age is looked at when the oldest entry reaches it;
-it is told by the entry itself, on the open ledger too (section 21, row 15). Both are looked at again at the configured
-interval. Producers are closed after the receipts of what they have sent, so that nothing is sent twice.
+Size is checked by the publish that may have reached the limit: each check tells how many bytes must come before the
+next one is due, so that publishing costs one comparison. It is judged by exact sizes, which may have to be read first;
+up to then an upper bound will do. Age is checked when the oldest entry reaches it; the entry itself tells it, on the
+open ledger too (section 21, row 15). Both are checked again at the configured interval. Producers are closed after the
+receipts of what they have sent, so that nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
 _EVICT_TO_PERCENT: Final = 90
-"""Eviction goes on until the backlog is this share of the limit (BQ-6, BQ-7)."""
+"""Share of the limit that eviction leaves of a backlog (BQ-6, BQ-7)."""
 _AGAIN_MS: Final = 1_000
-"""When an age over its limit is looked at again, because what is over it could not be evicted."""
+"""Pause before a quota is checked again whose excess could not be measured or evicted."""
 
 
 class Excess(NamedTuple):
-    """A quota that is exceeded, and by whom."""
+    """A quota that is exceeded, and the subscription that exceeds it."""
 
     quota: BacklogQuota
     text: str
@@ -48,35 +48,35 @@ class Excess(NamedTuple):
 class QuotaWatch:
     """The quotas of one topic."""
 
-    __slots__ = ("age", "evicting", "is_looking", "size", "timer")
+    __slots__ = ("age", "evicting", "is_checking", "size", "timer")
 
     def __init__(self, size: BacklogQuota, age: BacklogQuota) -> None:
         self.size = size
         self.age = age
         self.timer: Timer | None = None
         self.evicting = 0
-        """Subscriptions whose old entries are being looked for."""
-        self.is_looking = False
-        """Whether a look waits for the disk."""
+        """Number of subscriptions whose old entries are being evicted."""
+        self.is_checking = False
+        """True while a check waits for the disk."""
 
     @property
     def has_size(self) -> bool:
-        """Whether there is a limit of size; 0 is one (BQ-1)."""
+        """True when there is a limit of size; 0 is one (BQ-1)."""
         return self.size.limit_bytes >= 0
 
     @property
     def has_age(self) -> bool:
-        """Whether there is a limit of age (BQ-2)."""
+        """True when there is a limit of age (BQ-2)."""
         return self.age.limit_time_s > 0
 
     def end(self) -> None:
-        """Watch nothing any more."""
+        """Ends the checks of age."""
         if self.timer is not None:
             self.timer.cancel()
 
 
 def is_on(core: Core, name: TopicName) -> bool:
-    """Whether a topic has a quota that is enforced."""
+    """Tells whether a topic has a quota that is enforced."""
     if name.is_system or not core.config.quota_check_enabled:
         return False
     policies = core.policies_of(name)
@@ -84,7 +84,7 @@ def is_on(core: Core, name: TopicName) -> bool:
 
 
 def adopt(core: Core, topic: Topic) -> None:
-    """A topic came into use, or its policies are others."""
+    """Sets up the quotas of a topic that comes into use, or has other policies."""
     policies = core.policies_of(topic.name)
     watch = topic.quota
     wanted = is_on(core, topic.name)
@@ -93,53 +93,53 @@ def adopt(core: Core, topic: Topic) -> None:
         topic.quota = None
     if wanted and topic.quota is None:
         topic.quota = QuotaWatch(policies.size_quota, policies.age_quota)
-        look(core, topic)
-    set_look_at_bytes(topic)
+        check(core, topic)
+    set_check_at_bytes(topic)
 
 
-def set_look_at_bytes(topic: Topic) -> None:
-    """How many bytes must be published before somebody looks: none when ages matter."""
+def set_check_at_bytes(topic: Topic) -> None:
+    """Sets the bytes that must be published before the next check: none when ages matter."""
     watch = topic.quota
     if topic.ttl_monitor is not None or (watch is not None and watch.has_age):
-        topic.look_at_bytes = 0
+        topic.check_at_bytes = 0
     elif watch is None or not watch.has_size:
-        topic.look_at_bytes = NEVER_BYTES
+        topic.check_at_bytes = NEVER_BYTES
     else:
-        topic.look_at_bytes = topic.bytes_in + max(1, watch.size.limit_bytes - backlog_size.most_backlog_bytes(topic))
+        topic.check_at_bytes = topic.bytes_in + max(1, watch.size.limit_bytes - backlog_size.most_backlog_bytes(topic))
 
 
 def appended(core: Core, topic: Topic, run: EntryRun) -> None:
-    """A run was appended to a topic with quotas, and it may have reached one."""
+    """Checks the quotas of a topic that a run which was appended may have reached."""
     watch = topic.quota
     assert watch is not None, "asked for topics with quotas only"
     if watch.has_age and watch.timer is None:
         published_ms = min(time_in(run, 0), core.now_ms)
-        _look_at_age_at(core, topic, published_ms + watch.age.limit_time_s * 1000 + 1)
+        _check_age_at(core, topic, published_ms + watch.age.limit_time_s * 1000 + 1)
     if watch.has_size and backlog_size.most_backlog_bytes(topic) >= watch.size.limit_bytes:
-        look(core, topic)
+        check(core, topic)
     else:
-        set_look_at_bytes(topic)
+        set_check_at_bytes(topic)
 
 
-def look(core: Core, topic: Topic) -> None:
-    """Look at both quotas when everything that was appended is on disk, and do what they ask for."""
+def check(core: Core, topic: Topic) -> None:
+    """Checks both quotas when everything that was appended is on disk, and does what they ask for."""
     watch = topic.quota
-    if watch is None or watch.is_looking:
+    if watch is None or watch.is_checking:
         return
-    watch.is_looking = True
+    watch.is_checking = True
 
     def is_over() -> bool:
         return topic.quota is not watch or core.topics.get(topic.full_name) is not topic
 
     def when_durable() -> None:
         if not is_over():
-            _look_at_size(core, topic, is_over, size_seen)
+            _check_size(core, topic, is_over, size_seen)
 
     def size_seen() -> None:
-        watch.is_looking = False
+        watch.is_checking = False
         if not is_over():
-            set_look_at_bytes(topic)
-            _look_at_age(core, topic)
+            set_check_at_bytes(topic)
+            _check_age(core, topic)
 
     core.when_durable(when_durable)
 
@@ -148,8 +148,8 @@ def look(core: Core, topic: Topic) -> None:
 
 
 def _judge_size(core: Core, topic: Topic, oldest: OldestEntry | None, done: Callable[[Excess | None], None]) -> None:
-    """Whether the backlog reaches the limit of size, by exact sizes; `done` in this or a later turn. What cannot be
-    measured is looked at again in a while."""
+    """Finds whether the backlog reaches the limit of size, by exact sizes; `done` in this or a later turn. A size that
+    cannot be measured is checked again in a while."""
     quota = core.policies_of(topic.name).size_quota
     cursor = backlog_size.slowest(topic)
     if quota.limit_bytes < 0 or cursor is None:
@@ -169,18 +169,18 @@ def _judge_size(core: Core, topic: Topic, oldest: OldestEntry | None, done: Call
         if is_known:
             _judge_size(core, topic, oldest, done)
         else:
-            _look_again(core, topic)
+            _check_again(core, topic)
             done(None)
 
     backlog_size.measure(core, topic, span, measured)
 
 
-def _look_again(core: Core, topic: Topic) -> None:
-    core.at(core.now_ms + _AGAIN_MS, lambda: look(core, topic))
+def _check_again(core: Core, topic: Topic) -> None:
+    core.at(core.now_ms + _AGAIN_MS, lambda: check(core, topic))
 
 
-def _look_at_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Callable[[], None]) -> None:
-    """Do what the size of the backlog asks for; `done` in this or a later turn."""
+def _check_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Callable[[], None]) -> None:
+    """Does what the size of the backlog asks for; `done` in this or a later turn."""
 
     def judged(excess: Excess | None) -> None:
         if is_over() or excess is None:
@@ -196,28 +196,27 @@ def _look_at_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: C
         assert cursor is not None, "it leaves too much behind"
         target = topic.ledger.keeping_bytes(quota.limit_bytes * _EVICT_TO_PERCENT // 100, cursor.mark_delete)
         if isinstance(target, SizeSpan):
-            backlog_size.measure(
-                core, topic, target, measured
-            )  # and judge again: meanwhile entries may have been acked
+            # and judge again: meanwhile entries may have been acked
+            backlog_size.measure(core, topic, target, measured)
             return
         _evict_through(core, topic, target)
         done()
         if topic.last_add_confirmed < topic.ledger.last_position:
-            look(core, topic)  # what was published meanwhile may be evicted when it is on disk
+            check(core, topic)  # what was published meanwhile may be evicted when it is on disk
 
     def measured(is_known: bool) -> None:
         if is_known and not is_over():
-            _look_at_size(core, topic, is_over, done)
+            _check_size(core, topic, is_over, done)
         else:
-            _look_again(core, topic)
+            _check_again(core, topic)
             done()
 
     _judge_size(core, topic, None, judged)
 
 
 def _evict_through(core: Core, topic: Topic, target: Position) -> None:
-    """Every subscription gives up what lies before the last 90 % of the limit. One step, so that there is no loop to
-    go astray in (section 21, row 17)."""
+    """Marks entries before the last 90 % of the limit as consumed by every subscription. One step, so that there is no
+    loop to go astray in (section 21, row 17)."""
     target = min(target, topic.last_add_confirmed)
     evicted = 0
     for subscription in list(topic.subscriptions.values()):
@@ -249,8 +248,8 @@ def _age_text(core: Core, oldest: OldestEntry | None) -> str:
     return f", the oldest message is {max(0, core.now_ms - oldest.publish_ms) // 1000} seconds old"
 
 
-def _look_at_age(core: Core, topic: Topic) -> None:
-    """Find the oldest entry, do what its age asks for, and come back when it is too old."""
+def _check_age(core: Core, topic: Topic) -> None:
+    """Finds the oldest entry, does what its age asks for, and checks again when it is too old."""
     watch = topic.quota
     if watch is None or not watch.has_age:
         return
@@ -264,18 +263,18 @@ def _look_at_age(core: Core, topic: Topic) -> None:
                 _evict_age(core, topic, watch)
             else:
                 _close_producers(core, topic)
-            _look_at_age_at(core, topic, core.now_ms + _AGAIN_MS)
+            _check_age_at(core, topic, core.now_ms + _AGAIN_MS)
         elif oldest is not None and oldest.publish_ms is not None:
             # By what holds now: the watch may still be the one of a policy that was just taken away.
             limit_s = core.policies_of(topic.name).age_quota.limit_time_s
             if limit_s > 0:
-                _look_at_age_at(core, topic, oldest.publish_ms + limit_s * 1000 + 1)
+                _check_age_at(core, topic, oldest.publish_ms + limit_s * 1000 + 1)
 
     backlog_size.with_oldest(core, topic, found)
 
 
 def _evict_age(core: Core, topic: Topic, watch: features.QuotaWatch) -> None:
-    """Every subscription gives up what is older than 90 % of the limit, in whole seconds (BQ-7)."""
+    """Expires entries older than 90 % of the limit, in whole seconds, for every subscription (BQ-7)."""
     if watch.evicting:
         return
     before_ms = core.now_ms - watch.age.limit_time_s * _EVICT_TO_PERCENT // 100 * 1000
@@ -292,17 +291,17 @@ def _evict_age(core: Core, topic: Topic, watch: features.QuotaWatch) -> None:
         expire_by_time.older_than(core, subscription, before_ms, done)
 
 
-def _look_at_age_at(core: Core, topic: Topic, when_ms: int) -> None:
+def _check_age_at(core: Core, topic: Topic, when_ms: int) -> None:
     watch = topic.quota
     assert watch is not None, "asked for topics with quotas only"
     if watch.timer is not None:
         if watch.timer.when_ms <= when_ms:
-            return  # it looks again then
+            return  # the check of age comes then
         watch.timer.cancel()
 
     def due() -> None:
         watch.timer = None
-        look(core, topic)
+        check(core, topic)
 
     watch.timer = core.at(when_ms, due)
 
@@ -311,14 +310,14 @@ def _look_at_age_at(core: Core, topic: Topic, when_ms: int) -> None:
 
 
 def _close_producers(core: Core, topic: Topic) -> None:
-    """Close the producers; their clients come back and are told why (BQ-4, BQ-5)."""
+    """Closes the producers; their clients come back and are told why (BQ-4, BQ-5)."""
     for producer in list(topic.producers.values()):
         producers.disconnect_after_receipts(core, producer)
 
 
 def admit(core: Core, topic: Topic, go_on: Callable[[PulsarError | None], None]) -> None:
-    """Whether a producer may open on the topic: `go_on` gets the refusal or None, in this or a later turn. The refusal
-    names the slowest subscription, its size and its age (section 21, row 16)."""
+    """Finds whether a producer may open on the topic: `go_on` gets the refusal or None, in this or a later turn. The
+    refusal names the slowest subscription, its size and its age (section 21, row 16)."""
     watch = topic.quota
     if watch is None:
         go_on(None)

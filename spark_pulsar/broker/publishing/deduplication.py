@@ -1,12 +1,12 @@
-"""De-duplication: what a producer repeats is not stored again (section 4 of the rules).
+"""De-duplication: entries that a producer repeats are not stored again (section 4 of the rules).
 
-Of every producer name the topic's durable state keeps the highest sequence id taken. It is written in the same group as
-the entries (`SequencesReached`), so nothing is ever read again to know it, and a crash cannot part the two. Memory runs
-ahead of the disk here as everywhere: a repeated entry whose first copy is still being written is answered when that
-copy is on disk (row 19 of section 21; Apache Pulsar refuses it: DED-4). When writing fails the broker starts again
-from the disk, and what was not written is not known (DED-5).
+For every producer name the topic's durable state keeps the highest sequence id taken. It is written in the same group
+as the entries (`SequencesReached`), so nothing is ever read again to know it, and a crash cannot part the two. Memory
+runs ahead of the disk here as everywhere: a repeated entry whose first copy is still being written is answered when
+that copy is on disk (row 19 of section 21; Apache Pulsar refuses it: DED-4). When writing fails the broker starts again
+from the disk, and sequence ids that were not written are not known (DED-5).
 
-A run that is all new is told by its first id and by counting up from it; only others are taken apart.
+A run that is all new is known by its first id and by counting up from it; only others are judged entry by entry.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
 NOTHING_SENT: Final = -1
-"""The last sequence id that a producer is told when none is known of it (PR-3)."""
+"""Last sequence id that a producer is told when none is known of it (PR-3)."""
 
 _BELOW_ALL: Final = -(1 << 63) - 1
 _ABOVE_ALL: Final = 1 << 63
-_LOOKS_PER_TIMEOUT: Final = 10
+_CHECKS_PER_TIMEOUT: Final = 10
 _MOST_OFTEN_MS: Final = 1_000
 _CPP_CLIENTS: Final = "Pulsar-CPP"
 _MIXED: Final = (
@@ -44,26 +44,26 @@ _MIXED: Final = (
 
 
 class Verdict(Enum):
-    """What becomes of entries."""
+    """Verdict on entries."""
 
     NEW = "new"
-    """They are stored."""
+    """New entries are stored."""
     DUPLICATE = "duplicate"
-    """They are stored already: a receipt without a position (DED-3)."""
+    """Entries that are stored already get a receipt without a position (DED-3)."""
     MIXED = "mixed"
     """A batch of which a part is stored already: refused, where Apache Pulsar drops it all (row 20 of section 21)."""
 
 
 class SilentProducers:
-    """Since when the producers of which sequence ids are known are not connected, as far as was noticed (DED-9)."""
+    """Producers with known sequence ids that are not connected, and since when, as far as was noticed (DED-9)."""
 
     __slots__ = ("is_watching", "since_ms")
 
     def __init__(self) -> None:
         self.since_ms: dict[tuple[int, str], int] = {}
-        """By topic id and name."""
+        """Times by topic id and producer name."""
         self.is_watching = False
-        """Whether any topic de-duplicates or did: a timer runs then."""
+        """True when any topic de-duplicates or did: a timer runs then."""
 
 
 # ---- on and off -------------------------------------------------------------------------------------------------
@@ -76,8 +76,7 @@ def begin(core: Core) -> None:
 
 
 def apply_policy(core: Core, topic: Topic) -> None:
-    """A topic comes into use, or its policies changed: de-duplicate from now on, or no more. What was known is
-    forgotten when it is off (DED-1)."""
+    """Switches de-duplication of a topic on or off by its policies; off, its sequence ids are forgotten (DED-1)."""
     topic.deduplicates = core.policies_of(topic.name).deduplication
     if topic.deduplicates:
         _watch(core)
@@ -95,12 +94,12 @@ def forget_if_off(core: Core, name: TopicName, state: TopicState) -> None:
 
 
 def last_sequence_id(topic: Topic, producer_name: str) -> int:
-    """The highest id taken of a producer; NOTHING_SENT when none is known. Tell it when it is durable."""
+    """Returns the highest id taken from a producer; NOTHING_SENT when none is known. Tell it when it is durable."""
     return topic.state.sequences.get(producer_name, NOTHING_SENT)
 
 
 def record_if_new(core: Core, producer: Producer, sends: SendRun) -> SequencesReached | None:
-    """The record for a run that is all new, as nearly every one is; None when it must be judged."""
+    """Returns the record for a run that is all new, as nearly every one is; None when it must be judged."""
     topic, name, lows = producer.topic, producer.name, sends.sequence_ids
     known = topic.state.sequences
     last = known.get(name)
@@ -118,7 +117,7 @@ def record_if_new(core: Core, producer: Producer, sends: SendRun) -> SequencesRe
 
 
 def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdict, SendRun]]:
-    """What becomes of any run, as stretches in their order."""
+    """Divides a run into stretches in their order, each with its verdict."""
     last = topic.state.sequences.get(producer_name, _BELOW_ALL)
     lows = sends.sequence_ids
     stretches: list[tuple[Verdict, SendRun]] = []
@@ -141,7 +140,7 @@ def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdic
 
 
 def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | None:
-    """The record for a stretch that was judged to be new; None for chunks without an end, which say nothing (DED-8)."""
+    """Returns the record for a stretch that was judged to be new; None for chunks without a last one (DED-8)."""
     last = len(sends) - 1
     if sends.flags & CHUNK:
         while last >= 0 and not _is_last_chunk(sends, last):
@@ -154,7 +153,8 @@ def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | N
 def reached_in_columns(
     core: Core, producers: Sequence[Producer], sequence_ids: Sequence[int], message_counts: Sequence[int]
 ) -> tuple[bool, SequencesReached | None]:
-    """Whether all entries of a sweep may be stored, and the record for the topics among theirs that de-duplicate."""
+    """Tells whether all entries of columnar SENDs may be stored; returns the record for those topics of them that
+    de-duplicate, too."""
     lasts: dict[Producer, int] = {}
     for producer, sequence_id, messages in zip(producers, sequence_ids, message_counts, strict=True):
         topic = producer.topic
@@ -174,15 +174,15 @@ def reached_in_columns(
 
 
 def mixed_batch_error(producer: Producer) -> PulsarError:
-    """What a mixed batch is refused with. C++ clients, Python's and Node's among them, fail a message on ChecksumError
-    alone and reconnect on anything else, for ever when the send timeout is off (DED-11); others fail it on NotAllowed
-    (wire-protocol 2.10)."""
+    """Returns the error that refuses a mixed batch. C++ clients, Python's and Node's among them, fail a message on
+    ChecksumError alone and reconnect on anything else, for ever when the send timeout is off (DED-11); others fail it
+    on NotAllowed (wire-protocol 2.10)."""
     is_cpp = producer.session.client_version.startswith(_CPP_CLIENTS)
     return ChecksumFailed(_MIXED) if is_cpp else NotAllowed(_MIXED)
 
 
 def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[int]) -> bool:
-    """Whether every entry's ids lie above those of the entry before it."""
+    """Tells whether every entry's ids lie above those of the entry before it."""
     first, each = lows[0], counts[0]
     number = len(lows)
     if lows[-1] + counts[-1] >= _ABOVE_ALL:
@@ -197,8 +197,8 @@ def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[in
 
 
 def _ids(sends: SendRun, index: int) -> tuple[int, int]:
-    """Lowest and highest sequence id of an entry. C++ clients do not tell the highest one of a batch: it is at least
-    the lowest and one more for every other message, as far as there are ids."""
+    """Returns the lowest and highest sequence id of an entry. C++ clients do not tell the highest one of a batch: it is
+    at least the lowest and one more for every other message, as far as there are ids."""
     low = signed(sends.sequence_ids[index])
     high = min(low + sends.message_counts[index] - 1, _ABOVE_ALL - 1)
     highs = sends.highest_sequence_ids
@@ -206,7 +206,8 @@ def _ids(sends: SendRun, index: int) -> tuple[int, int]:
 
 
 def _is_last_chunk(sends: SendRun, index: int) -> bool:
-    """Whether an entry of a run of chunks is the last of its message. Metadata that cannot be read: not chunked."""
+    """Tells whether an entry of a run of chunks is the last of its message. Metadata that cannot be read: not
+    chunked."""
     try:
         metadata = metadata_of(sends.buffer, sends.starts[index], sends.ends[index])
     except CorruptMessage:
@@ -218,7 +219,7 @@ def _is_last_chunk(sends: SendRun, index: int) -> bool:
 
 
 def _make_room(core: Core, topic: Topic, producer_name: str) -> None:
-    """Forget the producer that is silent for longest when one more would be too many."""
+    """Forgets the producer that is silent for longest when one more would be too many."""
     known = topic.state.sequences
     if producer_name in known or len(known) < core.config.deduplication_max_producers:
         return
@@ -230,29 +231,29 @@ def _make_room(core: Core, topic: Topic, producer_name: str) -> None:
 
 
 def on_joined(core: Core, producer: Producer) -> None:
-    """A producer connected: it is not silent any more."""
+    """Notes that a producer is not silent any more."""
     core.silent_producers.since_ms.pop((producer.topic.state.topic_id, producer.name), None)
 
 
 def _watch(core: Core) -> None:
     if not core.silent_producers.is_watching:
         core.silent_producers.is_watching = True
-        _look_again(core)
+        _check_later(core)
 
 
-def _look_again(core: Core) -> None:
+def _check_later(core: Core) -> None:
     timeout_ms = core.config.deduplication_producer_timeout_ms
-    pause_ms = max(_MOST_OFTEN_MS, timeout_ms // _LOOKS_PER_TIMEOUT)
+    pause_ms = max(_MOST_OFTEN_MS, timeout_ms // _CHECKS_PER_TIMEOUT)
 
-    def look() -> None:
+    def check() -> None:
         _forget_silent(core, timeout_ms)
-        _look_again(core)
+        _check_later(core)
 
-    core.at(core.now_ms + pause_ms, look)
+    core.at(core.now_ms + pause_ms, check)
 
 
 def _forget_silent(core: Core, timeout_ms: int) -> None:
-    """Forget the producers that were away for the whole timeout, and note those that are away now."""
+    """Forgets the producers that were away for the whole timeout, and notes those that are away now."""
     now_ms, before = core.now_ms, core.silent_producers.since_ms
     after: dict[tuple[int, str], int] = {}
     for topic_id, state in core.state.topics.items():

@@ -1,5 +1,5 @@
-"""Topics that take encrypted messages only (PR-12). The broker never looks into them: a producer says that it encrypts,
-and the metadata of each entry name the keys.
+"""Topics that take encrypted messages only (PR-12). The broker decrypts nothing: a producer says that it encrypts, and
+the metadata of each entry name the keys.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.send_runs import SendRun
 
 NOT_ENCRYPTED: Final = MetadataError("Messages must be encrypted")
-"""What a SEND without keys is answered with."""
+"""Answer to a SEND without keys."""
 
 
 class RequiredEncryption:
-    """The topics in use whose namespace requires encryption."""
+    """Topics in use whose namespace requires encryption."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.topics: set[Topic] = set()
-        """Asked for every run of SENDs."""
+        """The topics themselves; every run of SENDs asks for its own."""
 
     def adopt(self, topic: Topic) -> None:
-        """A topic came into use, or its policies are others: producers that do not encrypt are closed."""
+        """Adds or removes a topic that comes into use, or has other policies; producers that do not encrypt are
+        closed."""
         if not self._core.policies_of(topic.name).encryption_required:
             self.topics.discard(topic)
             return
@@ -41,11 +42,11 @@ class RequiredEncryption:
                 disconnect_after_receipts(self._core, producer)
 
     def let_go(self, topic: Topic) -> None:
-        """A topic is gone."""
+        """Removes a topic that is deleted."""
         self.topics.discard(topic)
 
     def admit_producer(self, topic: Topic, command: CommandProducer) -> None:
-        """MetadataError for a producer that does not encrypt where it must."""
+        """Refuses, with MetadataError, a producer that does not encrypt where it must."""
         if command.encrypted:
             return
         if self._core.config.encryption_required_of_producers or topic in self.topics:
@@ -53,7 +54,7 @@ class RequiredEncryption:
 
 
 def in_parts(sends: SendRun) -> Iterator[tuple[SendRun, bool]]:
-    """A run in parts, in order: those that are encrypted, and those that are not."""
+    """Yields a run in parts, in order, and whether each is encrypted."""
     are_encrypted = [
         _is_encrypted(sends.buffer, start, end) for start, end in zip(sends.starts, sends.ends, strict=True)
     ]
@@ -66,7 +67,7 @@ def in_parts(sends: SendRun) -> Iterator[tuple[SendRun, bool]]:
 
 
 def _is_encrypted(buffer: bytes, start: int, end: int) -> bool:
-    """Whether an entry names its keys; metadata that cannot be read name none."""
+    """Tells whether an entry names its keys; metadata that cannot be read name none."""
     try:
         return bool(metadata_of(buffer, start, end).encryption_keys)
     except CorruptMessage:

@@ -1,4 +1,4 @@
-"""Publishing: opening producers, runs of SENDs, receipts, back-pressure (rules section 2; wire-protocol 5.4, 5.5)."""
+"""Opens and closes producers: PRODUCER, CLOSE_PRODUCER (rules section 2; wire-protocol 5.4)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
 
 
-# ---- opening and closing ----------------------------------------------------------------------------------------
-
-
 def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
-    """PRODUCER: opens a producer, or says why not."""
+    """Handles PRODUCER: opens a producer, or refuses it."""
     present = session.producers.get(command.producer_id)
     if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
         _tell_when_ready(core, session, command.request_id, present)
@@ -46,7 +43,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
         try:
             if refusal is not None:
                 raise refusal
-            _open(core, session, command, topic, look_again=True)
+            _open(core, session, command, topic, may_check=True)
         except PulsarError as error:
             handshake.refuse(core, session, error, command.request_id)
 
@@ -54,13 +51,13 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     backlog_quota.admit(core, topic, admitted)
 
 
-def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, look_again: bool) -> None:
+def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, may_check: bool) -> None:
     _check_open(core, topic, command)
     mode, epoch = command.producer_access_mode, exclusive_access.epoch_of(command)
     fences = mode == ProducerAccessMode.ExclusiveWithFencing
     name = command.producer_name or _fresh_name(core, topic)
     holder = topic.producers.get(name)
-    if holder is not None and holder.session is not session and look_again and not fences:
+    if holder is not None and holder.session is not session and may_check and not fences:
         _when_holder_is_checked(core, session, command, topic, holder)
         return
     if exclusive_access.must_wait(topic, mode, epoch):
@@ -72,7 +69,7 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
 
 
 def _check_open(core: Core, topic: Topic, command: CommandProducer) -> None:
-    """Raises why the producer may not be opened now."""
+    """Refuses a producer that may not be opened now."""
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
         raise ServiceNotReady(f"{topic.name} is being deleted")
     core.encryption.admit_producer(topic, command)
@@ -107,7 +104,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
 
 
 def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
-    """PRODUCER_SUCCESS that says "not ready", and another one when the topic is free (PR-6)."""
+    """Sends PRODUCER_SUCCESS that says "not ready", and another one when the topic is free (PR-6)."""
     request_id = command.request_id
 
     def grant() -> None:
@@ -127,7 +124,7 @@ def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, 
 def _when_holder_is_checked(
     core: Core, session: Session, command: CommandProducer, topic: Topic, holder: Producer
 ) -> None:
-    """The name is held over another connection: it stays there if that one still answers (PR-2)."""
+    """Opens the producer when the connection of the producer with its name does not answer a PING (PR-2)."""
 
     session.opening[command.producer_id] = command
 
@@ -135,7 +132,7 @@ def _when_holder_is_checked(
         if not handshake.still_wanted(core, session, session.opening, command.producer_id, command):
             return
         try:
-            _open(core, session, command, topic, look_again=False)
+            _open(core, session, command, topic, may_check=False)
         except PulsarError as error:
             handshake.refuse(core, session, error, command.request_id)
 
@@ -143,7 +140,7 @@ def _when_holder_is_checked(
 
 
 def _fresh_name(core: Core, topic: Topic) -> str:
-    """A name that no producer of this topic has, over all starts of this broker (PR-1)."""
+    """Returns a name that no producer of this topic has, over all starts of this broker (PR-1)."""
     while True:
         name = f"{core.config.cluster_name}-{core.instance}-{core.producer_names_given}"
         core.producer_names_given += 1
@@ -152,7 +149,7 @@ def _fresh_name(core: Core, topic: Topic) -> str:
 
 
 def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
-    """PRODUCER_SUCCESS when all that it rests on is on disk, the last sequence id too."""
+    """Sends PRODUCER_SUCCESS when all that it rests on is on disk, the last sequence id too."""
     topic, name = producer.topic, producer.name
     last = deduplication.last_sequence_id(topic, name) if topic.deduplicates else NOTHING_SENT
 
@@ -174,7 +171,7 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
 
 
 def on_close_producer(core: Core, session: Session, command: CommandCloseProducer) -> None:
-    """CLOSE_PRODUCER: SUCCESS after the receipts of what was sent before, also for an unknown id."""
+    """Handles CLOSE_PRODUCER: SUCCESS after the receipts of entries sent before, also for an unknown id."""
     producer = session.producers.get(command.producer_id)
     session.dropped_producers.discard(command.producer_id)
     session.opening.pop(command.producer_id, None)
@@ -191,6 +188,3 @@ def on_close_producer(core: Core, session: Session, command: CommandCloseProduce
         core.when_durable(lambda: core.succeed(session, command.request_id))
     else:
         core.succeed(session, command.request_id)
-
-
-# ---- entries ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Back-pressure: sessions that are not read for a while (PR-14, PR-15)."""
+"""Back-pressure: sessions are not read while too many of their entries wait (PR-14, PR-15)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.session import Session
 
 _RESUME_SHARE: Final = 2
-"""A paused session is read again when its pending publishes have sunk to limit / this."""
+"""Divisor of the limit to which pending publishes must sink before a paused session is read again."""
 
 
 def note_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """So much more waits for the disk; at the limits the session is not read any more (PR-15)."""
+    """Adds entries that wait for the disk; at the limits the session is not read any more (PR-15)."""
     session.pending_publishes += entries
     session.pending_publish_bytes += size_bytes
     core.pending_publish_bytes += size_bytes
@@ -28,7 +28,7 @@ def note_pending(core: Core, session: Session, entries: int, size_bytes: int) ->
 
 
 def settle_pending(core: Core, session: Session, entries: int, size_bytes: int) -> None:
-    """So much is on disk: the session, and others that waited for memory, may be read again."""
+    """Takes off entries that are on disk: the session, and others that waited for memory, may be read again."""
     session.pending_publishes -= entries
     session.pending_publish_bytes -= size_bytes
     core.pending_publish_bytes -= size_bytes
@@ -37,7 +37,7 @@ def settle_pending(core: Core, session: Session, entries: int, size_bytes: int) 
 
 
 def throttle(core: Core, session: Session) -> None:
-    """Something of the session is held back by a rate: it is not read until `unthrottle` was called as often."""
+    """Stops reading a session whose entries are held back by a rate, until `unthrottle` was called as often."""
     session.throttles += 1
     if session.throttles == 1:
         for topic in {producer.topic for producer in session.producers.values()}:
@@ -46,7 +46,7 @@ def throttle(core: Core, session: Session) -> None:
 
 
 def unthrottle(core: Core, session: Session) -> None:
-    """Nothing of it is held back by that rate any more."""
+    """Takes off one rate that held back entries of the session."""
     session.throttles -= 1
     if core.paused_sessions:
         _resume_some(core)

@@ -1,11 +1,11 @@
-"""How fast a topic, and all topics together, may be published to (PR-14). Nothing is refused: what comes too fast is
-held back in its order, and the connections that it came over are not read until it is stored.
+"""Publish rates of a topic, and of all topics together (PR-14). Nothing is refused: entries that come too fast are
+held back in their order, and the connections that they came over are not read until they are stored.
 
 Messages and bytes have a bucket of tokens each, for one second, that fills again at the rate. An entry may go while no
-bucket is empty and takes what it is, so that one larger than a bucket goes too, and those after it wait the longer.
+bucket is empty and takes its size, so that one larger than a bucket goes too, and those after it wait the longer.
 
-What a topic's limit lets go comes to that of the broker, if there is one, which is also the limit of every topic that
-has none of its own: there all wait in one line, so that no topic gets more because it sends more.
+Entries that a topic's limit lets go come to that of the broker, if there is one, which is also the limit of every topic
+that has none of its own: there all wait in one line, so that no topic gets more because it sends more.
 
 Non-persistent topics are held back too, by the rates of the broker, of the configuration and of their namespace.
 """
@@ -30,33 +30,28 @@ if TYPE_CHECKING:
 
 
 class PublishLimit:
-    """One rate, and what it holds back."""
+    """One rate, and the runs of SENDs that it holds back."""
 
     def __init__(self, core: Core, rate: PublishRate, onward: PublishLimit | None = None) -> None:
         self._core = core
         self.rate = rate
         self._onward = onward
-        """The limit that comes after this one."""
+        """Next limit that a run has to pass, None behind the last."""
         self._buckets = (TokenBucket(max(0, rate.messages)), TokenBucket(max(0, rate.bytes)))
         self._filled_ms = core.now_ms
         self._held: deque[tuple[Producer, SendRun]] = deque()
         self._runs_of: dict[Producer, int] = {}
-        """How many of the held runs are of each producer that is open."""
+        """Number of held runs of each open producer."""
         self._stale = 0
-        """Held runs of others, or one more."""
+        """Number of held runs of closed producers, or one more."""
         self._runs_from: dict[Session, int] = {}
-        """How many are of each session that is not read because of them."""
+        """Number of held runs of each session that is not read because of them."""
         self._free: list[Session] = []
-        """Sessions that came down to none."""
+        """Sessions without held runs, which are to be read again."""
         self._timer: Timer | None = None
 
-    @property
-    def runs_held(self) -> int:
-        """Runs of SENDs that wait; at most as many again are of producers that are gone."""
-        return len(self._held)
-
     def take(self, producer: Producer, sends: SendRun) -> None:
-        """Store what may be stored now and hold the rest."""
+        """Stores the entries that may be stored now and holds the rest."""
         if not self._held:
             rest = self._store(producer, sends)
             if rest is None:
@@ -69,7 +64,7 @@ class PublishLimit:
         self._set_timer()
 
     def let_through(self, producer: Producer) -> None:
-        """A producer is about to be closed by its client: store what is held of it, whatever the rates."""
+        """Stores the held runs of a producer that its client closes, whatever the rates."""
         if self._onward is not None:
             self._onward.let_through(producer)
         if producer in self._runs_of:
@@ -80,7 +75,7 @@ class PublishLimit:
                 self._store_at_once(producer, sends)
 
     def forget(self, producer: Producer) -> None:
-        """A producer is gone: drop what is held of it. Its client sends again what has no receipt."""
+        """Drops the held runs of a producer that is closed. Its client sends again entries without a receipt."""
         if self._onward is not None:
             self._onward.forget(producer)
         held = self._runs_of.get(producer, 0)
@@ -93,7 +88,7 @@ class PublishLimit:
             self._stale = 0
 
     def end(self) -> None:
-        """There is no such limit any more: everything goes."""
+        """Ends the limit: all held runs go on."""
         if self._timer is not None:
             self._timer.cancel()
         held, self._held = self._held, deque()
@@ -107,7 +102,7 @@ class PublishLimit:
         self._free.clear()
 
     def _store(self, producer: Producer, sends: SendRun) -> SendRun | None:
-        """Store as many as the buckets allow; returns the rest."""
+        """Stores as many entries as the buckets allow; returns the rest."""
         self._refill()
         messages, sizes = self._buckets
         entries = 0
@@ -191,7 +186,7 @@ class PublishLimit:
             self._free.append(session)
 
     def _release(self) -> None:
-        """Read those again of which nothing is held. Not sooner: else closing the producer goes past the rate."""
+        """Reads sessions without held runs again. Not sooner: else closing the producer goes past the rate."""
         free, self._free = self._free, []
         for session in free:
             if self._runs_from.get(session) == 0:
@@ -204,19 +199,19 @@ def _is_open(producer: Producer) -> bool:
 
 
 class PublishLimits:
-    """What is limited in a broker."""
+    """Publish limits of a broker."""
 
     def __init__(self, core: Core) -> None:
         config = core.config
         rate = PublishRate(config.broker_publish_rate_messages, config.broker_publish_rate_bytes)
         self.of_all = PublishLimit(core, rate) if rate.is_limited else None
-        """The limit of all topics together."""
+        """Limit of all topics together."""
         self.topics = 0
-        """Topics in use to which a limit applies."""
+        """Number of topics in use to which a limit applies."""
 
 
 def adopt(core: Core, topic: Topic) -> None:
-    """A topic came into use, or its policies are others: limit it as they say."""
+    """Sets up the limit of a topic that comes into use, or has other policies."""
     # As in Apache Pulsar a non-persistent topic may be given a rate of its own, which does not hold.
     policies = core.policies_of(topic.name) if topic.non_persistent is None else core.policies.of_namespace(topic.name)
     rate, of_all = policies.publish_rate, core.publish_limits.of_all
@@ -229,7 +224,7 @@ def adopt(core: Core, topic: Topic) -> None:
 
 
 def let_go(core: Core, topic: Topic) -> None:
-    """A topic is gone."""
+    """Ends the limit of a topic that is deleted."""
     if topic.publish_limit is not None:
         _replace(core, topic, None)
 

@@ -35,11 +35,11 @@ FLAWS: Final[Mapping[Flaw, PulsarError]] = {
     "transaction": NotAllowed("Transactions are not enabled."),
     "marker": NotAllowed("Markers and shadow messages are the broker's own"),
 }
-"""What a SEND with a flaw is answered with (PR-12)."""
+"""Answer to a SEND with a flaw (PR-12)."""
 
 
 class _Stored:
-    """What is due when one run of entries is on disk: readers may see it, and its receipts go out."""
+    """Call for the time when a run of entries is on disk: readers may see it, and its receipts go out."""
 
     __slots__ = ("core", "producer", "run", "sends", "size_bytes")
 
@@ -59,7 +59,7 @@ class _Stored:
 
 
 class _Repeated:
-    """What is due when the first copies of repeated entries are on disk: receipts without a position (DED-3)."""
+    """Call for the time when the first copies of repeated entries are on disk: receipts without a position (DED-3)."""
 
     __slots__ = ("core", "producer", "sends")
 
@@ -73,7 +73,7 @@ class _Repeated:
 
 
 def on_sends(core: Core, event: SendsReceived) -> None:
-    """Consecutive SENDs of one producer: one check, one record, one write of receipts."""
+    """Handles consecutive SENDs of one producer: one check, one record, one write of receipts."""
     session = core.sessions.get(event.session_id)
     if session is None:
         return
@@ -92,18 +92,9 @@ def on_sends(core: Core, event: SendsReceived) -> None:
         producer.topic.publish_limit.take(producer, sends)
 
 
-def take(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store a good run of SENDs, or hold back what the topic's rate does not allow yet (PR-14)."""
-    limit = producer.topic.publish_limit
-    if limit is None:
-        take_now(core, producer, sends)
-    else:
-        limit.take(producer, sends)
-
-
 def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bool = False) -> None:
-    """Store a good run of SENDs but for what had to be encrypted and is not (PR-12), and what is delayed for too long
-    (DEL-9). A non-persistent topic passes it on."""
+    """Stores a run of SENDs without flaws, but for entries that had to be encrypted and are not (PR-12), and those that
+    are delayed for too long (DEL-9). A non-persistent topic passes it on."""
     if core.encryption.topics and not is_encrypted and producer.topic in core.encryption.topics:
         _take_encrypted(core, producer, sends)
         return
@@ -130,7 +121,7 @@ def _take_encrypted(core: Core, producer: Producer, sends: SendRun) -> None:
 
 
 def _take(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store what is new of a run, which is all of it unless the topic de-duplicates (DED-2)."""
+    """Stores the new entries of a run, which are all of them unless the topic de-duplicates (DED-2)."""
     if not producer.topic.deduplicates:
         _store(core, producer, sends)
         return
@@ -152,7 +143,7 @@ def _take(core: Core, producer: Producer, sends: SendRun) -> None:
 
 
 def _store(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Store a run: what the open ledger takes, and the rest in those after it (ML-2)."""
+    """Stores a run in the open ledger, and its rest in those after it (ML-2)."""
     topic = producer.topic
     if sends.flags & CHUNK:
         producer.chunks_in += len(sends.ends)
@@ -171,7 +162,7 @@ def _store(core: Core, producer: Producer, sends: SendRun) -> None:
 
 
 def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) -> None:
-    """One record, and one write of receipts when it is on disk."""
+    """Appends one record, and sends one write of receipts when it is on disk."""
     session, topic = producer.session, producer.topic
     entries = len(sends.ends)
     messages = sum(sends.message_counts)
@@ -179,7 +170,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     run = EntryRun(info.ledger_id, info.entries, sends.buffer, sends.starts, sends.ends, counts)
     core.append(EntriesAppended(run))
     delayed_delivery.note(core, topic, run)
-    if topic.subscriptions:  # else nobody reads at its tail
+    if topic.subscriptions:  # else no consumer reads at its tail
         core.cache.insert(run)
     size_bytes = run.ends[-1] - run.starts[0]
     producer.last_group = core.group_of_now
@@ -190,12 +181,12 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     topic.last_published_ms = core.now_ms
     core.when_durable(_Stored(core, producer, run, sends, size_bytes))
     pending_publishes.note_pending(core, session, entries, size_bytes)
-    if topic.bytes_in >= topic.look_at_bytes:
+    if topic.bytes_in >= topic.check_at_bytes:
         core.monitors.appended(topic, run)
 
 
 def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:
-    """SEND_ERROR for each entry, in its place among the receipts (A2)."""
+    """Sends SEND_ERROR for each entry, in its place among the receipts (A2)."""
 
     def tell() -> None:
         for sequence_id in sends.sequence_ids:

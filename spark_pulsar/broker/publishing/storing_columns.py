@@ -1,8 +1,8 @@
-"""SENDs of many producers at once: the same rules as for runs, by column instead of by run.
+"""Columnar SENDs: SENDs of many producers at once, by the rules for runs, by column instead of by run.
 
-A thousand producers that send in turn make runs of one entry, and an object per run would be an object per entry. A
-sweep is one event, one record and one write of receipts for all of them, and changes their numbers together. Where a
-rule asks for more than that, its SENDs are taken one by one.
+A thousand producers that send in turn make runs of one entry, and an object per run would be an object per entry.
+Columnar SENDs are one event, one record and one write of receipts for all of them, and change their counters together.
+Where a rule asks for more than that, they are taken one by one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.turn.counter_columns import (
     BYTES_IN,
+    CHECK_AT_BYTES,
     LAST_ADD_CONFIRMED_ENTRY_ID,
     LAST_ADD_CONFIRMED_LEDGER_ID,
     LAST_GROUP,
     LAST_PUBLISHED_MS,
-    LOOK_AT_BYTES,
     MESSAGES_IN,
     SUBSCRIPTIONS,
     TOPIC_BYTES_IN,
@@ -81,8 +81,8 @@ def _producers(session: Session, columnar_sends: ColumnarSends) -> list[Producer
 
 
 def _is_particular(core: Core, session: Session, columnar_sends: ColumnarSends) -> bool:
-    """Whether more is to be done about some of the entries than to store them: their topics are not persistent, limited
-    by a rate, or for encrypted messages alone, or they are to be delivered later."""
+    """Tells whether some of the entries ask for more than storing: their topics are not persistent, limited by a rate,
+    or for encrypted messages alone, or they are to be delivered later."""
     if core.non_persistent.by_name or core.publish_limits.topics or core.encryption.topics:
         encrypted = core.encryption.topics
         for topic in {producer.topic for producer in _producers(session, columnar_sends)}:
@@ -94,7 +94,7 @@ def _is_particular(core: Core, session: Session, columnar_sends: ColumnarSends) 
 
 
 def _take_each(core: Core, session: Session, columnar_sends: ColumnarSends) -> None:
-    """One by one, as runs of one entry are taken."""
+    """Takes columnar SENDs one by one, as runs of one entry."""
     columns = (
         columnar_sends.producer_ids,
         columnar_sends.sequence_ids,
@@ -110,7 +110,7 @@ def _take_each(core: Core, session: Session, columnar_sends: ColumnarSends) -> N
 
 
 def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: ColumnarSends) -> None:
-    """Append each entry to its topic's ledger: one record for all."""
+    """Appends each entry to its topic's ledger: one record for all."""
     rows = core.producer_counters.matrix()[:, TOPIC_ROW][producer_rows]
     assert rows.min() >= 0, "their topics are persistent"
     _open_ledgers(core, rows)
@@ -127,18 +127,18 @@ def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: 
     )
     core.append(EntriesAppended(entries))
     sizes = entries.sizes()
-    to_look = _count(core, producer_rows, rows, entries, sizes, np.asarray(columnar_sends.message_counts, np.int64))
+    to_check = _count(core, producer_rows, rows, entries, sizes, np.asarray(columnar_sends.message_counts, np.int64))
     size_bytes = int(sizes.sum())
     core.when_durable(_StoredColumns(core, session, columnar_sends, entries, size_bytes))
     pending_publishes.note_pending(core, session, len(columnar_sends), size_bytes)
-    for index in to_look:
+    for index in to_check:
         core.monitors.appended(_topic_in(core, int(rows[index])), entries.run(index))
 
 
 def _count(
     core: Core, producer_rows: Column, rows: Column, entries: EntryColumns, sizes: Column, messages: Column
 ) -> list[int]:
-    """Note what came in; returns the indices of entries whose topics upkeep looks at."""
+    """Counts the entries; returns the indices of those whose topics the monitors check."""
     producers, numbers = core.producer_counters.matrix(), core.topic_counters.matrix()
     np.add.at(producers[:, MESSAGES_IN], producer_rows, messages)
     np.add.at(producers[:, BYTES_IN], producer_rows, sizes)
@@ -146,14 +146,14 @@ def _count(
     np.add.at(numbers[:, TOPIC_MESSAGES_IN], rows, messages)
     np.add.at(numbers[:, TOPIC_BYTES_IN], rows, sizes)
     numbers[:, LAST_PUBLISHED_MS][rows] = core.now_ms
-    if numbers[:, SUBSCRIPTIONS][rows].any():  # else nobody reads at a tail
+    if numbers[:, SUBSCRIPTIONS][rows].any():  # else no consumer reads at a tail
         core.cache.insert_columns(entries)
-    is_due: list[int] = np.flatnonzero(numbers[:, TOPIC_BYTES_IN][rows] >= numbers[:, LOOK_AT_BYTES][rows]).tolist()
+    is_due: list[int] = np.flatnonzero(numbers[:, TOPIC_BYTES_IN][rows] >= numbers[:, CHECK_AT_BYTES][rows]).tolist()
     return is_due
 
 
 def _open_ledgers(core: Core, rows: Column) -> None:
-    """See that the topics of these rows have ledgers that take entries, and are not full (ML-1, ML-2)."""
+    """Opens ledgers for the topics of these rows that have none, or a full one (ML-1, ML-2)."""
     for row in columns.must_roll(core.state.open_ledgers, rows, core.now_ms, core.roll_limits).tolist():
         rollover.open_ledger(core, _topic_in(core, row))
 
@@ -165,7 +165,7 @@ def _topic_in(core: Core, row: int) -> Topic:
 
 
 class _StoredColumns:
-    """What is due when the entries of a sweep are on disk."""
+    """Call for the time when the entries of columnar SENDs are on disk."""
 
     __slots__ = ("columnar_sends", "core", "departures", "entries", "session", "size_bytes")
 
@@ -196,7 +196,7 @@ class _StoredColumns:
 
 
 def _confirm(core: Core, entries: EntryColumns, *, are_there: bool) -> None:
-    """Readers may have these entries. `are_there`: no topic was deleted meanwhile."""
+    """Lets readers have these entries. `are_there`: no topic was deleted meanwhile."""
     rows, ledger_ids, entry_ids = (
         np.asarray(entries.rows),
         np.asarray(entries.ledger_ids),

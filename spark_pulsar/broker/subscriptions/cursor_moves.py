@@ -1,5 +1,5 @@
 """Moving a subscription without its consumers: skip, clear, expire, reset, and finding the n-th unacked entry
-(CUR-11 ... CUR-15, TTL-8; by time: `expire_now`). The admin API, expiry and quotas come through here.
+(CUR-11 ... CUR-15, TTL-8; by time: `lifetime.expire_by_time`). The admin API and quotas come through here.
 
 `mark_deleted` is the one way forward: whoever decides that entries are done calls it. What consumers still hold of
 them is taken from them, and dispatch is woken, so that nothing waits for an ack that means nothing any more.
@@ -90,15 +90,6 @@ def nth_unacked(subscription: Subscription, number: int) -> Position | None:
         return None
     ledger_id, _, end = ranges[-1]
     return Position(ledger_id, end - 1)
-
-
-def expire_through(core: Core, subscription: Subscription, position: Position) -> bool:
-    """Consume up to and including the position. False when it does not lie in what is on disk (TTL-8)."""
-    topic = subscription.topic
-    if not topic.ledger.contains(position) or position > topic.last_add_confirmed:
-        return False
-    mark_deleted(core, subscription, position)
-    return True
 
 
 def reset_to_time(core: Core, subscription: Subscription, time_ms: int, done: Done) -> None:

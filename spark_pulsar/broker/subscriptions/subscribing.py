@@ -76,7 +76,7 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
     def join() -> None:
         if handshake.still_wanted(core, session, session.joining, command.consumer_id, command):
             try:
-                _join(core, session, command, subscription, look_again=True)
+                _join(core, session, command, subscription, may_check=True)
             except PulsarError as error:
                 handshake.refuse(core, session, error, command.request_id)
 
@@ -142,7 +142,7 @@ def _reader_start(topic: Topic, command: CommandSubscribe, initial: Position) ->
 
 
 def _join(
-    core: Core, session: Session, command: CommandSubscribe, subscription: Subscription, *, look_again: bool
+    core: Core, session: Session, command: CommandSubscribe, subscription: Subscription, *, may_check: bool
 ) -> None:
     if subscription.topic.subscriptions.get(command.subscription) is not subscription:
         raise MetadataError("The subscription was removed meanwhile")
@@ -157,7 +157,7 @@ def _join(
         _check_mode(subscription, command)
         rival = _rival(subscription, command)
         if rival is not None:
-            _when_rival_is_checked(core, session, command, subscription, *rival, look_again=look_again)
+            _when_rival_is_checked(core, session, command, subscription, *rival, may_check=may_check)
             return
     if limits.max_consumers and topic.consumer_count >= limits.max_consumers:
         raise ConsumerBusy("Topic reached max consumers limit")
@@ -252,10 +252,10 @@ def _when_rival_is_checked(
     rival: Consumer,
     refusal: PulsarError,
     *,
-    look_again: bool,
+    may_check: bool,
 ) -> None:
     """What the newcomer wants is taken: it gets it if the other's connection is dead (EX-1, KS-7)."""
-    if rival.session is session or not look_again:
+    if rival.session is session or not may_check:
         raise refusal
 
     session.joining[command.consumer_id] = command
@@ -269,7 +269,7 @@ def _when_rival_is_checked(
             if not subscription.is_durable and not subscription.consumers:
                 on_subscribe(core, session, command)  # the reader's subscription went with its owner
             else:
-                _join(core, session, command, subscription, look_again=False)
+                _join(core, session, command, subscription, may_check=False)
         except PulsarError as error:
             handshake.refuse(core, session, error, command.request_id)
 

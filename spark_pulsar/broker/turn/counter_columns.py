@@ -12,7 +12,7 @@ from typing import Final
     LAST_ADD_CONFIRMED_ENTRY_ID,
     TOPIC_MESSAGES_IN,
     TOPIC_BYTES_IN,
-    LOOK_AT_BYTES,
+    CHECK_AT_BYTES,
     LAST_PUBLISHED_MS,
     SUBSCRIPTIONS,
 ) = range(7)

@@ -50,7 +50,7 @@ class IdleSubscriptions:
             self._core.append_lazily(CursorIdle(cursor.cursor_id, self._core.now_ms))
             self._expect(subscription.topic.state, cursor)
 
-    def look(self, topic: TopicState) -> None:
+    def check(self, topic: TopicState) -> None:
         """The topic's policies may be others, or the broker has just started."""
         for cursor in list(topic.cursors.values()):
             self._expect(topic, cursor)

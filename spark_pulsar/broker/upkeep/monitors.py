@@ -107,7 +107,7 @@ class Monitors:
         self._core.encryption.adopt(topic)
 
     def appended(self, topic: Topic, run: EntryRun) -> None:
-        """Checks TTL and quotas when a run brought the `bytes_in` of its topic to `look_at_bytes`. Called after its
+        """Checks TTL and quotas when a run brought the `bytes_in` of its topic to `check_at_bytes`. Called after its
         receipts were ordered."""
         if topic.ttl_monitor is not None:
             topic.ttl_monitor.appended(run)
@@ -120,7 +120,7 @@ class Monitors:
         if topic.ttl_monitor is not None:
             topic.ttl_monitor.begin_again()
         if topic.quota is not None:
-            backlog_quota.look(self._core, topic)
+            backlog_quota.check(self._core, topic)
 
     def unloaded(self, topic: Topic) -> None:
         """Forgets the consumers of a topic that was unloaded, which come back."""
@@ -202,7 +202,7 @@ class Monitors:
         if is_visit:
             self._visit(full_name, has_changed=reasons.has_changed(full_name))
         if reasons.is_quota_check and topic is not None and topic.quota is not None:
-            backlog_quota.look(core, topic)
+            backlog_quota.check(core, topic)
             return True
         return is_visit
 
@@ -222,7 +222,7 @@ class Monitors:
     def _visit_persistent(self, state: TopicState, topic: Topic | None) -> Topic | None:
         """Returns the topic if it is in use, or is taken into use because it needs time of its own."""
         core = self._core
-        core.idle.look(state)
+        core.idle.check(state)
         name = TopicName.parse(state.name) if topic is None else topic.name
         if state.ledger.current is not None:
             self.rolls.opened(state.ledger.current, name)

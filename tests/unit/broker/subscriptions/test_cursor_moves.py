@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from spark_pulsar.admin.answers import Refused
+from spark_pulsar.admin.cursors import Place, expire_to_place
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.broker.lifetime import expire_by_time
@@ -113,7 +115,16 @@ def test_expiring_through_a_position(position: Position, done: bool, left: int) 
     world, client = filled(5)
     client.open_consumer()
     answers: list[bool] = []
-    order(world, lambda core, sub: answers.append(cursor_moves.expire_through(core, sub, position)))
+
+    def expire(core: Core, sub: Subscription) -> None:
+        try:
+            expire_to_place(core, sub.topic.name, sub.name, Place(position))
+        except Refused:
+            answers.append(False)
+        else:
+            answers.append(True)
+
+    order(world, expire)
     assert (answers, subscription(world).backlog) == ([done], left)
 
 
