@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from spark_pulsar.cli.admin_rest import Command, add_commands
 from spark_pulsar.cli.admin_values import show
 
 clusters = typer.Typer(help="Clusters.", no_args_is_help=True)
@@ -24,58 +25,41 @@ Allowed = Annotated[
 ]
 
 
-def _cluster_data(url: str | None, url_secure: str | None, broker: str | None, broker_secure: str | None) -> object:
-    data = {
-        "serviceUrl": url,
-        "serviceUrlTls": url_secure,
-        "brokerServiceUrl": broker,
-        "brokerServiceUrlTls": broker_secure,
-    }
-    return {key: value for key, value in data.items() if value is not None}
-
-
 @clusters.command("list")
 def list_clusters(ctx: typer.Context) -> None:
     """List the clusters."""
     show(ctx.obj.get(_CLUSTERS))
 
 
-@clusters.command("get")
-def get_cluster(ctx: typer.Context, cluster: Cluster) -> None:
-    """Show a cluster's addresses."""
-    show(ctx.obj.get(f"{_CLUSTERS}/{cluster}"))
+def _add_cluster(name: str, method: str, text: str) -> None:
+    @clusters.command(name, help=text)
+    def set_cluster(
+        ctx: typer.Context,
+        cluster: Cluster,
+        url: Url = None,
+        url_secure: UrlSecure = None,
+        broker_url: BrokerUrl = None,
+        broker_url_secure: BrokerUrlSecure = None,
+    ) -> None:
+        data = {
+            "serviceUrl": url,
+            "serviceUrlTls": url_secure,
+            "brokerServiceUrl": broker_url,
+            "brokerServiceUrlTls": broker_url_secure,
+        }
+        given = {key: value for key, value in data.items() if value is not None}
+        getattr(ctx.obj, method)(f"{_CLUSTERS}/{cluster}", given)
 
 
-@clusters.command("create")
-def create_cluster(
-    ctx: typer.Context,
-    cluster: Cluster,
-    url: Url = None,
-    url_secure: UrlSecure = None,
-    broker_url: BrokerUrl = None,
-    broker_url_secure: BrokerUrlSecure = None,
-) -> None:
-    """Make a cluster known."""
-    ctx.obj.put(f"{_CLUSTERS}/{cluster}", _cluster_data(url, url_secure, broker_url, broker_url_secure))
-
-
-@clusters.command("update")
-def update_cluster(
-    ctx: typer.Context,
-    cluster: Cluster,
-    url: Url = None,
-    url_secure: UrlSecure = None,
-    broker_url: BrokerUrl = None,
-    broker_url_secure: BrokerUrlSecure = None,
-) -> None:
-    """Replace a cluster's addresses."""
-    ctx.obj.post(f"{_CLUSTERS}/{cluster}", _cluster_data(url, url_secure, broker_url, broker_url_secure))
-
-
-@clusters.command("delete")
-def delete_cluster(ctx: typer.Context, cluster: Cluster) -> None:
-    """Forget a cluster."""
-    ctx.obj.delete(f"{_CLUSTERS}/{cluster}")
+_add_cluster("create", "put", "Make a cluster known.")
+_add_cluster("update", "post", "Replace a cluster's addresses.")
+add_commands(
+    clusters,
+    typer.Argument(metavar="CLUSTER"),
+    f"{_CLUSTERS}/{{}}".format,
+    Command("get", "GET", "", "Show a cluster's addresses."),
+    Command("delete", "DELETE", "", "Forget a cluster."),
+)
 
 
 def _tenant_info(ctx: typer.Context, roles: str | None, allowed: str | None) -> dict[str, list[str]]:
@@ -91,22 +75,20 @@ def list_tenants(ctx: typer.Context) -> None:
     show(ctx.obj.get(_TENANTS))
 
 
-@tenants.command("get")
-def get_tenant(ctx: typer.Context, tenant: Tenant) -> None:
-    """Show a tenant's admin roles and allowed clusters."""
-    show(ctx.obj.get(f"{_TENANTS}/{tenant}"))
+def _add_tenant(name: str, method: str, text: str) -> None:
+    @tenants.command(name, help=text)
+    def set_tenant(ctx: typer.Context, tenant: Tenant, admin_roles: Roles = None, clusters: Allowed = None) -> None:
+        getattr(ctx.obj, method)(f"{_TENANTS}/{tenant}", _tenant_info(ctx, admin_roles, clusters))
 
 
-@tenants.command("create")
-def create_tenant(ctx: typer.Context, tenant: Tenant, admin_roles: Roles = None, clusters: Allowed = None) -> None:
-    """Create a tenant."""
-    ctx.obj.put(f"{_TENANTS}/{tenant}", _tenant_info(ctx, admin_roles, clusters))
-
-
-@tenants.command("update")
-def update_tenant(ctx: typer.Context, tenant: Tenant, admin_roles: Roles = None, clusters: Allowed = None) -> None:
-    """Replace a tenant's admin roles and allowed clusters."""
-    ctx.obj.post(f"{_TENANTS}/{tenant}", _tenant_info(ctx, admin_roles, clusters))
+_add_tenant("create", "put", "Create a tenant.")
+_add_tenant("update", "post", "Replace a tenant's admin roles and allowed clusters.")
+add_commands(
+    tenants,
+    typer.Argument(metavar="TENANT"),
+    f"{_TENANTS}/{{}}".format,
+    Command("get", "GET", "", "Show a tenant's admin roles and allowed clusters."),
+)
 
 
 @tenants.command("delete")
@@ -117,10 +99,12 @@ def delete_tenant(
     ctx.obj.delete(f"{_TENANTS}/{tenant}", force=force)
 
 
-@brokers.command("list")
-def list_brokers(ctx: typer.Context, cluster: Cluster) -> None:
-    """List the brokers of a cluster: HOST:PORT of their admin API."""
-    show(ctx.obj.get(f"/admin/v2/brokers/{cluster}"))
+add_commands(
+    brokers,
+    typer.Argument(metavar="CLUSTER"),
+    "/admin/v2/brokers/{}".format,
+    Command("list", "GET", "", "List the brokers of a cluster: HOST:PORT of their admin API."),
+)
 
 
 @brokers.command("leader-broker")

@@ -50,11 +50,6 @@ def examine_messages(
     _print_entry(*ctx.obj.fetch(f"{topic_path(topic)}/examinemessage?{query}"), is_first=True)
 
 
-def last_message_id(ctx: typer.Context, topic: Topic) -> None:
-    """Show the id of the last message."""
-    show(ctx.obj.get(f"{topic_path(topic)}/lastMessageId"))
-
-
 def get_message_id(
     ctx: typer.Context,
     topic: Topic,
@@ -88,7 +83,7 @@ def _print_entry(headers: Mapping[str, str], body: bytes, *, is_first: bool) -> 
 
 
 def _unpacked(body: bytes, count: int) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
-    """The messages of a batch's payload."""
+    """Yields metadata and payload of each message of a batch."""
     at = 0
     for _ in range(count):
         size = int.from_bytes(body[at : at + 4], "big")
@@ -112,12 +107,11 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "peek-messages": peek_messages,
     "get-message-by-id": get_message_by_id,
     "examine-messages": examine_messages,
-    "last-message-id": last_message_id,
     "get-message-id": get_message_id,
 }
 
 
 def add_message_commands(app: typer.Typer) -> None:
-    """Add the commands to the group `topics`."""
+    """Adds the commands to the group `topics`."""
     for name, command in COMMANDS.items():
         app.command(name)(command)

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from spark_pulsar.cli.admin_policies import Target, add_policy_commands
-from spark_pulsar.cli.admin_rest import NO_BODY
-from spark_pulsar.cli.admin_values import namespace_path, show
+from spark_pulsar.cli.admin_rest import NO_BODY, Command, add_commands
+from spark_pulsar.cli.admin_values import namespace_path, pairs, show
 
 app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
@@ -22,18 +22,6 @@ def list_namespaces(ctx: typer.Context, tenant: Annotated[str, typer.Argument(me
 def list_topics(ctx: typer.Context, namespace: Namespace) -> None:
     """List the topics of a namespace, each partition by itself."""
     show(ctx.obj.get(f"{namespace_path(namespace)}/topics", mode="ALL"))
-
-
-@app.command("bundles")
-def bundles(ctx: typer.Context, namespace: Namespace) -> None:
-    """Show the bundles of a namespace."""
-    show(ctx.obj.get(f"{namespace_path(namespace)}/bundles"))
-
-
-@app.command("policies")
-def policies(ctx: typer.Context, namespace: Namespace) -> None:
-    """Show all policies of a namespace."""
-    show(ctx.obj.get(namespace_path(namespace)))
 
 
 @app.command("create")
@@ -56,18 +44,6 @@ def delete(
 ) -> None:
     """Delete a namespace without topics."""
     ctx.obj.delete(namespace_path(namespace), **({"force": True} if force else {}))
-
-
-@app.command("unload")
-def unload(ctx: typer.Context, namespace: Namespace) -> None:
-    """Close all producers and consumers of a namespace; they come back by themselves."""
-    ctx.obj.put(f"{namespace_path(namespace)}/unload")
-
-
-@app.command("get-clusters")
-def get_clusters(ctx: typer.Context, namespace: Namespace) -> None:
-    """List the clusters that a namespace is on."""
-    show(ctx.obj.get(f"{namespace_path(namespace)}/replication"))
 
 
 @app.command("clear-backlog")
@@ -93,12 +69,6 @@ def unsubscribe(
     ctx.obj.post(f"{namespace_path(namespace)}/unsubscribe/{sub}")
 
 
-@app.command("get-properties")
-def get_properties(ctx: typer.Context, namespace: Namespace) -> None:
-    """Show the properties of a namespace."""
-    show(ctx.obj.get(f"{namespace_path(namespace)}/properties"))
-
-
 @app.command("set-properties")
 def set_properties(
     ctx: typer.Context,
@@ -106,16 +76,20 @@ def set_properties(
     prop: Annotated[list[str], typer.Option("--properties", "-p", metavar="NAME=VALUE", help="May be repeated.")],
 ) -> None:
     """Add properties to a namespace."""
-    pairs = [text.partition("=") for text in prop]
-    if not all(name and separator for name, separator, _ in pairs):
-        raise typer.BadParameter("want NAME=VALUE", param_hint="--properties")
-    ctx.obj.put(f"{namespace_path(namespace)}/properties", {name: value for name, _, value in pairs})
+    ctx.obj.put(f"{namespace_path(namespace)}/properties", pairs(prop, "--properties"))
 
 
-@app.command("clear-properties")
-def clear_properties(ctx: typer.Context, namespace: Namespace) -> None:
-    """Remove all properties of a namespace."""
-    ctx.obj.delete(f"{namespace_path(namespace)}/properties")
-
-
+add_commands(
+    app,
+    typer.Argument(metavar="NAMESPACE", help="tenant/namespace"),
+    namespace_path,
+    Command("bundles", "GET", "/bundles", "Show the bundles of a namespace."),
+    Command("policies", "GET", "", "Show all policies of a namespace."),
+    Command(
+        "unload", "PUT", "/unload", "Close all producers and consumers of a namespace; they come back by themselves."
+    ),
+    Command("get-clusters", "GET", "/replication", "List the clusters that a namespace is on."),
+    Command("get-properties", "GET", "/properties", "Show the properties of a namespace."),
+    Command("clear-properties", "DELETE", "/properties", "Remove all properties of a namespace."),
+)
 add_policy_commands(app, Target("NAMESPACE", namespace_path, is_topic=False))

@@ -1,21 +1,24 @@
-"""Calls of the admin REST API from the command line; a refusal is its reason on standard error, and status 1."""
+"""Calls of the admin REST API from the command line; a refusal prints its reason on standard error, with status 1."""
 
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import typer
+
+from spark_pulsar.cli.admin_values import show
 
 TIMEOUT_S = 60
 NO_BODY = object()
 
 
 class Admin:
-    """The admin API at one address. Kept as `ctx.obj` of every command."""
+    """The admin API at one address, the `ctx.obj` of every command."""
 
     def __init__(self, url: str) -> None:
         self._url = url.strip().rstrip("/")
@@ -23,19 +26,19 @@ class Admin:
             raise typer.BadParameter(f"want http://HOST:PORT, got {url!r}", param_hint="--admin-url")
 
     def get(self, path: str, **query: object) -> Any:
-        """The answer, parsed; None for what is not set."""
+        """Sends GET and returns the parsed answer; None when it is empty."""
         return self._call("GET", path, NO_BODY, query)
 
     def put(self, path: str, body: object = NO_BODY, **query: object) -> Any:
-        """PUT with an optional JSON body."""
+        """Sends PUT with an optional JSON body."""
         return self._call("PUT", path, body, query)
 
     def post(self, path: str, body: object = NO_BODY, **query: object) -> Any:
-        """POST with an optional JSON body."""
+        """Sends POST with an optional JSON body."""
         return self._call("POST", path, body, query)
 
     def delete(self, path: str, **query: object) -> Any:
-        """DELETE."""
+        """Sends DELETE."""
         return self._call("DELETE", path, NO_BODY, query)
 
     def _call(self, method: str, path: str, body: object, query: dict[str, object]) -> Any:
@@ -47,8 +50,8 @@ class Admin:
         return None if answer is None else _parsed(answer[1].decode())
 
     def fetch(self, path: str, *, may_be_missing: bool = False) -> tuple[dict[str, str], bytes] | None:
-        """Headers, their names in lower case, and body of a GET that is answered with bytes. None, if it may be
-        missing, when there is nothing (404)."""
+        """Sends GET and returns headers, their names in lower case, and body as bytes; None for 404 if it may be
+        missing."""
         return self._answer(urllib.request.Request(self._url + path), may_be_missing=may_be_missing)
 
     def _answer(
@@ -93,3 +96,29 @@ def _reason(text: str, status: int) -> str:
 def _failed(text: str) -> typer.Exit:
     typer.echo(f"spark-pulsar: {text}", err=True)
     return typer.Exit(1)
+
+
+class Command(NamedTuple):
+    """A command that makes one call about its argument and has no options."""
+
+    name: str
+    method: str
+    tail: str
+    """End of the REST path."""
+    help: str
+    shows: bool = False
+    """Prints the answer, as every GET does."""
+
+
+def add_commands(app: typer.Typer, argument: Any, path: Callable[[str], str], *commands: Command) -> None:
+    """Adds commands to a group; `path` is the REST path of their argument."""
+    for command in commands:
+        _add_command(app, argument, path, command)
+
+
+def _add_command(app: typer.Typer, argument: Any, path: Callable[[str], str], command: Command) -> None:
+    @app.command(command.name, help=command.help)
+    def call(ctx: typer.Context, name: str = argument) -> None:
+        answer = getattr(ctx.obj, command.method.lower())(path(name) + command.tail)
+        if command.shows or command.method == "GET":
+            show(answer)

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import typer
 
-from spark_pulsar.cli.admin_values import show, time_s, topic_path
+from spark_pulsar.cli.admin_values import pairs, show, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
@@ -19,12 +19,12 @@ Excluded = Annotated[bool, typer.Option("--exclude-reset-position", "-e", help="
 
 
 def subscription_path(topic: str, subscription: str) -> str:
-    """The REST path of a subscription."""
+    """Returns the REST path of a subscription."""
     return f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}"
 
 
 def _place(text: str, *, excluded: bool = False, properties: dict[str, str] | None = None) -> dict[str, Any]:
-    """`12:4`, `latest` or `earliest` as the REST API takes it."""
+    """Reads `12:4`, `latest` or `earliest` into the JSON of the REST API."""
     named = {"latest": LATEST_ID, "earliest": EARLIEST_ID}
     try:
         wanted = named.get(text) or MessageId.parse(text)
@@ -40,21 +40,6 @@ def _place(text: str, *, excluded: bool = False, properties: dict[str, str] | No
     return place | ({"properties": properties} if properties else {})
 
 
-def _pairs(texts: list[str] | None) -> dict[str, str]:
-    pairs = {}
-    for text in texts or []:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise typer.BadParameter(f"want NAME=VALUE, got '{text}'")
-        pairs[name] = value
-    return pairs
-
-
-def subscriptions(ctx: typer.Context, topic: Topic) -> None:
-    """List the subscriptions of a topic."""
-    show(ctx.obj.get(f"{topic_path(topic)}/subscriptions"))
-
-
 def create_subscription(
     ctx: typer.Context,
     topic: Topic,
@@ -65,7 +50,7 @@ def create_subscription(
     properties: Pairs = None,
 ) -> None:
     """Create a durable subscription, and its topic if that is missing."""
-    place = _place(message_id, properties=_pairs(properties))
+    place = _place(message_id, properties=pairs(properties))
     ctx.obj.put(subscription_path(topic, subscription), place)
 
 
@@ -94,7 +79,7 @@ def update_properties(
     """Replace the properties of a subscription."""
     if clear == bool(properties):
         raise typer.BadParameter("Need either --property or --clear")
-    ctx.obj.put(f"{subscription_path(topic, subscription)}/properties", _pairs(properties))
+    ctx.obj.put(f"{subscription_path(topic, subscription)}/properties", pairs(properties))
 
 
 def skip(
@@ -178,7 +163,6 @@ def analyze_backlog(
 
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
-    "subscriptions": subscriptions,
     "create-subscription": create_subscription,
     "unsubscribe": unsubscribe,
     "get-subscription-properties": get_properties,
@@ -194,6 +178,6 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 
 
 def add_subscription_commands(app: typer.Typer) -> None:
-    """Add the commands to the group `topics`."""
+    """Adds the commands to the group `topics`."""
     for name, command in COMMANDS.items():
         app.command(name)(command)

@@ -1,14 +1,15 @@
 """`spark-pulsar admin topics` and `topicPolicies`: topics, partitions, statistics, policies of single topics."""
 
+import time
 from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_compaction import add_compaction_commands
 from spark_pulsar.cli.admin_messages import add_message_commands
 from spark_pulsar.cli.admin_policies import Target, add_policy_commands
+from spark_pulsar.cli.admin_rest import Command, add_commands
 from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
-from spark_pulsar.cli.admin_values import namespace_path, show, topic_path
+from spark_pulsar.cli.admin_values import namespace_path, show, topic_name, topic_path
 
 app = typer.Typer(help="Topics, partitions, subscriptions, messages, statistics and policies.", no_args_is_help=True)
 policies = typer.Typer(help="Policies of topics.", no_args_is_help=True)
@@ -17,6 +18,7 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/defau
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1)]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Close who is connected.")]
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
+_PAUSE_S = 0.2
 _DOMAINS = ("persistent", "non-persistent")
 
 
@@ -66,12 +68,6 @@ def update_partitioned(ctx: typer.Context, topic: Topic, partitions: Partitions)
     ctx.obj.post(f"{topic_path(topic)}/partitions", partitions)
 
 
-@app.command("get-partitioned-topic-metadata")
-def partitioned_metadata(ctx: typer.Context, topic: Topic) -> None:
-    """Show the number of partitions."""
-    show(ctx.obj.get(f"{topic_path(topic)}/partitions"))
-
-
 @app.command("delete-partitioned-topic")
 def delete_partitioned(ctx: typer.Context, topic: Topic, force: Force = False) -> None:
     """Delete a partitioned topic with all its partitions."""
@@ -92,42 +88,6 @@ def bundle_range(ctx: typer.Context, topic: Topic) -> None:
 
 def _lookup_path(topic: str) -> str:
     return topic_path(topic).replace("/admin/v2/", "/lookup/v2/topic/", 1)
-
-
-@app.command("unload")
-def unload(ctx: typer.Context, topic: Topic) -> None:
-    """Close all producers and consumers of a topic; they come back by themselves."""
-    ctx.obj.put(f"{topic_path(topic)}/unload")
-
-
-@app.command("terminate")
-def terminate(ctx: typer.Context, topic: Topic) -> None:
-    """Let a topic take no more messages, for good; shows the id of its last one."""
-    show(ctx.obj.post(f"{topic_path(topic)}/terminate"))
-
-
-@app.command("partitioned-terminate")
-def terminate_partitions(ctx: typer.Context, topic: Topic) -> None:
-    """Let a partitioned topic take no more messages, for good; shows the id of the last one of each partition."""
-    show(ctx.obj.post(f"{topic_path(topic)}/terminate/partitions"))
-
-
-@app.command("truncate")
-def truncate(ctx: typer.Context, topic: Topic) -> None:
-    """Let every subscription skip to the end, and give back the space of what is stored."""
-    ctx.obj.delete(f"{topic_path(topic)}/truncate")
-
-
-@app.command("trim-topic")
-def trim(ctx: typer.Context, topic: Topic) -> None:
-    """Give back the space of what no subscription needs and retention does not keep."""
-    ctx.obj.post(f"{topic_path(topic)}/trim")
-
-
-@app.command("create-missed-partitions")
-def create_missed(ctx: typer.Context, topic: Topic) -> None:
-    """Create the partitions of a partitioned topic that are missing."""
-    ctx.obj.post(f"{topic_path(topic)}/createMissedPartitions")
 
 
 @app.command("stats")
@@ -153,26 +113,87 @@ def partitioned_stats(
     show(ctx.obj.get(f"{topic_path(topic)}/partitioned-stats", perPartition=per_partition))
 
 
-@app.command("stats-internal")
-def stats_internal(ctx: typer.Context, topic: Topic) -> None:
-    """Show the ledgers and cursors of a topic."""
-    show(ctx.obj.get(f"{topic_path(topic)}/internalStats"))
+@app.command("compact")
+def compact(ctx: typer.Context, topic: Topic) -> None:
+    """Keep only the last message of each key for readers of the compacted view."""
+    ctx.obj.put(f"{topic_path(topic)}/compaction")
+    typer.echo(f"Topic compaction requested for {topic_name(topic)}.")
 
 
-@app.command("partitioned-stats-internal")
-def partitioned_stats_internal(ctx: typer.Context, topic: Topic) -> None:
-    """Show the ledgers and cursors of all partitions of a topic."""
-    show(ctx.obj.get(f"{topic_path(topic)}/partitioned-internalStats"))
+@app.command("compaction-status")
+def compaction_status(
+    ctx: typer.Context,
+    topic: Topic,
+    wait: Annotated[bool, typer.Option("--wait-complete", "-w", help="Wait until it is done.")] = False,
+) -> None:
+    """Say how the last compaction since the start of the broker went; 1 when it failed."""
+    path = f"{topic_path(topic)}/compaction"
+    answer = ctx.obj.get(path)
+    while wait and answer["status"] == "RUNNING":
+        time.sleep(_PAUSE_S)
+        answer = ctx.obj.get(path)
+    texts = {
+        "NOT_RUN": f"Compaction has not been run for {topic_name(topic)} since broker startup",
+        "RUNNING": "Compaction is currently running",
+        "SUCCESS": "Compaction was a success",
+    }
+    if answer["status"] in texts:
+        typer.echo(texts[answer["status"]])
+    else:
+        typer.echo(f"Error in compaction\n{answer['lastError']}", err=True)
+        raise typer.Exit(1)
 
 
-@app.command("info-internal")
-def info_internal(ctx: typer.Context, topic: Topic) -> None:
-    """Show what is stored about the ledgers and cursors of a topic."""
-    show(ctx.obj.get(f"{topic_path(topic)}/internal-info"))
-
-
+add_commands(
+    app,
+    typer.Argument(metavar="TOPIC", help="Short (public/default) or full name."),
+    topic_path,
+    Command("get-partitioned-topic-metadata", "GET", "/partitions", "Show the number of partitions."),
+    Command("unload", "PUT", "/unload", "Close all producers and consumers of a topic; they come back by themselves."),
+    Command(
+        "terminate",
+        "POST",
+        "/terminate",
+        "Let a topic take no more messages, for good; shows the id of its last one.",
+        True,
+    ),
+    Command(
+        "partitioned-terminate",
+        "POST",
+        "/terminate/partitions",
+        "Let a partitioned topic take no more messages, for good; shows the id of the last one of each partition.",
+        True,
+    ),
+    Command(
+        "truncate",
+        "DELETE",
+        "/truncate",
+        "Let every subscription skip to the end, and give back the space of what is stored.",
+    ),
+    Command(
+        "trim-topic",
+        "POST",
+        "/trim",
+        "Give back the space of what no subscription needs and retention does not keep.",
+    ),
+    Command(
+        "create-missed-partitions",
+        "POST",
+        "/createMissedPartitions",
+        "Create the partitions of a partitioned topic that are missing.",
+    ),
+    Command("stats-internal", "GET", "/internalStats", "Show the ledgers and cursors of a topic."),
+    Command(
+        "partitioned-stats-internal",
+        "GET",
+        "/partitioned-internalStats",
+        "Show the ledgers and cursors of all partitions of a topic.",
+    ),
+    Command("info-internal", "GET", "/internal-info", "Show what is stored about the ledgers and cursors of a topic."),
+    Command("subscriptions", "GET", "/subscriptions", "List the subscriptions of a topic."),
+    Command("last-message-id", "GET", "/lastMessageId", "Show the id of the last message."),
+)
 add_subscription_commands(app)
 add_message_commands(app)
-add_compaction_commands(app)
 add_policy_commands(app, TOPIC)
 add_policy_commands(policies, TOPIC)

@@ -1,4 +1,4 @@
-"""How sizes, times and names are written on the command line of `spark-pulsar admin`: as for `pulsar-admin`."""
+"""Values on the command line of `spark-pulsar admin`, written as for `pulsar-admin`: sizes, times, names, pairs."""
 
 import json
 import re
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def size_bytes(text: str) -> int:
-    """`4096`, `100K`, `10M`, `16G`, `2T` in bytes; `-1` is no limit."""
+    """Reads `4096`, `100K`, `10M`, `16G`, `2T` as bytes; `-1` is no limit."""
     match = re.fullmatch(r"(-?[0-9]+)([kmgt]?)", text.strip().lower())
     if match is None:
         raise typer.BadParameter(f"Invalid size '{text}'. Valid formats are: (4096, 100K, 10M, 16G, 2T)")
@@ -26,7 +26,7 @@ def size_bytes(text: str) -> int:
 
 
 def time_s(text: str) -> int:
-    """`90`, `30s`, `5m`, `3h`, `2d`, `5w`, `1y` in seconds; `-1` is no limit."""
+    """Reads `90`, `30s`, `5m`, `3h`, `2d`, `5w`, `1y` as seconds; `-1` is no limit."""
     match = re.fullmatch(r"(-?[0-9]+)([smhdwy]?)", text.strip().lower())
     if match is None:
         raise typer.BadParameter(f"Invalid time '{text}'. Valid formats are: (90, 30s, 5m, 3h, 2d, 5w, 1y)")
@@ -34,24 +34,24 @@ def time_s(text: str) -> int:
 
 
 def whole_mib(size: int) -> int:
-    """Bytes as whole MiB, which retention is kept in; no limit stays no limit."""
+    """Converts bytes to whole MiB, the unit of retention; no limit stays no limit."""
     return NO_LIMIT if size == NO_LIMIT else size // MIB
 
 
 def whole_minutes(time: int) -> int:
-    """Seconds as whole minutes, which retention is kept in; no limit stays no limit."""
+    """Converts seconds to whole minutes, the unit of retention; no limit stays no limit."""
     return NO_LIMIT if time == NO_LIMIT else time // 60
 
 
 def switched(enable: bool, disable: bool) -> bool:
-    """The value of a pair `--enable`, `--disable`, exactly one of which is given."""
+    """Returns the value of a pair `--enable`, `--disable`, exactly one of which is given."""
     if enable == disable:
         raise typer.BadParameter("Need to specify either --enable or --disable")
     return enable
 
 
 def namespace_path(text: str) -> str:
-    """The REST path of `tenant/namespace`."""
+    """Returns the REST path of `tenant/namespace`."""
     try:
         tenant, namespace = split_namespace(text)
     except InvalidTopicName as error:
@@ -61,21 +61,32 @@ def namespace_path(text: str) -> str:
 
 
 def topic_path(text: str) -> str:
-    """The REST path of a topic: `x`, `tenant/namespace/x`, or with `persistent://`."""
+    """Returns the REST path of a topic: `x`, `tenant/namespace/x`, or with `persistent://`."""
     name = topic_name(text)
     return f"/admin/v2/{name.domain}/{name.tenant}/{name.namespace}/{quote(name.local, safe='')}"
 
 
 def topic_name(text: str) -> TopicName:
-    """The topic that is meant."""
+    """Parses the name of a topic."""
     try:
         return TopicName.parse(text)
     except InvalidTopicName as error:
         raise typer.BadParameter(error.message) from error
 
 
+def pairs(texts: list[str] | None, hint: str | None = None) -> dict[str, str]:
+    """Reads the values of an option `NAME=VALUE` that may be repeated; `hint` is the option in a refusal."""
+    found = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise typer.BadParameter(f"want NAME=VALUE, got '{text}'", param_hint=hint)
+        found[name] = value
+    return found
+
+
 def show(value: Any) -> None:
-    """Print an answer: objects as indented JSON, lists of texts a line each, anything else as it is."""
+    """Prints an answer: objects as indented JSON, lists of texts a line each, anything else as it is."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         text = "".join(f"{each}\n" for each in value)
     elif isinstance(value, str):

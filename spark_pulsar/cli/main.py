@@ -1,4 +1,4 @@
-"""The console script `spark-pulsar`: commands and their options. What a command does is in a module of its own."""
+"""The console script `spark-pulsar`: commands and their options. Each command's work is in a module of its own."""
 
 import sys
 from pathlib import Path
@@ -63,9 +63,10 @@ def produce(
 ) -> None:
     """Send messages to TOPIC: those of --message, or the lines of standard input. Ends when all are on disk."""
     from spark_pulsar.cli import messaging
+    from spark_pulsar.cli.admin_values import pairs
 
     messages = message or (line.rstrip("\n") for line in sys.stdin)
-    messaging.produce(service_url, topic, messages, key=key, properties=_pairs(prop or []), count=count)
+    messaging.produce(service_url, topic, messages, key=key, properties=pairs(prop, "--property"), count=count)
 
 
 @app.command()
@@ -125,16 +126,6 @@ def version() -> None:
     from importlib.metadata import version as installed
 
     typer.echo(installed("spark-pulsar"))
-
-
-def _pairs(texts: list[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise typer.BadParameter(f"want NAME=VALUE, got {text!r}", param_hint="--property")
-        pairs[name] = value
-    return pairs
 
 
 if __name__ == "__main__":
