@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
 from spark_pulsar.broker.topics.name_limits import check_properties
 from spark_pulsar.model.errors import NotAllowed, PulsarError
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_DEPTH = 100
@@ -99,3 +103,22 @@ def unbounded_text_map(value: object, what: str) -> dict[str, str]:
 def flag(value: str | None) -> bool:
     """A query value that is true or false; absent is false."""
     return value is not None and value.lower() == "true"
+
+
+class Piecewise(Response):
+    """200 with blocks of bytes, each made in little time; others run in between."""
+
+    def __init__(self, blocks: Iterator[bytes], media_type: str) -> None:
+        super().__init__(None, 200, media_type=media_type)
+        del self.headers["content-length"]
+        self._blocks = blocks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, letting others run in between."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        if scope["method"] != "HEAD":
+            for block in self._blocks:
+                if block:
+                    await send({"type": "http.response.body", "body": block, "more_body": True})
+                await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -20,7 +20,6 @@ from . import (
     broker_stats,
     brokers,
     clusters,
-    compaction,
     lookups,
     managed_info,
     messages,
@@ -28,7 +27,6 @@ from . import (
     policies,
     schemas,
     subscriptions,
-    topic_actions,
     topic_routes,
 )
 from .answers import MAX_BODY_BYTES, Refused, refusal
@@ -96,10 +94,8 @@ ROUTES: Final[Routes] = (
     *policies.ROUTES,
     *lookups.ROUTES,
     *topic_routes.ROUTES,
-    *topic_actions.ROUTES,
     *subscriptions.ROUTES,
     *messages.ROUTES,
-    *compaction.ROUTES,
     *backlogs.ROUTES,
     *managed_info.ROUTES,
     *schemas.ROUTES,

@@ -14,8 +14,8 @@ from spark_pulsar.model.errors import PulsarError
 
 from .answers import Refused
 from .cursors import place_in
+from .gate import ask_later
 from .topics import check_namespace, existing
-from .waiting import ask_later
 
 if TYPE_CHECKING:
     from starlette.responses import Response

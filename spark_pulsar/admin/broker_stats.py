@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.model.errors import PulsarError
 
+from .answers import Piecewise
 from .lookups import bundle_of
 from .namespaces import bundle_edges
-from .piecewise import Piecewise
 from .topic_stats import topic_stats
 
 if TYPE_CHECKING:

@@ -1,15 +1,22 @@
-"""What the admin API sees of a running broker: its core to read, and a way to have it change."""
+"""The running broker as the admin API has it: a core to read, and requests that change it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from spark_pulsar.model.errors import PulsarError
+
+from .answers import Refused
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
 
 Answer = TypeVar("Answer")
+
+_PATIENCE_S: Final = 60.0
+"""Longer than any order should take, unless the core was restarted meanwhile or the disk answers no more."""
 
 
 class Gate(Protocol):
@@ -25,3 +32,37 @@ class Gate(Protocol):
 
 CurrentGate = Callable[[], Gate | None]
 """The running core of the moment; None while the broker restarts it."""
+
+
+async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | PulsarError], None]], None]) -> Answer:
+    """Run `begin` in the core with a function for its answer; the answer, once all changes up to then are on disk.
+
+    Raises what `begin` raises, or the error it answers with; 503 when no answer comes, because the core was restarted
+    or because reading takes too long.
+    """
+    answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def settle(answer: Answer | PulsarError) -> None:
+        if answered.done():
+            return
+        if isinstance(answer, PulsarError):
+            answered.set_exception(answer)
+        else:
+            answered.set_result(answer)
+
+    await gate.ask(lambda core: begin(core, lambda answer: core.when_durable(lambda: settle(answer))))
+    try:
+        return await asyncio.wait_for(answered, _PATIENCE_S)
+    except TimeoutError as error:
+        if _has_ended(gate):
+            raise Refused(503, "The broker was restarted meanwhile: ask again") from error
+        raise Refused(503, f"Not answered within {_PATIENCE_S:g} s: reading from disk takes too long") from error
+
+
+def _has_ended(gate: Gate) -> bool:
+    """Whether the core that was asked takes no orders any more; that is told at once."""
+    asked = gate.ask(lambda _: None)
+    if asked.done():
+        return asked.exception() is not None
+    asked.cancel()
+    return False

@@ -19,10 +19,10 @@ from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import backlog_size
 
 from . import cursors
+from .gate import ask_later
 from .internal_stats import MAX_RANGES
 from .subscriptions import subscription_in
 from .topics import check_namespace, existing, existing_partitions
-from .waiting import ask_later
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
+from .answers import Piecewise
 from .metric_table import BROKER, SUBSCRIPTION, TOPIC, Scrape
-from .piecewise import Piecewise
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core

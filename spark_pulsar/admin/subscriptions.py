@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from . import cursors
 from .answers import Refused, done, text_map
 from .calls import whole_number_in_path
-from .waiting import ask_later
+from .gate import ask_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable

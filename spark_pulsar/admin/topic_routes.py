@@ -1,18 +1,23 @@
-"""Paths of topics, partitions and their statistics (admin-rest.md 1.4, 1.5)."""
+"""Paths of topics, partitions, their statistics, and changes of topics as a whole (admin-rest.md 1.4, 1.5, 1.8)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
 
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topic_log import backlog_size, retention, termination
 from spark_pulsar.broker.topics import lifecycle as topic_rules
 
-from . import internal_stats, partitioned_stats, topic_stats, topics
+from . import cursors, internal_stats, partitioned_stats, topic_stats, topics
 from .answers import Refused, text_map, whole_number
-from .waiting import ask_later
+from .calls import value_or_empty
+from .gate import ask_later
+from .messages import id_json
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.errors import PulsarError
+    from spark_pulsar.model.names import TopicName
 
     from .calls import Call, Routes
 
@@ -139,16 +145,6 @@ async def _partitioned_internal_stats(call: Call) -> Response:
     return JSONResponse({"metadata": {"partitions": known.partitions, "deleted": False}, "partitions": stats})
 
 
-async def _unload(call: Call) -> Response:
-    name = call.topic
-
-    def unload(core: Core) -> None:
-        for topic in topics.existing_partitions(core, name):
-            topic_rules.unload(core, topic)
-
-    return await call.change(unload)
-
-
 async def _get_properties(call: Call) -> Response:
     return JSONResponse(topics.properties(call.core, call.topic))
 
@@ -163,6 +159,110 @@ async def _delete_property(call: Call) -> Response:
     if key is None:
         raise Refused(412, "Which property? Name it as ?key=NAME")
     return await call.change(lambda core: topics.change_properties(core, name, {}, key))
+
+
+# ---- changes of a topic ------------------------------------------------------------------------------------------
+
+
+async def _terminate(call: Call) -> Response:
+    """200 with the id of the last message, a second time too."""
+    name = call.topic
+    _check_persistent(name)
+
+    def end(core: Core) -> dict[str, Any]:
+        if registry.partition_count(core, name) is not None:
+            raise Refused(405, "Termination of a partitioned topic is not allowed")
+        return _end(core, topics.existing(core, name))
+
+    return JSONResponse(await call.gate.ask(end))
+
+
+async def _terminate_partitions(call: Call) -> Response:
+    """200 with the id of the last message of each partition, by its number."""
+    name = call.topic
+    _check_persistent(name)
+
+    def end(core: Core) -> dict[str, Any]:
+        topics.check_namespace(core, name)
+        if registry.partition_count(core, name) is None:
+            raise Refused(
+                405,
+                "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use "
+                "terminate commands",
+            )
+        return {str(topic.partition): _end(core, topic) for topic in topics.existing_partitions(core, name)}
+
+    return JSONResponse(await call.gate.ask(end))
+
+
+async def _of_each(call: Call, action: Callable[[Core, Topic], object]) -> Response:
+    """Changes a topic, or all partitions of a partitioned one; 204."""
+    name = call.topic
+
+    def change(core: Core) -> None:
+        for topic in topics.existing_partitions(core, name):
+            action(core, topic)
+
+    return await call.change(change)
+
+
+async def _unload(call: Call) -> Response:
+    return await _of_each(call, topic_rules.unload)
+
+
+async def _truncate(call: Call) -> Response:
+    """Moves every subscription to the end, and gives back the space of all messages."""
+    if not call.topic.is_persistent:
+        raise Refused(412, "unsupport truncate")
+    return await _of_each(call, cursor_moves.truncate)
+
+
+async def _trim(call: Call) -> Response:
+    """Gives back the space of the messages that retention does not keep; 200 with nothing."""
+
+    def trim(core: Core, topic: Topic) -> None:
+        if topic.non_persistent is None:
+            retention.trim(core, topic)
+
+    await _of_each(call, trim)
+    return value_or_empty(None)
+
+
+async def _compact(call: Call) -> Response:
+    """Begins a compaction (admin-rest.md 1.8); 409 while one runs."""
+    cursors.check_stored(call.topic, "Compaction")
+    return await _of_each(call, compaction.request)
+
+
+async def _compaction_status(call: Call) -> Response:
+    """Answers the outcome of the last compaction since the start of the broker."""
+    cursors.check_stored(call.topic, "Compaction")
+    status, error = compaction.status(call.core, topics.existing(call.core, call.topic))
+    return JSONResponse({"status": status, "lastError": error})
+
+
+async def _create_missed(call: Call) -> Response:
+    """204: all partitions of a partitioned topic exist."""
+    name = call.topic
+
+    def create(core: Core) -> None:
+        topics.check_namespace(core, name)
+        known = core.state.partitioned.get(name.full)
+        if known is not None:
+            topic_rules.create_partitioned(core, name, known.partitions, known.properties)
+        elif not registry.exists(core, name):
+            raise Refused(404, f"Topic {name} does not exist")
+
+    return await call.change(create)
+
+
+def _end(core: Core, topic: Topic) -> dict[str, Any]:
+    return id_json(termination.terminate(core, topic), topic.partition)
+
+
+def _check_persistent(name: TopicName) -> None:
+    if not name.is_persistent:
+        raise Refused(406, "Need to provide a persistent topic name")
 
 
 _NAMESPACE: Final = "admin/v2/{domain}/{tenant}/{namespace}"
@@ -187,4 +287,10 @@ ROUTES: Final[Routes] = (
     (f"{_TOPIC}/partitioned-internalStats", {"GET": _partitioned_internal_stats}),
     (f"{_TOPIC}/unload", {"PUT": _unload}),
     (f"{_TOPIC}/properties", {"GET": _get_properties, "PUT": _put_properties, "DELETE": _delete_property}),
+    (f"{_TOPIC}/terminate", {"POST": _terminate}),
+    (f"{_TOPIC}/terminate/partitions", {"POST": _terminate_partitions}),
+    (f"{_TOPIC}/truncate", {"DELETE": _truncate}),
+    (f"{_TOPIC}/trim", {"POST": _trim}),
+    (f"{_TOPIC}/createMissedPartitions", {"POST": _create_missed}),
+    (f"{_TOPIC}/compaction", {"PUT": _compact, "GET": _compaction_status}),
 )

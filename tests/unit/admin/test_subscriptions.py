@@ -8,7 +8,7 @@ import pytest
 
 from spark_pulsar.admin.answers import Refused
 from spark_pulsar.admin.cursors import Place, place_in
-from spark_pulsar.admin.message_answer import message_answer
+from spark_pulsar.admin.messages import message_answer
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.entries import build_entry

@@ -1,4 +1,4 @@
-"""Orders whose answer does not come: what the caller is told."""
+"""Requests to the core whose answer does not come, and what the caller is told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.admin import waiting
+from spark_pulsar.admin import gate
 from spark_pulsar.admin.answers import Refused
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.server.core_requests import CoreRequests
@@ -41,16 +41,16 @@ class Gate:
     ],
 )
 def test_only_a_restart_is_called_one(monkeypatch: pytest.MonkeyPatch, ends: bool, text: str) -> None:
-    monkeypatch.setattr(waiting, "_PATIENCE_S", 0)
+    monkeypatch.setattr(gate, "_PATIENCE_S", 0)
 
     async def ask() -> None:
-        gate = Gate(World())
+        asked = Gate(World())
 
         def begin(_core: Core, _answer: Callable[[Any], None]) -> None:
             if ends:  # after this order was answered
-                asyncio.get_running_loop().call_soon(gate.end)
+                asyncio.get_running_loop().call_soon(asked.end)
 
-        await waiting.ask_later(gate, begin)
+        await gate.ask_later(asked, begin)
 
     with pytest.raises(Refused) as raised:
         asyncio.run(ask())
