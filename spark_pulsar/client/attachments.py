@@ -112,10 +112,10 @@ class Attachment:
             request_id = next_id()
             yield self.connection.start(requests.close_consumer(request_id, self.consumer_id), request_id)
 
-    def or_abandon(self, steps: PipelinedRequest[Result]) -> PipelinedRequest[Result]:
-        """Runs `steps` with this consumer, and abandons it when they fail."""
+    def or_abandon(self, request: PipelinedRequest[Result]) -> PipelinedRequest[Result]:
+        """Runs `request` with this consumer, and abandons it when they fail."""
         try:
-            return (yield from steps)
+            return (yield from request)
         except BaseException:
             self.abandon()
             raise

@@ -271,7 +271,7 @@ class PulsarClient:
         subscription: str,
         initial: InitialPosition = "latest",
     ) -> dict[str, MessageId]:
-        """Returns the position after what is acknowledged without a gap, of each partition (whole entries only).
+        """Returns the position after the messages acknowledged without a gap, of each partition (whole entries only).
 
         The protocol cannot ask without subscribing, so a missing subscription is created at `initial`.
         """

@@ -203,7 +203,7 @@ class Connection:
         except PulsarError as error:
             self._break(error if error.retriable else ConnectionLost(f"connection to {self.address}: {error}"))
         finally:
-            # Whatever ended it: nobody waits for a thread that is gone.
+            # Whatever ended it: no caller may wait for a thread that is gone.
             self._break(ConnectionLost(f"connection to {self.address}: reading from it has failed"))
             self._socket.close()
 

@@ -1,7 +1,7 @@
-"""Conversations with brokers as generators, so that many run side by side without a thread each.
+"""Pipelined requests: questions to brokers as generators, so that many run side by side without a thread each.
 
-A step generator yields a `PendingReply` and is resumed with its reply; its return value is the conversation's result.
-`run_all` starts one conversation per topic, so that all first requests are on their way before the first answer is
+The generator yields a `PendingReply` for each command that it sends and is resumed with the reply; its return value is
+the result. `run_all` starts one for each topic, so that all first commands are on their way before the first reply is
 waited for, and so on round by round: a thousand partitions cost a few round trips instead of thousands.
 """
 
@@ -21,24 +21,24 @@ _AT_ONCE: Final = 256
 
 
 def run_one(make: Callable[[], PipelinedRequest[Result]], deadline: Deadline) -> Result:
-    """Runs one conversation, again after retriable errors. Raises its error, or OperationTimeout at the deadline."""
+    """Runs one request, again after retriable errors. Raises its error, or OperationTimeout at the deadline."""
     return run_all([""], lambda _: make(), lambda _: deadline)[""]
 
 
-def settled(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | PulsarError]:
+def settled(request: PipelinedRequest[Result]) -> PipelinedRequest[Result | PulsarError]:
     """Turns a refusal that no retry mends into the answer of a pipelined request, so that others go on beside it."""
     try:
-        return (yield from steps)
+        return (yield from request)
     except PulsarError as refusal:
         if refusal.retriable:
             raise
         return refusal
 
 
-def if_any(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | TopicNotFound]:
+def if_any(request: PipelinedRequest[Result]) -> PipelinedRequest[Result | TopicNotFound]:
     """Turns TopicNotFound into the answer of a pipelined request, so that others go on beside it."""
     try:
-        return (yield from steps)
+        return (yield from request)
     except TopicNotFound as missing:
         return missing
 
@@ -46,10 +46,10 @@ def if_any(steps: PipelinedRequest[Result]) -> PipelinedRequest[Result | TopicNo
 def run_all(
     topics: Iterable[str], make: Callable[[str], PipelinedRequest[Result]], deadline_of: Callable[[str], Deadline]
 ) -> dict[str, Result]:
-    """Runs a conversation for each topic; the results by topic, in the order given.
+    """Runs a pipelined request for each topic; the results by topic, in the order given.
 
-    A conversation that fails with a retriable error is made again after a pause, until its deadline; all deadlines are
-    made before the first conversation. The first error that cannot be retried ends everything and is raised.
+    A request that fails with a retriable error is made again after a pause, until its deadline; all deadlines are
+    made before the first request. The first error that cannot be retried ends everything and is raised.
     """
     todo = list(dict.fromkeys(topics))
     results: dict[str, Result] = {}
@@ -80,43 +80,43 @@ def _attempt(
     deadlines: dict[str, Deadline],
     results: dict[str, Result],
 ) -> dict[str, PulsarError]:
-    """Runs each conversation once; returns the retriable errors by topic."""
+    """Runs each request once; returns the retriable errors by topic."""
     failed: dict[str, PulsarError] = {}
     running: dict[str, tuple[PipelinedRequest[Result], PendingReply]] = {}
-    conversations = {topic: make(topic) for topic in todo}
+    requests = {topic: make(topic) for topic in todo}
     try:
-        for topic, steps in conversations.items():
-            _advance(topic, steps, None, running, results, failed)
+        for topic, request in requests.items():
+            _advance(topic, request, None, running, results, failed)
         while running:
-            for topic, (steps, pending) in list(running.items()):
+            for topic, (request, pending) in list(running.items()):
                 try:
                     answer: BaseCommand | PulsarError = pending.result(deadlines[topic])
                 except PulsarError as error:
                     answer = error
-                _advance(topic, steps, answer, running, results, failed)
+                _advance(topic, request, answer, running, results, failed)
     finally:
-        for steps in conversations.values():
-            steps.close()
+        for request in requests.values():
+            request.close()
     return failed
 
 
 def _advance(
     topic: str,
-    steps: PipelinedRequest[Result],
+    request: PipelinedRequest[Result],
     answer: BaseCommand | PulsarError | None,
     running: dict[str, tuple[PipelinedRequest[Result], PendingReply]],
     results: dict[str, Result],
     failed: dict[str, PulsarError],
 ) -> None:
-    """Resumes one conversation up to its next request or its end."""
+    """Resumes one pipelined request up to its next question or its end."""
     running.pop(topic, None)
     try:
         if answer is None:
-            pending = next(steps)
+            pending = next(request)
         elif isinstance(answer, PulsarError):
-            pending = steps.throw(answer)
+            pending = request.throw(answer)
         else:
-            pending = steps.send(answer)
+            pending = request.send(answer)
     except StopIteration as end:
         results[topic] = end.value
     except PulsarError as error:
@@ -124,4 +124,4 @@ def _advance(
             raise
         failed[topic] = error
     else:
-        running[topic] = (steps, pending)
+        running[topic] = (request, pending)

@@ -90,7 +90,7 @@ class ConnectionPool:
         return connection
 
     def take(self, target: Target, deadline: Deadline) -> Connection:
-        """Returns a connection for one user, who may stop reading from it; `give_back` or `drop` it."""
+        """Returns a connection for one user alone, which may stop reading from it; `give_back` or `drop` it."""
         with self._lock:
             self._raise_if_closed()
             idle = self._idle.get(target, [])

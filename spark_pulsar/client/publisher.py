@@ -242,8 +242,8 @@ class Publisher:
     # ---- the producer on the broker
 
     def _reattach(self) -> None:
-        """Creates the producer, again if need be, and sends the entries without receipt. Raises, and remembers, what is
-        final."""
+        """Creates the producer, again if need be, and sends the entries without receipt. Raises, and remembers, a final
+        error."""
         trouble = self._trouble
         if trouble is None:
             what = f"creating a producer on {self.topic}" + (f", after: {self._broken}" if self._broken else "")
@@ -272,7 +272,7 @@ class Publisher:
             return Deadline(self._config.operation_timeout_ms, what, where)
         with self._changed:
             now_ms, most_ms = monotonic_ms(), self._receipt_timeout_ms
-            # Since the line broke, or has last been heard of, nobody has waited: the next call only finds out now.
+            # No call has waited since the line broke, or has last been heard of: the next one only finds out now.
             progress_ms = self._last_progress_ms + now_ms - max(self._broken_at_ms, self._last_progress_ms)
             least_ms = min(self._config.connect_timeout_ms, most_ms)
             self._last_progress_ms = max(progress_ms, now_ms - most_ms + least_ms)
@@ -321,7 +321,7 @@ class Publisher:
             self.max_message_size_bytes = line.connection.max_message_size_bytes
             self._was_attached = True
             self._line = line
-            if line.lost is not None:  # said before anybody listened
+            if line.lost is not None:  # said before the sink was attached
                 raise line.lost
             self._broken = None
             if not self._pending:

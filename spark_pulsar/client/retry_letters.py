@@ -63,7 +63,7 @@ def letter(
     try:
         times = int(properties.get(RECONSUME_TIMES, "0")) + 1
     except ValueError:
-        times = 1  # somebody else's property
+        times = 1  # a property of another program
     copied = {
         **properties,
         **(custom_properties or {}),

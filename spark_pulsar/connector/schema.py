@@ -2,8 +2,8 @@
 only, so that this module needs no pyspark.
 
 The read columns are those of StreamNative's JVM connector for a topic without schema. `.schema(...)` on the reader
-picks some of them, in any order, and is passed down to the kernels, so what is not asked for is not decoded; `value`
-and `__key` may be asked for as `string`, which then must be valid UTF-8.
+picks some of them, in any order, and is passed down to the kernels, so columns that are not asked for are not decoded;
+`value` and `__key` may be asked for as `string`, which then must be valid UTF-8.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def begin_task() -> None:
 
 
 def own_client(options: Options) -> PulsarClient:
-    """Makes a client for the caller alone, who closes it: nothing of it stays on the broker after that."""
+    """Makes a client for the caller alone, which closes it: nothing of it stays on the broker after that."""
     return PulsarClient(_config(options))
 
 

@@ -219,7 +219,7 @@ def _is_short(item: Item) -> TypeGuard[SendRun]:
 
 
 def _read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int, most: int) -> ColumnarSends | None:
-    from .columnar_reading import read_columnar_sends  # with NumPy, for those who publish to many topics in turn
+    from .columnar_reading import read_columnar_sends  # with NumPy, for connections that publish to many topics in turn
 
     return read_columnar_sends(buffer, position, max_total, least, most)
 

@@ -1,4 +1,4 @@
-"""What the Spark tests do over and over: produce and consume with the official client, read and write with Spark."""
+"""Steps of the Spark tests: produce and consume with the official client, read and write with Spark."""
 
 from __future__ import annotations
 

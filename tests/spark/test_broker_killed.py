@@ -27,12 +27,12 @@ from tests.spark.flows import Flows, texts
 KILLS = 2
 PATIENCE_MS = 120_000
 ROWS = 20_000
-"""Of each micro-batch: writing them takes some tenths of a second."""
+"""Files of each micro-batch: writing them takes some tenths of a second."""
 
 
 @pytest.fixture
 def flows(spark: SparkSession, own_broker: Broker, tmp_path: Path) -> Iterator[Flows]:
-    """As everywhere, on a broker that may be killed."""
+    """A session as everywhere, on a broker that may be killed."""
     with Flows(spark, own_broker, tmp_path) as ready:
         yield ready
 

@@ -1,4 +1,4 @@
-"""How a session comes to know the format, and what happens to a query when the broker goes away."""
+"""Sessions: how they come to know the format, and a query whose broker goes away."""
 
 from __future__ import annotations
 

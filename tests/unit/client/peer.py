@@ -83,7 +83,7 @@ class Peer:
         self._lost: dict[int, int] = {}
         self.seen: list[tuple[int, BaseCommand, bytes]] = []
         self.last = MessageId(-1, -1)
-        """What GET_LAST_MESSAGE_ID answers."""
+        """The answer to GET_LAST_MESSAGE_ID."""
         self.on_accept: Callable[[Caller], None] = lambda caller: None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]

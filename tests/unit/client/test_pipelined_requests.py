@@ -1,4 +1,4 @@
-"""Many topics at once, idle readers, cursors: the conversations that no real broker shows in detail."""
+"""Many topics at once, idle readers, cursors: pipelined requests that no real broker shows in detail."""
 
 from __future__ import annotations
 

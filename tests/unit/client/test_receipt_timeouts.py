@@ -1,4 +1,4 @@
-"""How long a publisher waits for receipts, by a clock that the test puts on."""
+"""Receipt time-outs of a publisher, by a clock that the test puts on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published in place of a message that failed."""
+"""Retry letters: copies published in place of a message that failed."""
 
 from __future__ import annotations
 

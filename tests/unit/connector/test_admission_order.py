@@ -1,4 +1,4 @@
-"""What was published first goes first, from all partitions."""
+"""Messages that were published first go first, from all partitions."""
 
 from __future__ import annotations
 

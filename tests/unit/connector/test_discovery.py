@@ -1,4 +1,4 @@
-"""What Spark imports to find the format must be light, and silent when it cannot help."""
+"""The modules that Spark imports to find the format are light, and silent when they cannot help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task writes, against a peer that says how much it takes."""
+"""Writing in a task, against a peer that says how much it takes."""
 
 from __future__ import annotations
 

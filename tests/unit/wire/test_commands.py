@@ -1,4 +1,4 @@
-"""What a broker must always set (wire-protocol 7.2), refusals, and reading them back."""
+"""Fields that a broker always sets (wire-protocol 7.2), refusals, and reading them back."""
 
 from __future__ import annotations
 

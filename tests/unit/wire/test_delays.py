@@ -10,7 +10,7 @@ from spark_pulsar.wire.entries import build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 LURE = b"\x98\x01\x98\x98\x01"
-"""In payloads and names: what looks like the field and is not."""
+"""Bytes that look like the field and are not, in payloads and names."""
 
 
 def entry_of(deliver_at_ms: int | None, payload: bytes, name: str = "p", *, with_checksum: bool = True) -> bytes:

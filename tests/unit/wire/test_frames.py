@@ -29,7 +29,7 @@ def splitter(request: pytest.FixtureRequest) -> FrameSplitter:
 
 
 def feed(splitter: FrameSplitter, data: bytes) -> int:
-    """How many items come of `data`."""
+    """Counts the items that come of `data`."""
     return len(splitter.feed_sends(data) if isinstance(splitter, RunSplitter) else splitter.feed(data))
 
 

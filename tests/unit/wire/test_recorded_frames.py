@@ -185,7 +185,7 @@ def test_every_command_type_has_its_field() -> None:
 
 
 class TestMeaning:
-    """What the recorded bytes say, as wire-protocol 8 reads them."""
+    """The recorded bytes mean the same as in wire-protocol 8."""
 
     def test_connect(self) -> None:
         content = parse("connect")[0].connect

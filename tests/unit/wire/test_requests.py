@@ -1,4 +1,4 @@
-"""What a client sends: presence of optional fields, and that brokers' parsers can read it."""
+"""Requests of a client: presence of optional fields, and that brokers' parsers can read them."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_an_unfinished_send_waits_for_the_next_buffer() -> None:
 
 
 class TestFlaws:
-    """What is not plain is visible, and alone."""
+    """A SEND that is not plain is visible, and alone."""
 
     GOOD = send(1, 199)
 

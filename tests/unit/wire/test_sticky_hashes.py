@@ -24,7 +24,7 @@ def entry(sequence_id: int, with_checksum: bool = True, **fields: Any) -> bytes:
 
 
 def check(entries: list[bytes]) -> None:
-    """By all ways of telling them, and from a buffer with something on both sides."""
+    """Sticky hashes by all ways of telling them, and from a buffer with something on both sides."""
     buffer, starts, ends = b"\x0e\x01", [], []
     for each in entries:
         starts.append(len(buffer))

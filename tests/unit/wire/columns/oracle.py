@@ -189,7 +189,8 @@ def rows_of(entry: EntrySlice) -> list[dict[str, Any]]:
 
 
 def has_group(data: bytes) -> bool:
-    """Whether a field of the deprecated group kind, which the kernels refuse, is met before anything else is wrong."""
+    """Tells whether a field of the deprecated group kind, which the kernels refuse, is met before anything else is
+    wrong."""
     at = 0
 
     def varint() -> int:
@@ -220,7 +221,7 @@ def has_group(data: bytes) -> bool:
 
 
 def anywhere_a_group(entry: EntrySlice) -> bool:
-    """Whether the metadata of the entry, of one of its items, or of a property has a group."""
+    """Tells whether the metadata of the entry, of one of its items, or of a property has a group."""
     try:
         head, payload = split_entry(bytes(entry.data))
         metadata = parse(MessageMetadata, head)
