@@ -8,6 +8,7 @@ another consumer then, together. A chunk of a message without an owner goes to a
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -29,18 +30,16 @@ if TYPE_CHECKING:
     Place = tuple[int, int]
 
 
+@dataclass(slots=True)
 class ChunkedMessage:
     """A chunked message: its chunks that were sent and are not acknowledged."""
 
-    __slots__ = ("awaited", "consumer", "places")
-
-    def __init__(self, consumer: Consumer) -> None:
-        self.consumer = consumer
-        """The consumer of its chunks."""
-        self.places: dict[Place, None] = {}
-        """Ledger and entry of each chunk."""
-        self.awaited = RangeSet()
-        """Chunks that were passed over because the consumer was not ready; some may have been sent since."""
+    consumer: Consumer
+    """The consumer of its chunks."""
+    places: dict[Place, None] = field(default_factory=dict)
+    """Ledger and entry of each chunk."""
+    awaited: RangeSet = field(default_factory=RangeSet)
+    """Chunks that were passed over because the consumer was not ready; some may have been sent since."""
 
 
 class ChunkBook:

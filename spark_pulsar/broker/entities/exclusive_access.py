@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.records.topics import UNSET, TopicEpochSet
@@ -30,19 +31,17 @@ Grant = Callable[[], None]
 Refuse = Callable[[PulsarError], None]
 
 
+@dataclass(slots=True, eq=False)
 class Waiter:
     """A producer that waits for exclusive access (PR-6)."""
 
-    __slots__ = ("access", "grant", "producer_id", "refuse", "session")
-
-    def __init__(self, access: Access, session: Session, producer_id: int, grant: Grant, refuse: Refuse) -> None:
-        self.access = access
-        self.session = session
-        self.producer_id = producer_id
-        self.grant = grant
-        """Call that opens the producer, or raises why not."""
-        self.refuse = refuse
-        """Call that answers its request with an error."""
+    access: Access
+    session: Session
+    producer_id: int
+    grant: Grant
+    """Call that opens the producer, or raises why not."""
+    refuse: Refuse
+    """Call that answers its request with an error."""
 
     def leave(self) -> None:
         """Ends the wait: granted, refused, closed by the client, or the client is gone."""

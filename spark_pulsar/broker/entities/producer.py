@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.turn.counter_columns import BYTES_IN, LAST_GROUP, MESSAGES_IN
@@ -20,55 +21,32 @@ if TYPE_CHECKING:
     from .topic import Topic
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Producer(HasCounters):
     """One open producer: a name on a topic, held by a session."""
 
-    __slots__ = (
-        "_table",
-        "access_mode",
-        "chunks_in",
-        "connected_ms",
-        "epoch",
-        "is_encrypted",
-        "meter",
-        "name",
-        "producer_id",
-        "properties",
-        "row",
-        "schema_version",
-        "session",
-        "topic",
-    )
+    session: Session
+    topic: Topic
+    producer_id: int
+    name: str
+    epoch: int
+    properties: dict[str, str]
+    connected_ms: int
+    access_mode: int = ProducerAccessMode.Shared
+    """Access mode (PR-3 ... PR-6)."""
+    is_encrypted: bool = False
+    """True when the producer says that it encrypts (PR-12)."""
+    schema_version: bytes = b""
+    """Version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
+    chunks_in: int = 0
+    row: int = -1
+    """Row of its counters in the table, while it is open."""
+    meter: Meter = field(init=False)
+    _table: ColumnStore[Producer] | None = None
 
-    def __init__(
-        self,
-        session: Session,
-        topic: Topic,
-        producer_id: int,
-        name: str,
-        epoch: int,
-        properties: dict[str, str],
-        connected_ms: int,
-        access_mode: int = ProducerAccessMode.Shared,
-    ) -> None:
-        super().__init__((topic.ledger.row, 0, 0, 0))
-        self._table: ColumnStore[Producer] | None = None
-        self.row = -1
-        self.session = session
-        self.topic = topic
-        self.producer_id = producer_id
-        self.name = name
-        self.epoch = epoch
-        self.properties = properties
-        self.connected_ms = connected_ms
-        self.access_mode = access_mode
-        """Access mode (PR-3 ... PR-6)."""
-        self.is_encrypted = False
-        """True when the producer says that it encrypts (PR-12)."""
-        self.schema_version = b""
-        """Version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
-        self.meter = Meter(connected_ms)
-        self.chunks_in = 0
+    def __post_init__(self) -> None:
+        HasCounters.__init__(self, (self.topic.ledger.row, 0, 0, 0))
+        self.meter = Meter(self.connected_ms)
 
     messages_in = Counter(MESSAGES_IN)
     bytes_in = Counter(BYTES_IN)

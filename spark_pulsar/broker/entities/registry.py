@@ -74,7 +74,7 @@ def find(core: Core, name: TopicName) -> Topic | None:
 
 def take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
     """Makes the topic of a durable state, with its subscriptions, and tells observers of it."""
-    topic = Topic(core, name, state, last_add_confirmed=state.ledger.last_position)
+    topic = Topic(core, name, state, confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
         subscription = Subscription(core, topic, cursor)
         subscription.born_group = 0  # it was there when the broker started

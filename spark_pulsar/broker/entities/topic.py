@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.turn.counter_columns import (
@@ -27,35 +28,26 @@ if TYPE_CHECKING:
 
     from .core import Core
     from .exclusive_access import Access
-    from .features import (
-        DelayWatch,
-        DispatchLimits,
-        PublishLimit,
-        QuotaWatch,
-        TtlMonitor,
-    )
+    from .features import DelayWatch, DispatchLimits, PublishLimit, QuotaWatch, TtlMonitor
     from .producer import Producer
     from .subscription import Subscription
 
 NEVER_BYTES: Final = 1 << 62
 """`Topic.check_at_bytes` when no monitor has to look."""
 
-
 NOTHING_HELD: Final = -1
 """`Topic.held_ledger` when retention alone keeps none."""
 
 
+@dataclass(slots=True, eq=False)
 class NonPersistentEntries:
     """Entries of a non-persistent topic, which are counted and not stored."""
 
-    __slots__ = ("entries", "was_unused")
-
-    def __init__(self) -> None:
-        self.entries = 0
-        """Entries published since the topic came into being; the id of the next one. Differs from Apache Pulsar, which
-        gives all of them 0:0."""
-        self.was_unused = False
-        """True when no client was connected at the last visit."""
+    entries: int = 0
+    """Entries published since the topic came into being; the id of the next one. Differs from Apache Pulsar, which
+    gives all of them 0:0."""
+    was_unused: bool = False
+    """True when no client was connected at the last visit."""
 
 
 class OldestEntry(NamedTuple):
@@ -67,82 +59,64 @@ class OldestEntry(NamedTuple):
     publish_ms: int | None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Topic(HasCounters):
     """A topic, or one partition of one, that was used since the start."""
 
-    __slots__ = (
-        "access",
-        "bytes_out_before",
-        "deduplicates",
-        "delays",
-        "dispatch_limits",
-        "end_group",
-        "evictions_by_age",
-        "evictions_by_size",
-        "full_name",
-        "held_ledger",
-        "ledger",
-        "messages_out_before",
-        "meter",
-        "name",
-        "non_persistent",
-        "oldest",
-        "partition",
-        "producers",
-        "publish_limit",
-        "publish_limited_times",
-        "quota",
-        "state",
-        "subscriptions",
-        "trim_timer",
-        "ttl_monitor",
-        "was_used",
-    )
+    core: InitVar[Core]
+    name: TopicName
+    state: TopicState
+    confirmed: InitVar[Position]
+    full_name: str = field(init=False)
+    partition: int = field(init=False)
+    """Index of the partition, -1 for a topic without."""
+    ledger: ManagedLedger = field(init=False)
+    producers: dict[str, Producer] = field(default_factory=dict)
+    """Producers by name."""
+    access: Access | None = None
+    """Exclusive access and the producers that wait for it; None until a producer wants it (PR-4)."""
+    publish_limit: PublishLimit | None = None
+    """Publish rate, when there is one (PR-14)."""
+    publish_limited_times: int = 0
+    """Count of pauses of connections that publish to the topic, for a publish rate."""
+    dispatch_limits: DispatchLimits | None = None
+    """Dispatch and subscribe rates, when there are some (SUB-6, SUB-7)."""
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    """Subscriptions by name, durable or not. Changed by methods alone."""
+    delays: DelayWatch | None = None
+    """Delayed entries, once there was one (DEL-4)."""
+    non_persistent: NonPersistentEntries | None = None
+    """Entries of a non-persistent topic; None for others (NP-1)."""
+    end_group: int = 0
+    """Group that the termination of the topic is durable with (TN-13)."""
+    deduplicates: bool = False
+    """True when repeated entries are found by their sequence ids (DED-1)."""
+    messages_out_before: int = 0
+    """Messages sent to subscriptions that are gone."""
+    bytes_out_before: int = 0
+    meter: Meter = field(init=False)
+    evictions_by_size: int = 0
+    """Count of evictions of entries by the size of the backlog quota (BQ-6, BQ-7)."""
+    evictions_by_age: int = 0
+    ttl_monitor: TtlMonitor | None = None
+    """Expiry of entries, when the topic has a time to live (TTL-1)."""
+    quota: QuotaWatch | None = None
+    """Watch of the backlog, when the topic has a quota (BQ-1, BQ-2)."""
+    oldest: OldestEntry | None = None
+    """Last answer of `backlog_size.with_oldest`."""
+    held_ledger: int = NOTHING_HELD
+    """Oldest ledger, when retention alone keeps it."""
+    trim_timer: Timer | None = None
+    """Timer for the end of that retention."""
+    was_used: bool = False
+    """True when a producer, consumer or subscription came since the last look of `inactive_topics`."""
 
-    def __init__(self, core: Core, name: TopicName, state: TopicState, last_add_confirmed: Position) -> None:
-        super().__init__((*last_add_confirmed, 0, 0, NEVER_BYTES, 0, 0))
-        self.name, self.full_name = name, name.full
-        self.partition = name.partition
-        """Index of the partition, -1 for a topic without."""
-        self.state = state
-        self.ledger: ManagedLedger = state.ledger
-        self.producers: dict[str, Producer] = {}
-        """Producers by name."""
-        self.access: Access | None = None
-        """Exclusive access and the producers that wait for it; None until a producer wants it (PR-4)."""
-        self.publish_limit: PublishLimit | None = None
-        """Publish rate, when there is one (PR-14)."""
-        self.publish_limited_times = 0
-        """Count of pauses of connections that publish to the topic, for a publish rate."""
-        self.dispatch_limits: DispatchLimits | None = None
-        """Dispatch and subscribe rates, when there are some (SUB-6, SUB-7)."""
-        self.subscriptions: dict[str, Subscription] = {}
-        """Subscriptions by name, durable or not. Changed by methods alone."""
-        self.delays: DelayWatch | None = None
-        """Delayed entries, once there was one (DEL-4)."""
-        self.non_persistent: NonPersistentEntries | None = None
-        """Entries of a non-persistent topic; None for others (NP-1)."""
-        self.end_group = 0
-        """Group that the termination of the topic is durable with (TN-13)."""
-        self.deduplicates = False
-        """True when repeated entries are found by their sequence ids (DED-1)."""
-        self.messages_out_before = self.bytes_out_before = 0
-        """Messages and bytes sent to subscriptions that are gone."""
-        self.meter = Meter(core.now_ms, (0, 0, state.ledger.total_entries))
-        self.evictions_by_size = self.evictions_by_age = 0
-        """Counts of evictions of entries by a backlog quota (BQ-6, BQ-7)."""
-        self.ttl_monitor: TtlMonitor | None = None
-        """Expiry of entries, when the topic has a time to live (TTL-1)."""
-        self.quota: QuotaWatch | None = None
-        """Watch of the backlog, when the topic has a quota (BQ-1, BQ-2)."""
-        self.oldest: OldestEntry | None = None
-        """Last answer of `backlog_size.with_oldest`."""
-        self.held_ledger = NOTHING_HELD
-        """Oldest ledger, when retention alone keeps it."""
-        self.trim_timer: Timer | None = None
-        """Timer for the end of that retention."""
-        self.was_used = False
-        """True when a producer, consumer or subscription came since the last look of `inactive_topics`."""
+    def __post_init__(self, core: Core, confirmed: Position) -> None:
+        HasCounters.__init__(self, (*confirmed, 0, 0, NEVER_BYTES, 0, 0))
+        self.full_name = self.name.full
+        self.partition = self.name.partition
+        self.ledger = self.state.ledger
+        self.meter = Meter(core.now_ms, (0, 0, self.ledger.total_entries))
         if self.ledger.row >= 0:
             core.topic_counters.put(self.ledger.row, self)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
@@ -31,17 +32,15 @@ _FEW: Final = 16
 """Names that are put into a sorted list one by one; it is sorted anew for more."""
 
 
+@dataclass(slots=True, eq=False)
 class Watcher:
     """A watcher of one session."""
 
-    __slots__ = ("knows", "list", "session", "watcher_id")
-
-    def __init__(self, session: Session, watcher_id: int, watched: WatchedList, knows: int) -> None:
-        self.session = session
-        self.watcher_id = watcher_id
-        self.list = watched
-        self.knows = knows
-        """Number of the last changes that the watcher was told with the whole list."""
+    session: Session
+    watcher_id: int
+    list: WatchedList
+    knows: int
+    """Number of the last changes that the watcher was told with the whole list."""
 
 
 class WatchedList:
@@ -88,16 +87,14 @@ class WatchedList:
         return at < len(self.names) and self.names[at] == name
 
 
+@dataclass(slots=True)
 class Changes:
     """Topics that were created and deleted by the records of one group."""
 
-    __slots__ = ("group", "names", "number")
-
-    def __init__(self, group: int, number: int) -> None:
-        self.group = group
-        self.number = number
-        self.names: dict[TopicName, bool] = {}
-        """Topic → True when it was created, False when it was deleted."""
+    group: int
+    number: int
+    names: dict[TopicName, bool] = field(default_factory=dict)
+    """Topic → True when it was created, False when it was deleted."""
 
 
 class TopicWatchers:

@@ -8,6 +8,7 @@ is kept, at most one consumer holds entries of a sticky hash.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_pulsar.model.entry_sets import EntrySet
@@ -31,15 +32,13 @@ def pending_of(consumer: Consumer) -> EntrySet:
     return pending
 
 
+@dataclass(slots=True)
 class Drain:
     """A sticky hash that moved while its old consumer still holds entries of it."""
 
-    __slots__ = ("holder", "left")
-
-    def __init__(self, holder: Consumer) -> None:
-        self.holder = holder
-        self.left = 0
-        """Entries of the sticky hash that the old consumer holds."""
+    holder: Consumer
+    left: int = 0
+    """Entries of the sticky hash that the old consumer holds."""
 
 
 class ReplayQueues:
