@@ -124,7 +124,7 @@ class Broker:
             lambda core, topic: core.monitors.adopt(topic),
             delayed_delivery.adopt,
         )
-        self.core.front_consumed, self.core.end_acked = retention.trim, termination.moved
+        self.core.front_consumed, self.core.end_acked = retention.trim, termination.tell_if_all_acked
         self.core.deleted = (compaction.forget, lambda core, topic: core.monitors.let_go(topic))
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)

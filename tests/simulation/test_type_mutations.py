@@ -346,7 +346,7 @@ def the_end_is_told_before_it_is_on_disk(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_last_ack_tells_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(termination, "moved", lambda _core, _subscription: None)
+    patch.setattr(termination, "tell_if_all_acked", lambda _core, _subscription: None)
 
 
 TYPE_MUTATIONS: list[tuple[str, Patch]] = [

@@ -1,1 +1,1 @@
-"""How long entries stay deliverable: TTL, expiry by time, delayed delivery, compaction."""
+"""Lifetime of entries: TTL, expiry by time, delayed delivery, compaction."""

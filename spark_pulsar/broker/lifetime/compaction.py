@@ -1,9 +1,9 @@
 """Compaction: a second copy of a topic that holds the last message of each key (section 13, CMP-C1 … CMP-C6).
 
-Reading entries and looking into them is the shell's work: `CompactTopic` orders it, `EntriesCompacted` brings what is
-left block by block, and `ContinueCompaction` asks for the next block when the one before it is on disk, so that memory
-is bounded. Blocks become entries of a ledger of their own; one record lets it replace the compacted ledger before it.
-A crash leaves an unfinished ledger, which is dropped at the start. What comes after the horizon is held until the next
+The shell reads and compares entries: `CompactTopic` orders it, `EntriesCompacted` brings the remaining messages block
+by block, and `ContinueCompaction` asks for the next block when the one before it is on disk, so that memory is bounded.
+Blocks become entries of a ledger of their own; one record lets it replace the compacted ledger before it. A crash
+leaves an unfinished ledger, which is dropped at the start. Entries after the horizon are held until the next
 compaction, as if a subscription stood there (`TopicState.slowest_mark_delete`).
 """
 
@@ -45,24 +45,24 @@ _NOTHING_LEFT: Final = (-1, -1, -1)
 
 
 class CompactionRunning(PulsarError):
-    """The topic is being compacted already (CMP-C6)."""
+    """Refusal while the topic is being compacted already (CMP-C6)."""
 
     http_status = 409
 
 
 class Compactions:
-    """What runs, by token; and how each topic's last one went since the start of the broker."""
+    """Running compactions by token, and the outcome of each topic's last one since the start of the broker."""
 
     def __init__(self) -> None:
         self.running: dict[int, CompactionRun] = {}
         self.statuses: dict[int, tuple[str, str]] = {}
-        """By topic id: status and error of the last one."""
+        """Status and error of the last compaction, by topic id."""
         self.failed_ms: dict[int, int] = {}
         self.last_token = 0
 
 
 class CompactionRun:
-    """A compaction that runs."""
+    """One compaction that runs."""
 
     __slots__ = ("horizon", "index", "last", "ledger_id", "token", "topic")
 
@@ -75,30 +75,30 @@ class CompactionRun:
         self.last = _NOTHING_LEFT
 
 
-# ---- asking -----------------------------------------------------------------------------------------------------
+# ---- requests ---------------------------------------------------------------------------------------------------
 
 
 def request(core: Core, topic: Topic) -> None:
-    """Compact a topic now. CompactionRunning when that is being done (CMP-C6)."""
+    """Compacts a topic now. CompactionRunning when one runs already (CMP-C6)."""
     if status(core, topic)[0] == RUNNING:
         raise CompactionRunning("Compaction already in progress")
     _begin(core, topic)
 
 
 def status(core: Core, topic: Topic) -> tuple[str, str]:
-    """How the last compaction since the start of the broker went, and why not."""
+    """Returns status and error of the topic's last compaction since the start of the broker."""
     return core.compactions.statuses.get(topic.state.topic_id, (NOT_RUN, ""))
 
 
 def covers(topic: Topic, position: Position) -> bool:
-    """Whether readers of the compacted view get what is at the position from the compacted ledger."""
+    """Tells whether readers of the compacted view get the position from the compacted ledger."""
     compaction = topic.state.compaction
     return compaction is not None and compaction.ledger is not None and position <= compaction.horizon
 
 
 def last_left(topic: Topic) -> tuple[int, int, int] | None:
-    """Position and batch index of the last message of the compacted view, -1:-1 when nothing is left; None when the
-    last one of the topic is it. A reader would wait for ever for one that was taken out (RD-4)."""
+    """Returns position and batch index of the last message of the compacted view, -1:-1 when nothing is left; None when
+    it is the last one of the topic. A reader would wait for ever for one that was taken out (RD-4)."""
     compaction = topic.state.compaction
     if compaction is None or compaction.ledger is None:
         return None
@@ -107,7 +107,7 @@ def last_left(topic: Topic) -> tuple[int, int, int] | None:
 
 
 def begin(core: Core) -> None:
-    """A core starts: what was being written when the last one ended is dropped, thresholds are watched."""
+    """Drops compactions that the last end of the broker broke off, and checks thresholds from now on."""
     for state in core.state.topics.values():
         if state.compaction is not None and state.compaction.writing is not None:
             core.append(CompactionAbandoned(state.topic_id))
@@ -116,7 +116,7 @@ def begin(core: Core) -> None:
 
 
 def forget(core: Core, topic: Topic) -> None:
-    """A topic is deleted."""
+    """Stops the compaction of a topic that is deleted."""
     topic_id = topic.state.topic_id
     for run in [each for each in core.compactions.running.values() if each.topic is topic]:
         del core.compactions.running[run.token]
@@ -125,7 +125,7 @@ def forget(core: Core, topic: Topic) -> None:
     core.compactions.failed_ms.pop(topic_id, None)
 
 
-# ---- doing ------------------------------------------------------------------------------------------------------
+# ---- runs -------------------------------------------------------------------------------------------------------
 
 
 def _begin(core: Core, topic: Topic) -> None:
@@ -159,12 +159,12 @@ def _begin(core: Core, topic: Topic) -> None:
 
 
 def _lost(topic: Topic) -> list[Span]:
-    """What storage lost of the topic, as far as that was accepted."""
+    """Returns the entries of the topic that storage lost, as far as that was accepted."""
     return sorted(damage[:3] for damage in topic.state.damages if damage.accepted)
 
 
 def _readable(ledger_id: int, first: int, end: int, lost: list[Span]) -> list[Span]:
-    """The parts of entries `first … end - 1` that are not lost."""
+    """Returns the parts of entries `first … end - 1` that are not lost."""
     parts: list[Span] = []
     for lost_ledger, lost_first, lost_end in lost:
         if lost_ledger == ledger_id and lost_first < end and lost_end > first:
@@ -175,7 +175,7 @@ def _readable(ledger_id: int, first: int, end: int, lost: list[Span]) -> list[Sp
 
 
 def on_entries(core: Core, event: EntriesCompacted) -> None:
-    """A block of what is left: more entries of the ledger that is written."""
+    """Appends a block of remaining messages to the ledger that is written."""
     run: CompactionRun | None = core.compactions.running.get(event.token)
     if run is None:
         return
@@ -195,7 +195,7 @@ def on_entries(core: Core, event: EntriesCompacted) -> None:
 
 
 def on_ended(core: Core, event: CompactionEnded) -> None:
-    """All that is left has been written: readers of the compacted view get it from now on."""
+    """Finishes a compaction: readers of the compacted view get its ledger from now on."""
     run: CompactionRun | None = core.compactions.running.pop(event.token, None)
     if run is None:
         return
@@ -213,7 +213,7 @@ def on_ended(core: Core, event: CompactionEnded) -> None:
 
 
 def on_failed(core: Core, event: CompactionFailed) -> None:
-    """The entries could not be read: everything stays as it was."""
+    """Abandons a compaction whose entries could not be read."""
     run = core.compactions.running.pop(event.token, None)
     if run is None:
         return
@@ -227,7 +227,7 @@ def on_failed(core: Core, event: CompactionFailed) -> None:
 
 
 def prepare(core: Core, topic: Topic) -> None:
-    """A topic with a threshold keeps from its first message on what the compacted view will be made of (CMP-C4)."""
+    """Keeps the messages of a topic with a threshold, from its first one on, until they are compacted (CMP-C4)."""
     if topic.state.compaction is None and core.policies_of(topic.name).compaction_threshold_bytes > 0:
         core.append(CompactionPrepared(topic.state.topic_id, *EARLIEST))
 

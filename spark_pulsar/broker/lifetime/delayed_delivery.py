@@ -1,8 +1,8 @@
 """Delayed delivery (section 10 of the rules): Shared and Key_Shared subscriptions get an entry at its time.
 
 When entries are appended, those with a time that is still to come go into the topic's durable index
-(`ledger.delays`). Dispatch passes over what the index holds; when something is due it leaves the index, and the
-subscriptions that passed over it get it as they get what is to be sent again. Nothing is kept per subscription.
+(`ledger.state.delay_index`). Dispatch passes over the entries that the index holds; an entry that is due leaves the
+index, and subscriptions that passed over it get it like an entry that is redelivered. Nothing is kept per subscription.
 
 No entry is delivered before its time, and a due one waits a few milliseconds at most, whatever tick and strict mode are
 configured (section 21, row 7).
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.send_runs import SendRun
 
 PAUSE_MS: Final = 10
-"""Between two releases of a topic, so that many times that are close together cost little."""
+"""Time between two releases of a topic, so that many times that are close together cost little."""
 _BLOCKS_A_TURN: Final = 8
-"""Blocks of 4,096 entries that are looked at in one turn, ..."""
+"""Blocks of 4,096 entries that one turn releases, ..."""
 _RANGES_A_TURN: Final = 1_000
 """... fewer when they hold so many ranges."""
 
 
 class DelayWatch:
-    """The clock of a topic's delayed entries."""
+    """Timer of a topic's delayed entries."""
 
     __slots__ = ("_core", "_timer", "_topic", "delays")
 
@@ -50,12 +50,12 @@ class DelayWatch:
 
     @property
     def held(self) -> RangeSet | None:
-        """What is not to be delivered yet; None when there is no such thing, or the policy is off."""
+        """Entries that are not to be delivered yet; None without any, or when the policy is off."""
         held = self.delays.held
         return held if held and self._core.policies_of(self._topic.name).delayed_delivery.active else None
 
     def arm(self, not_before_ms: int = 0) -> None:
-        """See to it that the earliest entry is released at its time."""
+        """Sets the timer to the time of the earliest entry."""
         following = self.delays.next_block()
         timer = self._timer
         if following is None:
@@ -89,13 +89,13 @@ class DelayWatch:
         self.arm(core.now_ms + pause_ms)
 
     def check(self) -> None:
-        """Assert what must hold between turns; see `invariants`."""
+        """Asserts what must hold between turns; see `invariants`."""
         delays = self.delays
         assert len(delays) == sum(map(len, delays.blocks.values())), "what is held has a time"
         assert not delays or (self._timer is not None and self._timer.call is not None), "the next time is waited for"
 
     def free(self, ranges: Sequence[tuple[int, int, int]]) -> None:
-        """These entries are held back no more."""
+        """Lets subscriptions send these entries."""
         for subscription in self._topic.subscriptions.values():
             if subscription.consumers:
                 subscription.dispatcher.released(ranges)
@@ -109,14 +109,14 @@ def policies_changed(core: Core, topic: Topic) -> None:
 
 
 def adopt(core: Core, topic: Topic) -> None:
-    """A topic came into use: what is due since it was used last is free at once."""
+    """Sets the timer of a topic that comes into use: entries that are due since are released at once."""
     if topic.state.delays is not None:
         topic.delays = DelayWatch(core, topic, topic.state.delays)
         topic.delays.arm()
 
 
 def note(core: Core, topic: Topic, run: EntryRun) -> None:
-    """A run was appended: remember what of it is not to be delivered yet."""
+    """Puts the entries of an appended run that are to be delivered later into the index."""
     counts = run.message_counts
     if counts is not None and 1 not in counts:  # messages with a time are never batched (DEL-1)
         return
@@ -133,8 +133,8 @@ def note(core: Core, topic: Topic, run: EntryRun) -> None:
 
 
 def within_limit(sends: SendRun, max_delay_ms: int) -> Iterator[tuple[SendRun, PulsarError | None]]:
-    """A run in parts, in order: those that may be stored, and single entries with too long a delay (DEL-9). It counts
-    from the time of publishing that the message itself states."""
+    """Yields a run in parts, in order: those that may be stored, and single entries with too long a delay (DEL-9). It
+    counts from the time of publishing that the message itself states."""
     done = 0
     for delay in delays_in(sends.buffer, sends.starts, sends.ends):
         if delay.deliver_at_ms - delay.publish_time_ms > max_delay_ms:
@@ -148,13 +148,13 @@ def within_limit(sends: SendRun, max_delay_ms: int) -> Iterator[tuple[SendRun, P
 
 
 def held_back(subscription: Subscription) -> RangeSet | None:
-    """The entries that a subscription which honours times must not send yet; None when there are none."""
+    """Returns the entries that a subscription which honours times must not send yet; None without any."""
     watch = subscription.topic.delays
     return None if watch is None else watch.held
 
 
 def count(subscription: Subscription) -> int:
-    """How many entries of a backlog wait for their time (DEL-5)."""
+    """Counts the entries of a backlog that wait for their time (DEL-5)."""
     held = held_back(subscription)
     if held is None:
         return 0
@@ -165,6 +165,6 @@ def count(subscription: Subscription) -> int:
 
 
 def index_bytes(topic: Topic) -> int:
-    """What the index of a topic takes of memory, near enough."""
+    """Returns the memory that the index of a topic takes, about."""
     delays = topic.state.delays
     return 0 if delays is None else 10 * len(delays) + 16 * delays.held.range_count()

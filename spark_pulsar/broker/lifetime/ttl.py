@@ -76,11 +76,11 @@ class _Scan(EntryWalk):
         super().__init__(monitor.core, monitor.topic, position, end, monitor.visit, monitor.resume)
         self.is_survey = is_survey
         self.newest_ms = 0
-        """Of a survey: the highest publish time up to now that our clock does not contradict."""
+        """Highest publish time that a survey saw and our clock does not contradict."""
         self.is_search = is_search
-        """Whether the first entry that is not expired ends it; an outlier is visited whole."""
+        """True when the first entry that is not expired ends it; an outlier is visited whole."""
         self.next_ms: int | None = None
-        """When the entry at which it ended expires."""
+        """Time at which the entry expires at which it ended."""
 
 
 class TtlMonitor:
@@ -92,7 +92,7 @@ class TtlMonitor:
         self.age_ms = age_ms
         self._from_delivery = core.config.ttl_from_delivery
         self._position = EARLIEST
-        """Everything before it is expired, but for outliers."""
+        """Position of the search: all before it is expired, but for outliers."""
         self._outliers: list[TtlOutlier] = []
         self._must_survey = True
         self._newest_ms = 0
@@ -202,7 +202,7 @@ class TtlMonitor:
         self._scan = None
 
     def _next_scan(self) -> _Scan:
-        """Outliers whose time has come go first, then a survey that is due, then the search."""
+        """Begins the next scan: an outlier whose time has come, else a survey that is due, else the search."""
         due = min(self._outliers, default=None)
         if due is not None and due.deadline_ms <= self.core.now_ms:
             self._outliers.remove(due)
@@ -215,7 +215,7 @@ class TtlMonitor:
         if self._must_survey:
             self._must_survey = False
             last = min(self.topic.ledger.advance(wanted, _SURVEYED_ENTRIES).next_in_ledger, end)
-            # It notes again the outliers that it finds.
+            # The survey notes again the outliers that it finds.
             self._outliers = [each for each in self._outliers if Position(each.ledger_id, each.first) >= last]
             return _Scan(self, self._position, last, is_survey=True)
         return _Scan(self, self._position, end, is_search=True)
@@ -345,7 +345,7 @@ def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, 
 
 
 def first_fresh(core: Core, subscription: Subscription, run: EntryRun, low: int, high: int) -> tuple[int, int]:
-    """Returns the same stretch and acks nothing."""
+    """Returns the stretch of `fresh_part` and acks nothing."""
     ttl_monitor = subscription.topic.ttl_monitor
     if ttl_monitor is None or not subscription.is_durable:
         return low, high

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 
 MAX_BITS: Final = 65_536
-"""Of a bit set: 8 KB are kept of one at most. How many messages a batch has is the producer's word."""
+"""Bound of a bit set, 8 KB: the producer alone says how many messages a batch has."""
 
 
 def on_acks(core: Core, event: AcksReceived) -> None:
-    """An ACK of whole entries. Of an unknown consumer: ignored without an answer (ACK-4)."""
+    """Handles an ACK of whole entries. From an unknown consumer it is ignored without an answer (ACK-4)."""
     session = core.sessions.get(event.session_id)
     if session is None:
         return
@@ -48,7 +48,7 @@ def on_acks(core: Core, event: AcksReceived) -> None:
 
 
 def on_ack(core: Core, session: Session, command: CommandAck) -> None:
-    """An ACK with bit sets, properties, or anything else that is rare."""
+    """Handles an ACK with bit sets, properties, or anything else that is rare."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         return
@@ -80,7 +80,7 @@ def on_ack(core: Core, session: Session, command: CommandAck) -> None:
 
 
 def _answer(core: Core, consumer: Consumer, request_id: int | None) -> None:
-    """ACK_RESPONSE when one was asked for: after the ack is on disk (ACK-4, better than Apache Pulsar)."""
+    """Sends ACK_RESPONSE when one was asked for: after the ack is on disk (ACK-4, better than Apache Pulsar)."""
     if request_id is not None:
         session, consumer_id = consumer.session, consumer.consumer_id
         core.when_durable(lambda: core.send(session, commands.ack_response(consumer_id, request_id)))
@@ -94,7 +94,7 @@ def _ack_each(
     *,
     wants_receipt: bool,
 ) -> None:
-    """Individual acks, whoever holds the entries (ACK-1)."""
+    """Acks entries one by one, whichever consumer holds them (ACK-1)."""
     subscription = consumer.subscription
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     moved_from, held = cursor.mark_delete, consumer.unacked
@@ -132,8 +132,8 @@ def _ack_through(
     *,
     wants_receipt: bool,
 ) -> None:
-    """A cumulative ack: up to and including the position, or up to it and part of its batch (ACK-2, ACK-3). What it
-    says beside is kept until the next one (ACK-5)."""
+    """Acks cumulatively up to and including the position, or up to it and part of its batch (ACK-2, ACK-3). The
+    properties of the ack are kept until the next one (ACK-5)."""
     subscription = consumer.subscription
     if subscription.type in (CommandSubscribe.Shared, CommandSubscribe.Key_Shared):
         return
@@ -171,7 +171,7 @@ def _record(core: Core, record: Record, *, wants_receipt: bool) -> None:
 
 
 def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> Sequence[EntryRange]:
-    """The parts of ranges that the topic really has; acks of anything else are no-ops (ACK-1)."""
+    """Returns the parts of ranges that the topic really has; acks of anything else are no-ops (ACK-1)."""
     if isinstance(ranges, Singles):
         known = ledger.ledgers.get(ranges.ledger_id)
         return () if known is None else ranges.between(0, known.entries) or ()
@@ -186,8 +186,8 @@ def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> Sequence[E
 
 
 def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet]) -> list[BatchSet]:
-    """The bit sets that mean something: none when the broker's switch is off, none for an entry that is known to be
-    no batch (ACK-9; wire-protocol 5.7)."""
+    """Returns the bit sets that mean something: none when the broker's switch is off, none for an entry that is known
+    to be no batch (ACK-9; wire-protocol 5.7)."""
     if not core.config.batch_index_acks:
         return []
     usable: list[BatchSet] = []
@@ -201,7 +201,7 @@ def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet])
             count = 1 if counts is None else counts[entry_id - run.first_entry_id]
             if count == 1:
                 continue
-            if bits.bit_length() > count:  # the count is the producer's word, and may be two billion
+            if bits.bit_length() > count:  # the producer says the count, and may say two billion
                 bits &= ack_sets.full(count)
         if bits.bit_length() > MAX_BITS:
             continue  # the batch stays unacked until all of it is acked
@@ -210,7 +210,7 @@ def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet])
 
 
 def on_redeliver(core: Core, session: Session, command: CommandRedeliverUnacknowledgedMessages) -> None:
-    """REDELIVER_UNACKNOWLEDGED_MESSAGES: some entries, or all that the consumer holds; no answer."""
+    """Handles REDELIVER_UNACKNOWLEDGED_MESSAGES: some entries, or all that the consumer holds; no answer."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         return

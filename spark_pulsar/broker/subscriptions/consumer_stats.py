@@ -1,4 +1,4 @@
-"""Numbers about what is connected: CONSUMER_STATS, and what the admin API and the metrics report (section 17)."""
+"""Statistics of a consumer for its client: CONSUMER_STATS (section 17)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStats) -> None:
-    """CONSUMER_STATS: every field is set; of an unknown consumer the connection ends (wire-protocol 2.10, 5.16)."""
+    """Handles CONSUMER_STATS: every field is set; for an unknown consumer the connection ends (wire-protocol 2.10,
+    5.16)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         handshake.end(core, session, "CONSUMER_STATS of an unknown consumer")
@@ -44,6 +45,6 @@ def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStat
 
 
 def timestamp(time_ms: int) -> str:
-    """A moment in the form Pulsar's stats use, in UTC: `2026-11-21T11:59:00.123Z`."""
+    """Formats a time as Pulsar's stats do, in UTC: `2026-11-21T11:59:00.123Z`."""
     moment = _EPOCH + timedelta(milliseconds=time_ms)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"

@@ -1,8 +1,8 @@
-"""Moving a subscription without its consumers: skip, clear, expire, reset, and finding the n-th unacked entry
+"""Moves of a cursor without its consumers: skip, clear, expire, reset, and finding the n-th unacked entry
 (CUR-11 ... CUR-15, TTL-8; by time: `lifetime.expire_by_time`). The admin API and quotas come through here.
 
-`mark_deleted` is the one way forward: whoever decides that entries are done calls it. What consumers still hold of
-them is taken from them, and dispatch is woken, so that nothing waits for an ack that means nothing any more.
+`mark_deleted` is the one way forward: every rule that decides that entries are done calls it. Entries that consumers
+still hold are taken from them, and dispatch is woken, so that nothing waits for an ack that means nothing any more.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _KEEPS_NOTHING: Final = RetentionPolicy()
 
 
 def mark_deleted(core: Core, subscription: Subscription, position: Position, *, lazily: bool = False) -> int:
-    """Everything at or before the position, which must be readable or gone, is consumed; returns how many unacked
-    entries that was. Behind mark-delete already: nothing happens. `lazily`: the record may wait for the next group."""
+    """Moves mark-delete forward to the position, which must be readable or gone; returns how many unacked entries it
+    passed. Behind mark-delete already: nothing happens. `lazily`: the record may wait for the next group."""
     cursor = subscription.cursor
     if position <= cursor.mark_delete:
         return 0
@@ -53,7 +53,7 @@ def mark_deleted(core: Core, subscription: Subscription, position: Position, *, 
 
 
 def skip(core: Core, subscription: Subscription, entries: int) -> int:
-    """Consume the next `entries` unacked entries, or all there are; returns how many (CUR-14)."""
+    """Skips the next `entries` unacked entries, or all there are; returns how many (CUR-14)."""
     position = nth_unacked(subscription, entries)
     if position is None:
         return clear_backlog(core, subscription) if entries > 0 else 0
@@ -61,13 +61,13 @@ def skip(core: Core, subscription: Subscription, entries: int) -> int:
 
 
 def clear_backlog(core: Core, subscription: Subscription) -> int:
-    """Consume everything that is on disk; returns how many unacked entries that was (CUR-14)."""
+    """Skips all entries on disk; returns how many of them were unacked (CUR-14)."""
     return mark_deleted(core, subscription, subscription.topic.last_add_confirmed)
 
 
 def truncate(core: Core, topic: Topic) -> None:
-    """Everything is consumed by everybody, and what storage can give back goes whatever retention says. What was not
-    compacted yet of a compacted topic stays (CMP-C4)."""
+    """Skips all entries for every subscription, and trims all ledgers whatever retention says, but for entries of a
+    compacted topic that were not compacted yet (CMP-C4)."""
     for subscription in list(topic.subscriptions.values()):
         clear_backlog(core, subscription)
     current = topic.ledger.current
@@ -82,7 +82,7 @@ def truncate(core: Core, topic: Topic) -> None:
 
 
 def nth_unacked(subscription: Subscription, number: int) -> Position | None:
-    """The n-th entry on disk that is not acked, from 1 on; None when there are fewer (CUR-14, CUR-15)."""
+    """Returns the n-th entry on disk that is not acked, from 1 on; None when there are fewer (CUR-14, CUR-15)."""
     if number <= 0:
         return None
     ranges = subscription.cursor.unacked(EARLIEST, subscription.topic.last_add_confirmed, number)
@@ -93,7 +93,7 @@ def nth_unacked(subscription: Subscription, number: int) -> Position | None:
 
 
 def reset_to_time(core: Core, subscription: Subscription, time_ms: int, done: Done) -> None:
-    """The next entry is the first one published at or after the time; consumers are closed and come back (CUR-12,
+    """Makes the first entry published at or after the time the next one; consumers are closed and come back (CUR-12,
     CUR-13). UnknownError while another reset runs."""
     _fence(core, subscription)
 
@@ -113,7 +113,7 @@ def reset_to_position(
     batch_index: int = -1,
     excluded: bool = False,
 ) -> None:
-    """The next entry is this one, or with `excluded` the one after it; consumers are closed and come back (CUR-11).
+    """Makes this entry the next one, or with `excluded` the one after it; consumers are closed and come back (CUR-11).
 
     With a batch index, the messages of the batch before it are acked (with `excluded` that one too), when the broker
     keeps batch indexes. An entry that cannot be read is next as a whole; one that is lost counts as one message.
@@ -123,7 +123,7 @@ def reset_to_position(
 
     def place(first_index: int, size: int) -> None:
         position, bits = wanted, None
-        size = min(size, MAX_BATCH_MESSAGES)  # it is the producer's word
+        size = min(size, MAX_BATCH_MESSAGES)  # the producer says it
         if first_index >= size:
             position = subscription.topic.ledger.next_position(wanted)
         elif first_index > 0 and core.config.batch_index_acks:
@@ -138,7 +138,7 @@ def reset_to_position(
         return
 
     def fetched(entry: bytes | None) -> None:
-        if entry is None:  # nobody knows which of its messages are done: all of it is next, unless it is lost
+        if entry is None:  # unknown which of its messages are done: all of it is next, unless it is lost
             place(1 if excluded and damage.at(subscription.topic, wanted) else 0, 1)
             return
         size = entry_lookup.batch_size(entry)

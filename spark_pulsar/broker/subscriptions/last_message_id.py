@@ -1,4 +1,4 @@
-"""The last message of a topic (RD-2, RD-3; wire-protocol 5.11)."""
+"""Last message id of a topic: GET_LAST_MESSAGE_ID (RD-2, RD-3; wire-protocol 5.11)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def on_last_message_id(core: Core, session: Session, command: CommandGetLastMessageId) -> None:
-    """GET_LAST_MESSAGE_ID: the last entry on disk, -1:-1 when none is left, and where the cursor stands (C13)."""
+    """Handles GET_LAST_MESSAGE_ID: the last entry on disk, -1:-1 when none is left, and mark-delete (C13)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         raise MetadataError("Consumer not found")

@@ -1,4 +1,4 @@
-"""Seek: moving a subscription to an entry or to a time (CUR-11 ... CUR-13; wire-protocol 5.9)."""
+"""Seek: a subscription moves to an entry or to a time (CUR-11 ... CUR-13; wire-protocol 5.9)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
-    """SEEK: closes the subscription's consumers, moves it, answers SUCCESS when the move is on disk.
+    """Handles SEEK: closes the subscription's consumers, moves it, answers SUCCESS when the move is on disk.
 
-    What cannot be stored is not moved (DUR-10); a reader's place is stored nowhere, so that its move waits for nothing.
+    A durable subscription is not moved while the disk is full (DUR-10); a reader's move is stored nowhere and waits for
+    nothing.
     """
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
@@ -74,8 +75,8 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
 
 
 def move(core: Core, subscription: Subscription, wanted: Position, bits: int | None = None) -> None:
-    """Make `wanted` the next entry; before the oldest that is the oldest, behind the last the end. `bits`: of its
-    batch only these messages are still wanted."""
+    """Makes `wanted` the next entry; before the oldest that is the oldest, behind the last the end. `bits`: messages
+    of its batch that are still wanted."""
     ledger, cursor = subscription.topic.ledger, subscription.cursor
     in_compacted = subscription.reads_compacted and compaction.covers(subscription.topic, wanted)
     position = wanted if in_compacted else ledger.at_or_after(wanted)
@@ -95,13 +96,13 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
 
 
 def place_at_time(core: Core, subscription: Subscription, time_ms: int, done: Callable[[], None]) -> None:
-    """Move a subscription, whose consumers are gone, to the first entry published at or after a time (CUR-12)."""
+    """Moves a subscription without consumers to the first entry published at or after a time (CUR-12)."""
 
     def found(position: Position) -> None:
         topic = subscription.topic
         if topic.subscriptions.get(subscription.name) is subscription:
             if subscription.reads_compacted and position == topic.ledger.first_position:
-                position = EARLIEST  # what was trimmed may be left in the compacted ledger
+                position = EARLIEST  # trimmed messages may be left in the compacted ledger
             move(core, subscription, position)
         done()
 

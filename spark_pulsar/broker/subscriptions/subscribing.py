@@ -1,4 +1,4 @@
-"""Joining and leaving subscriptions: SUBSCRIBE, FLOW, CLOSE_CONSUMER, UNSUBSCRIBE (sections 6, 7.1 and 7.2)."""
+"""Consumers join and leave subscriptions: SUBSCRIBE, FLOW, CLOSE_CONSUMER, UNSUBSCRIBE (sections 6, 7.1 and 7.2)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
-    """SUBSCRIBE: joins a subscription, which is created if need be; or says why not."""
+    """Handles SUBSCRIBE: the consumer joins a subscription, which is created if need be, or is refused."""
     if command.consumer_id in session.consumers:  # already there, whatever the request says (wire-protocol 5.6)
         present = session.consumers[command.consumer_id].subscription
         core.when_group_durable(present.born_group, lambda: core.succeed(session, command.request_id))
@@ -71,7 +71,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
 
 
 def join_when_free(core: Core, session: Session, command: CommandSubscribe, subscription: Subscription) -> None:
-    """Join now, or when the seek that runs is over (CUR-11; never refused, C1)."""
+    """Lets the consumer join now, or when the seek that runs is over (CUR-11; never refused, C1)."""
 
     def join() -> None:
         if handshake.still_wanted(core, session, session.joining, command.consumer_id, command):
@@ -103,7 +103,7 @@ def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -
 
 
 def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription:
-    """A new subscription at its initial position (CUR-9, CUR-10)."""
+    """Creates a subscription at its initial position (CUR-9, CUR-10)."""
     properties = {pair.key: pair.value for pair in command.subscription_properties}
     latest = command.initialPosition == CommandSubscribe.Latest
     initial = lifecycle.at_end(topic) if latest else lifecycle.before_first(topic)
@@ -129,8 +129,8 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
 
 
 def _reader_start(topic: Topic, command: CommandSubscribe, initial: Position) -> Position:
-    """Where a reader begins: at the entry it names, which is delivered too; beyond the end its initial position
-    decides (CUR-10)."""
+    """Returns the mark-delete of a new reader: before the entry that it names, which is delivered too; beyond the end
+    its initial position decides (CUR-10)."""
     if not command.HasField("start_message_id"):
         return initial
     wanted = Position(signed(command.start_message_id.ledgerId), signed(command.start_message_id.entryId))
@@ -199,8 +199,8 @@ def _join(
 
 
 def _check_host(core: Core, session: Session, topic: Topic) -> None:
-    """ConsumerBusy when clients of that host have as many consumers of the topic as they may (SUB-5); of a system
-    topic they may have any number."""
+    """Refuses, with ConsumerBusy, when clients of that host have as many consumers of the topic as they may (SUB-5); of
+    a system topic they may have any number."""
     limit = 0 if topic.name.is_system else core.config.max_same_address_consumers
     if limit:
         consumers = (consumer for each in topic.subscriptions.values() for consumer in each.consumers)
@@ -209,7 +209,7 @@ def _check_host(core: Core, session: Session, topic: Topic) -> None:
 
 
 def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:
-    """ConsumerBusy when a Key_Shared consumer wants keys shared out in another way than those who are there (SUB-2)."""
+    """Refuses, with ConsumerBusy, a Key_Shared consumer of another mode than the present ones (SUB-2)."""
     dispatcher = subscription.dispatcher
     if not isinstance(dispatcher, KeySharedDispatcher):
         return
@@ -235,8 +235,8 @@ def _ranges(command: CommandSubscribe) -> tuple[tuple[int, int], ...]:
 
 
 def _rival(subscription: Subscription, command: CommandSubscribe) -> tuple[Consumer, PulsarError] | None:
-    """Who has what the newcomer wants for itself, and how that is said: an Exclusive subscription, or slots in mode
-    STICKY."""
+    """Returns the consumer that has what the new one wants alone, an Exclusive subscription or hash ranges in mode
+    STICKY, and the refusal; None without one."""
     if command.subType == CommandSubscribe.Exclusive:
         return subscription.consumers[0], ConsumerBusy("Exclusive consumer is already connected")
     dispatcher = subscription.dispatcher
@@ -254,7 +254,7 @@ def _when_rival_is_checked(
     *,
     may_check: bool,
 ) -> None:
-    """What the newcomer wants is taken: it gets it if the other's connection is dead (EX-1, KS-7)."""
+    """Lets the consumer join if the connection of its rival is dead, else refuses it (EX-1, KS-7)."""
     if rival.session is session or not may_check:
         raise refusal
 
@@ -280,7 +280,8 @@ def _when_rival_is_checked(
 
 
 def on_flow(core: Core, session: Session, command: CommandFlow) -> None:
-    """FLOW: more permits. Of an unknown consumer: ignored; of none at all: the connection ends (SUB-4)."""
+    """Handles FLOW: more permits. For an unknown consumer it is ignored; without permits the connection ends
+    (SUB-4)."""
     if command.messagePermits == 0:
         handshake.end(core, session, "FLOW without permits")
         return
@@ -296,7 +297,7 @@ def on_flow(core: Core, session: Session, command: CommandFlow) -> None:
 
 
 def on_close_consumer(core: Core, session: Session, command: CommandCloseConsumer) -> None:
-    """CLOSE_CONSUMER: SUCCESS, also for an unknown id. Who waits to join does not any more."""
+    """Handles CLOSE_CONSUMER: SUCCESS, also for an unknown id. A consumer that waits to join does not any more."""
     session.joining.pop(command.consumer_id, None)
     consumer = session.consumers.get(command.consumer_id)
     if consumer is not None:
@@ -305,7 +306,7 @@ def on_close_consumer(core: Core, session: Session, command: CommandCloseConsume
 
 
 def on_unsubscribe(core: Core, session: Session, command: CommandUnsubscribe) -> None:
-    """UNSUBSCRIBE: the subscription goes with its consumer, unless others are connected (CUR-16)."""
+    """Handles UNSUBSCRIBE: the subscription is deleted with its consumer, unless others are connected (CUR-16)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         raise MetadataError("Consumer not found")
@@ -319,7 +320,7 @@ def on_unsubscribe(core: Core, session: Session, command: CommandUnsubscribe) ->
 
 
 def delete(core: Core, subscription: Subscription) -> None:
-    """Delete a subscription; connected consumers are closed."""
+    """Deletes a subscription; connected consumers are closed."""
     disconnect(core, subscription)
     if subscription.is_durable and subscription.topic.subscriptions.get(subscription.name) is subscription:
         core.append(CursorDeleted(subscription.cursor.cursor_id))

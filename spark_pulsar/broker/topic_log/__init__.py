@@ -1,2 +1,2 @@
 """A topic's managed ledger as the broker uses it: retention, rollover, termination, damage, disk full, backlog
-size, entry lookup, time search."""
+size, entry walk and lookup, time search."""

@@ -1,8 +1,8 @@
-"""What a topic's entries and backlogs take: cheap questions for quotas and statistics (rules 5.5, section 17).
+"""Sizes of a topic's entries and backlogs, at little cost, for quotas and statistics (rules 5.5, section 17).
 
 Bytes are stored bytes. A backlog's bytes are those after its mark-delete; entries acked one by one behind it count (as
-in Apache Pulsar). Statistics take what is known cheaply (`ledger.sizes`), quotas an upper bound of it, and have
-measured what they do not know when it matters.
+in Apache Pulsar). Statistics take the sizes that are known at little cost (`ledger.state.entry_sizes`), quotas an upper
+bound of them, and have the rest measured when it matters.
 """
 
 from __future__ import annotations
@@ -28,36 +28,37 @@ if TYPE_CHECKING:
 
 
 def storage_bytes(topic: Topic) -> int:
-    """Bytes of all ledgers, consumed or not (`storageSize`)."""
+    """Returns the bytes of all ledgers, consumed or not (`storageSize`)."""
     return topic.ledger.size_bytes
 
 
 def slowest(topic: Topic) -> Cursor | None:
-    """The durable cursor with the lowest mark-delete, None when there is none."""
+    """Returns the durable cursor with the lowest mark-delete, None when there is none."""
     return min(topic.state.cursors.values(), key=lambda cursor: cursor.mark_delete, default=None)
 
 
 def backlog_bytes(topic: Topic) -> int:
-    """Bytes after the slowest durable cursor's mark-delete (the topic's `backlogSize`), about; 0 without one."""
+    """Returns the bytes after the slowest durable cursor's mark-delete (the topic's `backlogSize`), about; 0 without
+    one."""
     cursor = slowest(topic)
     return 0 if cursor is None else topic.ledger.bytes_after(cursor.mark_delete)
 
 
 def most_backlog_bytes(topic: Topic) -> int:
-    """The same, or more: an upper bound."""
+    """Returns an upper bound of `backlog_bytes`."""
     cursor = slowest(topic)
     return 0 if cursor is None else topic.ledger.bytes_after_at_most(cursor.mark_delete)
 
 
 def least_backlog_bytes(topic: Topic) -> int:
-    """The same, or fewer: a lower bound."""
+    """Returns a lower bound of `backlog_bytes`."""
     cursor = slowest(topic)
     return 0 if cursor is None else topic.ledger.bytes_after_at_least(cursor.mark_delete)
 
 
 def measure(core: Core, topic: Topic, span: SizeSpan, done: Callable[[bool], None]) -> None:
-    """Have the topic's ledgers learn the sizes of some entries; `done` gets whether they did, in this turn when the
-    entries are in memory, or in a later one."""
+    """Measures the sizes of some entries, which the topic's ledgers remember; `done` gets whether they did, in this
+    turn when the entries are in memory, or in a later one."""
     sizes = _sizes_in_memory(core, span)
     if sizes is not None:
         topic.ledger.learn(span, sizes)
@@ -84,13 +85,13 @@ def _sizes_in_memory(core: Core, span: SizeSpan) -> list[int] | None:
 
 
 def subscription_backlog_bytes(subscription: Subscription) -> int:
-    """Bytes after the subscription's mark-delete (its `backlogSize`), about."""
+    """Returns the bytes after the subscription's mark-delete (its `backlogSize`), about."""
     return subscription.topic.ledger.bytes_after(subscription.cursor.mark_delete)
 
 
 def oldest_known(topic: Topic) -> OldestEntry | None:
-    """The oldest entry of the slowest backlog as far as it is known without reading: None when there is no backlog, or
-    `with_oldest` was not asked since the slowest subscription moved."""
+    """Returns the oldest entry of the slowest backlog as far as it is known without reading: None when there is no
+    backlog, or `with_oldest` was not asked since the slowest subscription moved."""
     known = topic.oldest
     cursor = slowest(topic)
     if known is None or cursor is None:
@@ -99,7 +100,7 @@ def oldest_known(topic: Topic) -> OldestEntry | None:
 
 
 def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], None]) -> None:
-    """Find the oldest entry of the slowest backlog; `done` gets it in this or a later turn, None when there is no
+    """Finds the oldest entry of the slowest backlog; `done` gets it in this or a later turn, None when there is no
     backlog on disk. Asked again about the same entry it costs nothing."""
     cursor = slowest(topic)
     if cursor is None:
@@ -122,8 +123,8 @@ def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], N
 
 
 def with_earliest(core: Core, topic: Topic, done: Callable[[dict[str, int]], None]) -> None:
-    """Find when the first entry after each subscription's mark-delete was published, by its producer's clock; `done`
-    gets it in this or a later turn, by name, without those that have no backlog."""
+    """Finds the time at which the first entry after each subscription's mark-delete was published, by its producer's
+    clock; `done` gets it in this or a later turn, by name, without those that have no backlog."""
     found: dict[str, int] = {}
     left = 1
 
@@ -148,7 +149,7 @@ def with_earliest(core: Core, topic: Topic, done: Callable[[dict[str, int]], Non
 
 
 def publish_time(entry: bytes) -> int | None:
-    """When an entry was published, by its producer's clock; None when its metadata cannot be read."""
+    """Returns the publish time of an entry, by its producer's clock; None when its metadata cannot be read."""
     try:
         return publish_time_of(entry, 0, len(entry))
     except CorruptMessage:
@@ -156,7 +157,7 @@ def publish_time(entry: bytes) -> int | None:
 
 
 def oldest_backlog_age_s(core: Core, topic: Topic) -> int:
-    """Age of the oldest entry of the slowest backlog in seconds, -1 when unknown or none
+    """Returns the age of the oldest entry of the slowest backlog in seconds, -1 when unknown or none
     (`oldestBacklogMessageAgeSeconds`, BQ-10)."""
     known = oldest_known(topic)
     return -1 if known is None or known.publish_ms is None else max(0, core.now_ms - known.publish_ms) // 1000

@@ -1,8 +1,8 @@
-"""Topics of which storage lost something: producers are refused, consumers stop before what cannot be read.
+"""Damaged topics, of which storage lost entries: producers are refused, consumers stop before the lost entries.
 
-Nothing is skipped in silence, and nothing new is stored behind a gap that nobody has looked at: a damaged topic is
-read-only until `spark-pulsar check DIR --repair` accepts what is lost. Then cursors pass over it, see `ManagedLedger`.
-Until then no policy lets go of anything (`policies`).
+Nothing is skipped in silence, and nothing new is stored behind a gap that was not accepted: a damaged topic is
+read-only until `spark-pulsar check DIR --repair` accepts the loss. Then cursors pass over it, see `ManagedLedger`.
+Until then no policy trims or expires anything (`policies`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _REPAIR: Final = "`spark-pulsar check DIR --repair`, with the broker stopped, go
 
 
 def admit_producer(topic: Topic) -> None:
-    """NotAllowed when the topic is damaged: it stays so until somebody repairs it."""
+    """Refuses, with NotAllowed, a producer of a damaged topic until it is repaired."""
     damage = topic.state.damage
     if damage is not None:
         raise NotAllowed(f"Topic {topic.name} is read-only, it is damaged: {damage}. {_REPAIR}")
 
 
 def admit_consumer(subscription: Subscription, *, read_compacted: bool) -> None:
-    """PersistenceError when the next entry that the subscription wants cannot be read, or one of the compacted ledger
-    that it wants to read."""
+    """Refuses, with PersistenceError, when the next entry that the subscription wants cannot be read, or one of the
+    compacted ledger that it wants to read."""
     topic = subscription.topic
     if topic.state.damage is None:
         return
@@ -54,7 +54,7 @@ def admit_consumer(subscription: Subscription, *, read_compacted: bool) -> None:
 
 
 def at(topic: Topic, position: Position) -> Damage | None:
-    """The damage that holds the entry, unless it was accepted."""
+    """Returns the damage that holds the entry, unless it was accepted."""
     for damage in topic.state.damages:
         if damage.holds(*position) and not damage.accepted:
             return damage
@@ -62,8 +62,8 @@ def at(topic: Topic, position: Position) -> Damage | None:
 
 
 def stop_soon(core: Core, subscription: Subscription) -> None:
-    """The next entry cannot be read: the consumers are closed after the acks of what they got before, which clients
-    hold back for a moment. They come back, and are told why."""
+    """Closes the consumers of a subscription whose next entry cannot be read, after the acks of entries before, which
+    clients hold back for a moment. They come back, and are told why."""
 
     def stop() -> None:
         subscription.dispatcher.stopping = False
@@ -73,7 +73,7 @@ def stop_soon(core: Core, subscription: Subscription) -> None:
 
 
 def on_entries_lost(core: Core, event: EntriesLost) -> None:
-    """Storage found entries that it cannot read any more."""
+    """Makes topics read-only of which storage cannot read entries any more."""
     for ledger_id, first, end in event.spans:
         info = core.state.ledgers.get(ledger_id)
         if info is None:
@@ -83,7 +83,7 @@ def on_entries_lost(core: Core, event: EntriesLost) -> None:
             continue
         core.append(TopicDamaged(info.topic_id, ledger_id, first, end, event.place, event.text))
         name = TopicName.parse(state.name)
-        core.policies.changed(name.namespace_name, name.base.full)  # nothing is let go of by itself any more
+        core.policies.changed(name.namespace_name, name.base.full)  # nothing is trimmed or expired any more
         topic = core.topics.get(state.name)
         if topic is not None:
             for producer in list(topic.producers.values()):

@@ -1,10 +1,10 @@
-"""A disk that takes no more: producers are sent away until there is space again; all that frees space goes on (DUR-10).
+"""Full disks: producers are refused until there is space again; all that frees space goes on (DUR-10).
 
 When nothing at all can be written any more, orders whose answer waits for the disk (a topic or subscription that is
 made, a change of a policy) are answered with an error too, and may be tried again: they are done when there is space.
 
-Storage says so early, while there is room left for acknowledgements, trims and checkpoints. Clients of producers keep
-what has no receipt and come back by themselves; consumers go on reading.
+Storage tells it early, while there is room left for acknowledgements, trims and checkpoints. Clients of producers keep
+messages without a receipt and come back by themselves; consumers go on reading.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def admit_producer(core: Core) -> None:
-    """ServiceNotReady, with which clients try again, while the disk takes no more."""
+    """Refuses a producer while the disk takes no more, with ServiceNotReady: its client tries again."""
     if core.disk_full_reason:
         raise ServiceNotReady(f"The broker takes no messages: {core.disk_full_reason}")
 
@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 
 
 class _Answer:
-    """What is told when something is on disk, or an error before, when the disk takes no more."""
+    """An answer that waits for the disk, or an error in its place when the disk takes no more."""
 
     __slots__ = ("_is_given", "_refuse", "_tell")
 
@@ -56,8 +56,8 @@ def answer_when_durable(
     refuse: Callable[[PulsarError], object],
     group: int | None = None,
 ) -> None:
-    """Call `tell` when what was appended up to now (or `group`, see `Core.when_group_durable`) is on disk, or `refuse`
-    with ServiceNotReady when it cannot be written: now, or as soon as that is known."""
+    """Calls `tell` when all records appended up to now (or `group`, see `Core.when_group_durable`) are on disk, or
+    `refuse` with ServiceNotReady when it cannot be written: now, or as soon as that is known."""
     answer = _Answer(tell, refuse)
     if group is None:
         core.when_durable(answer)
@@ -73,7 +73,7 @@ def carry_out(
     tell: Callable[[_Result], object],
     refuse: Callable[[PulsarError], object],
 ) -> None:
-    """Do something with the core; `tell` gets its result when all it changed is on disk, `refuse` its error, or
+    """Carries out a request; `tell` gets its result when all it changed is on disk, `refuse` its error, or
     ServiceNotReady. A question that is asked while nothing can be written is answered at once."""
     before = core.waiting_records
     try:
@@ -88,7 +88,7 @@ def carry_out(
 
 
 def admit_order(core: Core) -> None:
-    """ServiceNotReady while nothing can be written at all."""
+    """Refuses an order, with ServiceNotReady, while nothing can be written at all."""
     if core.is_stalled:
         raise _not_now(core)
 
@@ -98,7 +98,7 @@ def _not_now(core: Core) -> ServiceNotReady:
 
 
 def on_disk_full(core: Core, event: DiskFull) -> None:
-    """The disk is short of space, or no more."""
+    """Notes that the disk is short of space, or no more; closes producers when it is."""
     core.disk_full_reason = event.reason
     core.is_stalled = bool(event.reason) and event.is_stalled
     if not event.reason:
@@ -110,7 +110,7 @@ def on_disk_full(core: Core, event: DiskFull) -> None:
     for session in core.sessions.values():
         for producer in list(session.producers.values()):
             if event.is_stalled:
-                # What it sent before cannot be answered as long as this lasts.
+                # Entries that it sent before cannot be answered as long as this lasts.
                 producers.disconnect(core, producer)
             else:
                 producers.disconnect_after_receipts(core, producer)

@@ -1,4 +1,4 @@
-"""One entry's bytes, for those who must look into it: last message id, seek by time."""
+"""Look-up of one entry's bytes: last message id, seek by time, age of a backlog."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ EntryRead = Callable[["bytes | None"], None]
 
 
 def cached(core: Core, position: Position) -> bytes | None:
-    """The entry if it is in memory."""
+    """Returns the entry if it is in memory."""
     run = core.cache.lookup(*position)
     return None if run is None else run.entry(position.entry_id)
 
 
 def read(core: Core, position: Position, done: EntryRead) -> None:
-    """The entry from storage, in a later turn; the next one of its ledger if it was consumed by all and dropped."""
+    """Reads the entry from storage, in a later turn; the next one of its ledger if it was consumed by all and
+    dropped."""
 
     def take(runs: list[EntryRun] | None) -> None:
         if not runs:
@@ -37,7 +38,7 @@ def read(core: Core, position: Position, done: EntryRead) -> None:
 
 
 def fetch(core: Core, position: Position, done: EntryRead) -> None:
-    """The entry, at once when it is in memory, else in a later turn."""
+    """Finds the entry, at once when it is in memory, else in a later turn."""
     entry = cached(core, position)
     if entry is None:
         read(core, position, done)
@@ -46,12 +47,13 @@ def fetch(core: Core, position: Position, done: EntryRead) -> None:
 
 
 def batch_size(entry: bytes) -> int:
-    """Messages in an entry; 1 when it is no batch or cannot be understood."""
+    """Returns the number of messages in an entry; 1 when it is no batch or cannot be understood."""
     return max(1, declared_batch_size(entry))
 
 
 def declared_batch_size(entry: bytes) -> int:
-    """Messages in an entry that says to be a batch: presence decides (wire-protocol 4.1); 0 for every other."""
+    """Returns the number of messages in an entry that says to be a batch: presence decides (wire-protocol 4.1); 0 for
+    every other."""
     try:
         metadata = metadata_of(entry, 0, len(entry))
     except CorruptMessage:

@@ -22,7 +22,7 @@ Visit = Callable[["EntryRun", int, int], int]
 
 
 class EntryWalk:
-    """A walk over entries, from `position` to `end` (exclusive); `walk` goes on with it.
+    """One walk over entries, from `position` to `end` (exclusive); `walk` goes on with it.
 
     | attribute | meaning |
     | --- | --- |

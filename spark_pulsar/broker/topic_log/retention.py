@@ -1,6 +1,6 @@
-"""Retention: ledgers that everybody has consumed go when their topic's policy lets them (rules 5.2 and 5.3).
+"""Retention: ledgers that all subscriptions have consumed are trimmed when their policy allows it (rules 5.2 and 5.3).
 
-Trimming is looked at after a ledger was closed, when a subscription passed the end of the oldest ledger or went away,
+Topics are trimmed after a ledger was closed, when a subscription passed the end of the oldest ledger or was deleted,
 when a policy changed, and at the very time at which the oldest ledger's retention is over.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def trim(core: Core, topic: Topic) -> None:
-    """Let go of what nothing protects, and come back when the next ledger's retention is over (TRIM-1, RET-1)."""
+    """Trims the ledgers that nothing protects, and again when the next ledger's retention is over (TRIM-1, RET-1)."""
     if core.state.topics.get(topic.state.topic_id) is not topic.state:
         return
     retention = core.policies_of(topic.name).retention
@@ -28,11 +28,11 @@ def trim(core: Core, topic: Topic) -> None:
         for ledger_id in plan.gone:
             core.cache.drop_ledger(ledger_id)
     topic.held_ledger = NOTHING_HELD if plan.held is None else plan.held
-    _come_back(core, topic, plan.held_until_ms)
+    _trim_at(core, topic, plan.held_until_ms)
 
 
-def _come_back(core: Core, topic: Topic, when_ms: int | None) -> None:
-    """Trim again at a time, the same one as long as the same ledger is held."""
+def _trim_at(core: Core, topic: Topic, when_ms: int | None) -> None:
+    """Trims again at a time, the same one as long as the same ledger is held."""
     timer = topic.trim_timer
     if timer is not None:
         if timer.when_ms == when_ms and timer.call is not None:

@@ -1,7 +1,7 @@
-"""Rolling over by time: a ledger that nobody appends to is closed at its greatest age all the same (ML-2, ML-3).
+"""Rollover by time: a ledger without appends is closed at its greatest age all the same (ML-2, ML-3).
 
-Where retention has a limit of time that is shorter, that is the greatest age: what is kept longer than it should be is
-kept for another such time, not for hours (section 21, row 12).
+Where retention has a limit of time that is shorter, that is the greatest age: entries that are kept longer than they
+should be are kept for another such time, not for hours (section 21, row 12).
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.entities.topic import Topic
-from spark_pulsar.ledger.state.ledger import LedgerInfo
+from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
 from spark_pulsar.model.names import TopicName
 
 from . import retention
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.state.ledger import LedgerInfo
+    from spark_pulsar.ledger.state.topics import TopicState
 
 _ROLLS_A_TURN: Final = 100
 
 
 class RollQueue:
-    """When each ledger that takes entries reaches its greatest age; one timer serves them all."""
+    """Queue of the ledgers that take entries, by the time of their greatest age; one timer serves them all."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -33,14 +34,14 @@ class RollQueue:
         self._least_age_ms = config.ledger_min_age_ms + 1
         self._age_ms = max(config.ledger_max_age_ms, self._least_age_ms)
         self._queue: list[tuple[int, int]] = []
-        """A heap of (when, ledger id); one that says another time than `_due_ms` is void."""
+        """Heap of (time, ledger id); an item with another time than `_due_ms` is void."""
         self._due_ms: dict[int, int] = {}
         self._timer: Timer | None = None
         self._entries_seen: dict[int, int] = {}
-        """Entries of each open ledger at the last look for idle ones."""
+        """Number of entries of each open ledger at the last check for idle ones."""
 
     def start(self) -> None:
-        """Take over the ledgers that were open when the broker ended: their age goes on."""
+        """Takes over the ledgers that were open when the broker ended: their age goes on."""
         for topic in self._core.state.topics.values():
             info = topic.ledger.current
             if info is not None:
@@ -49,7 +50,7 @@ class RollQueue:
             self._core.at(self._core.now_ms + self._core.config.ledger_inactive_ms, self._roll_idle)
 
     def opened(self, info: LedgerInfo, name: TopicName) -> None:
-        """A ledger takes entries, or its topic has other policies from now on."""
+        """Queues a ledger that takes entries, or whose topic has other policies."""
         self._put(info.ledger_id, info.opened_ms + self._greatest_age_ms(name))
 
     def _greatest_age_ms(self, name: TopicName) -> int:
@@ -91,18 +92,24 @@ class RollQueue:
         self._set_timer()
 
     def _roll_idle(self) -> None:
-        """Close ledgers that took nothing since the last look (managedLedgerInactiveLedgerRolloverTimeSeconds)."""
+        """Closes ledgers that took nothing since the last check (managedLedgerInactiveLedgerRolloverTimeSeconds)."""
         core = self._core
+        next_ms = core.now_ms + core.config.ledger_inactive_ms
         before, self._entries_seen = self._entries_seen, {}
-        for topic in list(core.state.topics.values()):
+
+        def check(topic: TopicState) -> None:
             info = topic.ledger.current
-            if info is None or not info.entries:
-                continue
+            if info is None or not info.entries or topic.topic_id not in core.state.topics:
+                return
             if before.get(info.ledger_id) == info.entries:
                 _roll(core, info)
             else:
                 self._entries_seen[info.ledger_id] = info.entries
-        core.at(core.now_ms + core.config.ledger_inactive_ms, self._roll_idle)
+
+        def done() -> None:
+            core.at(max(core.now_ms + PAUSE_MS, next_ms), self._roll_idle)
+
+        run_in_slices(core, map(check, list(core.state.topics.values())), _ROLLS_A_TURN, done)
 
 
 def _roll(core: Core, info: LedgerInfo) -> None:
@@ -114,7 +121,7 @@ def _roll(core: Core, info: LedgerInfo) -> None:
 
 
 def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
-    """Seal the current ledger, if any, and open the next one; ledgers that everybody has consumed go (5.2)."""
+    """Seals the current ledger, if any, and opens the next one; consumed ledgers are trimmed (5.2)."""
     for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
         core.append(record)
     retention.trim(core, topic)

@@ -1,4 +1,4 @@
-"""The end of a topic: it takes no more entries, and consumers hear when they have acked the last one (TN-13)."""
+"""Termination of a topic: it takes no more entries, and consumers hear when they have acked the last one (TN-13)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _DEAF_CLIENTS: Final = ("Pulsar-CPP", "Pulsar-Go", "Pulsar Go", "Pulsar-Node")
 
 
 def terminate(core: Core, topic: Topic) -> Position:
-    """End a topic; returns its last entry, in its last ledger -1 when there never was one. Again: nothing happens.
-    Producers are closed when what they sent before is answered; subscriptions go on, and what is left of the last
+    """Terminates a topic; returns its last entry, in its last ledger -1 when there never was one. Again: nothing
+    happens. Producers are closed when entries that they sent before are answered; subscriptions go on, and the last
     ledger stays for those to come."""
     if not topic.state.is_terminated:
         core.append(TerminatedRecord(topic.state.topic_id))
@@ -39,7 +39,7 @@ def terminate(core: Core, topic: Topic) -> Position:
 
 
 def last_position(topic: Topic) -> Position:
-    """The last entry of a topic; entry -1 of its ledger when there never was one."""
+    """Returns the last entry of a topic; entry -1 of its ledger when there never was one."""
     current = topic.ledger.current
     if not topic.ledger.total_entries and current is not None:
         return Position(current.ledger_id, -1)
@@ -47,14 +47,14 @@ def last_position(topic: Topic) -> Position:
 
 
 def admit_producer(topic: Topic) -> None:
-    """TopicTerminated when the topic takes no more."""
+    """Refuses, with TopicTerminated, a producer of a terminated topic."""
     if topic.state.is_terminated:
         raise _error()
 
 
-def moved(core: Core, subscription: Subscription) -> None:
-    """Mark-delete moved forward: its consumers are told when nothing is left of a topic that has ended. The end is on
-    disk before anybody hears of it: they stop to listen."""
+def tell_if_all_acked(core: Core, subscription: Subscription) -> None:
+    """Tells the consumers of a subscription that acked all of a terminated topic. The end is on disk before they hear
+    of it: they stop to listen."""
     topic = subscription.topic
 
     def tell() -> None:
@@ -68,7 +68,7 @@ def moved(core: Core, subscription: Subscription) -> None:
 
 
 def joined(core: Core, consumer: Consumer) -> None:
-    """A consumer's SUCCESS went out: it may have nothing to wait for."""
+    """Tells a consumer that has joined when it has nothing to wait for."""
     subscription = consumer.subscription
 
     def tell() -> None:
@@ -81,7 +81,7 @@ def joined(core: Core, consumer: Consumer) -> None:
 
 def _tell_who_has_all(core: Core, topic: Topic) -> None:
     for subscription in topic.subscriptions.values():
-        moved(core, subscription)
+        tell_if_all_acked(core, subscription)
 
 
 def _has_all(subscription: Subscription) -> bool:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def first_at_or_after(core: Core, topic: Topic, time_ms: int, found: Callable[[Position], None]) -> None:
-    """`found` gets the first entry published at or after the time, the end when there is none; in this turn when all
-    that is asked for is in memory."""
+    """Finds the first entry published at or after the time, the end when there is none; `found` gets it in this turn
+    when all entries that are compared are in memory."""
     _TimeSearch(core, topic, time_ms, found).step()
 
 
@@ -40,11 +40,11 @@ class _TimeSearch:
         self._high = self._count
 
     def _count_now(self) -> int:
-        """How many entries there are to search; fewer when some were trimmed, and the others are counted anew then."""
+        """Counts the entries to search; there are fewer when some were trimmed, and the search begins again then."""
         return self._ledger.count_between(EARLIEST, self._through)
 
     def step(self) -> None:
-        """Halve what is left until the place is found, or an entry must be read from storage first."""
+        """Halves the entries that are left until the place is found, or an entry must be read from storage first."""
         while self._low < self._high:
             position = self._ledger.position_at((self._low + self._high) // 2)
             entry = entry_lookup.cached(self._core, position)
@@ -62,7 +62,7 @@ class _TimeSearch:
         self.step()
 
     def _judge(self, entry: bytes | None) -> None:
-        """An entry that cannot be read counts as old, so that the search ends behind it."""
+        """Goes on before or behind the entry in the middle; one that cannot be read counts as old."""
         middle = (self._low + self._high) // 2
         try:
             is_old = entry is None or publish_time_of(entry, 0, len(entry)) < self._time_ms

@@ -1,1 +1,1 @@
-"""What the broker does by the clock: monitors of topics, idle subscriptions, inactive topics, sampling of rates."""
+"""Upkeep by the clock: monitors of topics, idle subscriptions, inactive topics, sampling of rates."""

@@ -1,4 +1,4 @@
-"""Subscriptions that nobody uses any more are deleted with their backlog (CUR-17).
+"""Idle subscriptions are deleted with their backlog (CUR-17).
 
 A durable subscription is idle from the moment its last consumer left, or it was made; that moment is durable, so that a
 broker that is restarted often still deletes it. One that was in use when the broker stopped is idle since the start.
@@ -26,43 +26,43 @@ _KEPT: Final = frozenset({"__compaction"})
 
 
 class IdleSubscriptions:
-    """The deadlines of all subscriptions that nobody uses. One timer each, and only where the policy is on."""
+    """Deadlines of all idle subscriptions. One timer each, and only where the policy is on."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._timers: dict[int, Timer] = {}
 
     def made(self, subscription: Subscription) -> None:
-        """A subscription was made; nobody uses it yet."""
+        """Sets the deadline of a subscription that was created."""
         self._expect(subscription.topic.state, subscription.cursor)
 
     def joined(self, subscription: Subscription) -> None:
-        """The first consumer is there."""
+        """Ends the idle time of a subscription: its first consumer joined."""
         cursor = subscription.cursor
         if cursor.is_durable and cursor.idle_since_ms != IN_USE:
             self._core.append_lazily(CursorIdle(cursor.cursor_id, IN_USE))
             self.forget(cursor.cursor_id)
 
     def left(self, subscription: Subscription) -> None:
-        """The last consumer is gone."""
+        """Begins the idle time of a subscription: its last consumer left."""
         cursor = subscription.cursor
         if cursor.is_durable:
             self._core.append_lazily(CursorIdle(cursor.cursor_id, self._core.now_ms))
             self._expect(subscription.topic.state, cursor)
 
     def check(self, topic: TopicState) -> None:
-        """The topic's policies may be others, or the broker has just started."""
+        """Sets the deadlines of a topic whose policies may be others, or that the broker has just recovered."""
         for cursor in list(topic.cursors.values()):
             self._expect(topic, cursor)
 
     def forget(self, cursor_id: int) -> None:
-        """The subscription is in use, or gone."""
+        """Drops the deadline of a subscription that is in use, or deleted."""
         timer = self._timers.pop(cursor_id, None)
         if timer is not None:
             timer.cancel()
 
     def _expect(self, topic: TopicState, cursor: Cursor) -> None:
-        """Come back when the subscription may go; at once when that time is over."""
+        """Sets the deadline of the subscription; one that has passed is due at once."""
         core = self._core
         self.forget(cursor.cursor_id)
         used = core.topics.get(topic.name)

@@ -1,8 +1,8 @@
-"""Topics that nobody uses any more are deleted, where a policy says so (TN-11, RET-6).
+"""Inactive topics are deleted, where a policy asks for it (TN-11, RET-6).
 
 A topic is in use while it has a producer, or a subscription; with the mode `delete_when_subscriptions_caught_up` only a
-subscription with a consumer or a backlog counts. Topics are looked at in rounds; one that was not in use in two rounds
-at least `max_inactive_s` apart nor in between, and whose retention time is over since then, goes.
+subscription with a consumer or a backlog counts. Topics are checked in rounds; one that was not in use in two rounds at
+least `max_inactive_s` apart nor in between, and whose retention time is over since then, is deleted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _CHECKS_A_TURN: Final = 64
 
 
 class InactiveTopics:
-    """The rounds, and since when each topic was found without use."""
+    """Rounds of checks, and the time since which each topic was found without use."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._since_ms: dict[int, int] = {}
 
     def start(self) -> None:
-        """Called once."""
+        """Begins the rounds."""
         self._core.at(self._core.now_ms + self._core.config.inactive_check_interval_ms, self._round)
 
     def _round(self) -> None:
