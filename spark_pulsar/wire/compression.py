@@ -21,9 +21,6 @@ from spark_pulsar.wire.pulsar_api_pb2 import LZ4, NONE, SNAPPY, ZLIB, ZSTD, Comp
 if TYPE_CHECKING:
     import pyarrow
 
-NAMES: Final = {"none": NONE, "lz4": LZ4, "zlib": ZLIB, "zstd": ZSTD, "snappy": SNAPPY}
-"""Codec by the name that options use."""
-
 _ARROW_NAMES: Final[dict[int, str]] = {LZ4: "lz4_raw", ZSTD: "zstd", SNAPPY: "snappy"}
 _ZSTD_LEVEL: Final = 3
 _MOST_EXPANDING: Final[dict[int, int]] = {LZ4: 255, SNAPPY: 64}

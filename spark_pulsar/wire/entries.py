@@ -81,11 +81,6 @@ class Entry(NamedTuple):
         """Tells whether the payload is ciphertext."""
         return len(self.metadata.encryption_keys) > 0
 
-    @property
-    def is_marker(self) -> bool:
-        """Tells whether a broker wrote the entry for itself; it is never delivered."""
-        return self.metadata.HasField("marker_type")
-
 
 def text_of(value: str | bytes) -> str:
     """Returns a text field of metadata as text, bytes that are not UTF-8 replaced, as Java does."""

@@ -18,8 +18,9 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException,
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_pulsar.wire.hashes import java_string_hash, murmur3_32
+from spark_pulsar.wire.hashes import murmur3_32
 from tests.spark.flows import Flows, texts
+from tests.unit.wire.key_hashes import java_string_hash
 
 
 def _murmur(key: str) -> int:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.batch_items import PORTION_ITEMS, pieces_left, portions_of
 from spark_pulsar.wire.compacted import is_readable_batch, repack_batch, unpacked_payload
-from spark_pulsar.wire.compression import NAMES, compress
+from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.entries import Checksum, build_entry, parse_entry
-from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import CompressionType, MessageMetadata, SingleMessageMetadata
 
 SIZES = st.sampled_from((0, 1, 100, 127, 128, 300, 16_383, 16_384))
 KEYS = st.one_of(st.none(), st.text(max_size=6), st.text(min_size=120, max_size=140))
@@ -100,7 +100,7 @@ def by_portions(data: bytes, messages: int) -> tuple[list[Item], bool]:
     return items, False
 
 
-@given(st.lists(SINGLES, max_size=5), st.sampled_from(sorted(NAMES.values())))
+@given(st.lists(SINGLES, max_size=5), st.sampled_from(sorted(CompressionType.values())))
 def test_messages_are_what_protobuf_reads(singles: list[SingleMessageMetadata], codec: Any) -> None:
     # covers CMP-C3
     data = batch_of(singles)

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.compression import NAMES, compress, decompress
+from spark_pulsar.wire.compression import compress, decompress
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, NONE, SNAPPY, ZLIB, ZSTD, CompressionType
 
 HELLO = b"hello hello hello hello"
@@ -105,10 +105,6 @@ def test_no_codec() -> None:
 def test_a_codec_of_the_future() -> None:
     with pytest.raises(CorruptMessage, match="not known"):
         decompress(5, HELLO, 10)  # type: ignore[arg-type]
-
-
-def test_names() -> None:
-    assert {name.upper(): codec for name, codec in NAMES.items()} == dict(CompressionType.items())
 
 
 def test_importing_it_does_not_load_arrow() -> None:

@@ -39,14 +39,12 @@ def test_kinds(fields: dict[str, int], kind: Kind, count: int) -> None:
     entry = entries.parse_entry(entries.build_entry(metadata(**fields), b"payload"))
     assert (entry.kind, entry.message_count) == (kind, count)
     assert not entry.is_encrypted
-    assert not entry.is_marker
 
 
 def test_encrypted_and_marker() -> None:
     encrypted = metadata()
     encrypted.encryption_keys.add(key="k", value=b"v")
     assert entries.parse_entry(entries.build_entry(encrypted, b"")).is_encrypted
-    assert entries.parse_entry(entries.build_entry(metadata(marker_type=0), b"")).is_marker
 
 
 @pytest.mark.parametrize("payload", [b"", b"x", memoryview(b"abc" * 10_000)])

@@ -6,7 +6,9 @@ import pytest
 from crc32c import crc32c
 
 from spark_pulsar.wire import hashes
-from spark_pulsar.wire.hashes import MASK, partition_of, topics_hash
+from spark_pulsar.wire.hashes import MASK, topics_hash
+from tests.unit.wire import key_hashes
+from tests.unit.wire.key_hashes import partition_of
 
 # 6.2: key, Java, Go, C++, Java mod 4
 JAVA_STRING_HASH = [
@@ -51,20 +53,20 @@ BOOST = [
 
 @pytest.mark.parametrize(("key", "java", "go", "cpp", "partition"), JAVA_STRING_HASH)
 def test_java_string_hash(key: str, java: int, go: int, cpp: int, partition: int) -> None:
-    assert hashes.java_string_hash(key) == java
-    assert hashes.java_string_hash_go(key) == go
-    assert hashes.java_string_hash_cpp(key) == cpp
+    assert key_hashes.java_string_hash(key) == java
+    assert key_hashes.java_string_hash_go(key) == go
+    assert key_hashes.java_string_hash_cpp(key) == cpp
     assert partition_of(java, 4) == partition
 
 
 def test_java_and_go_part_where_the_sign_bit_is_set() -> None:
-    assert partition_of(hashes.java_string_hash("polygenelubricants"), 3) == 0
-    assert partition_of(hashes.java_string_hash_go("polygenelubricants"), 3) == 2
+    assert partition_of(key_hashes.java_string_hash("polygenelubricants"), 3) == 0
+    assert partition_of(key_hashes.java_string_hash_go("polygenelubricants"), 3) == 2
 
 
 def test_java_hashes_the_two_halves_of_a_surrogate_pair() -> None:
-    assert hashes.java_string_hash("\U0001f600") == (0xD83D * 31 + 0xDE00) & MASK
-    assert hashes.java_string_hash("\ud83d") == 0xD83D
+    assert key_hashes.java_string_hash("\U0001f600") == (0xD83D * 31 + 0xDE00) & MASK
+    assert key_hashes.java_string_hash("\ud83d") == 0xD83D
 
 
 @pytest.mark.parametrize(("key", "raw", "masked", "partition", "range_mod", "ring"), MURMUR)
@@ -83,7 +85,7 @@ def test_points_on_the_ring_of_consistent_hashing(name: str, points: list[int]) 
     assert found == points
 
 
-def test_slots_are_never_zero() -> None:
+def test_sticky_hashes_are_never_zero() -> None:
     assert hashes.range_hash(65536) == hashes.range_hash(0) == 1
     assert hashes.range_hash(65535) == hashes.ring_hash(65534) == 65535
     assert hashes.ring_hash(65535) == 1
@@ -91,8 +93,8 @@ def test_slots_are_never_zero() -> None:
 
 @pytest.mark.parametrize(("key", "whole", "masked", "mod_3", "mod_4", "mod_997"), BOOST)
 def test_boost(key: str, whole: int, masked: int, mod_3: int, mod_4: int, mod_997: int) -> None:
-    assert hashes.boost_hash_64(key.encode()) == whole
-    found = hashes.boost_hash(key.encode())
+    assert key_hashes.boost_hash_64(key.encode()) == whole
+    found = key_hashes.boost_hash(key.encode())
     assert found == masked
     assert [partition_of(found, n) for n in (3, 4, 997)] == [mod_3, mod_4, mod_997]
 
