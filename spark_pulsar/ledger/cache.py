@@ -9,10 +9,10 @@ from typing import Final
 from .entries import EntryColumns, EntryRun
 
 RUN_OVERHEAD_BYTES: Final = 400
-"""What a cached run costs beside its buffer: the objects around it."""
+"""Bytes that a cached run costs beside its buffer: the objects around it."""
 
 ENTRY_OVERHEAD_BYTES: Final = 200
-"""What each cached entry of `EntryColumns` costs beside their buffer."""
+"""Bytes that each cached entry of `EntryColumns` costs beside their buffer."""
 
 _COMPACT_AT: Final = 64
 

@@ -47,7 +47,7 @@ class EntryRun:
     | `buffer` | immutable bytes that hold all entries in rising order, without overlap |
     | `starts`, `ends` | offsets into `buffer`, one each per entry (list of ints or `array('I')`) |
     | `message_counts` | messages in each entry (more than 1 in a batch), same length; None when each holds one |
-    | `oldest_publish_ms` | lowest publish time of its entries, -1 while nobody looked (expiry does) |
+    | `oldest_publish_ms` | lowest publish time of its entries, -1 until it is looked at (for the TTL) |
     """
 
     __slots__ = ("buffer", "ends", "first_entry_id", "ledger_id", "message_counts", "oldest_publish_ms", "starts")
@@ -126,7 +126,7 @@ class EntryRun:
         )
 
     def compact(self) -> EntryRun:
-        """The same run over a buffer of its own when it pins a buffer more than twice its size, else itself."""
+        """Copies the run out of a buffer more than twice its size; returns itself when its buffer is smaller."""
         low, high = self.starts[0], self.ends[-1]
         if len(self.buffer) <= _COMPACT_RATIO * (high - low):
             return self
@@ -211,7 +211,8 @@ class EntryColumns:
         return np.subtract(self.ends, self.starts, dtype=np.int64)
 
     def compact(self) -> EntryColumns:
-        """The same entries over a buffer of their own when they pin one more than twice their size, else itself."""
+        """Copies the entries out of a buffer more than twice their size; returns itself when their buffer is
+        smaller."""
         low, high = self.starts[0], self.ends[-1]
         if len(self.buffer) <= _COMPACT_RATIO * (high - low):
             return self

@@ -1,4 +1,4 @@
-"""The storage promise: what the shell may rely on, whoever keeps it (files, or memory in tests).
+"""The storage promise, on which the shell relies. Files keep it, or memory in tests.
 
 One storage belongs to one `DurableState`. The order of things in a running broker:
 
@@ -61,7 +61,7 @@ class StorageDamaged(StorageError):
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening found and did.
+    """Report of opening: findings and actions.
 
     | attribute | meaning |
     | --- | --- |
@@ -86,12 +86,12 @@ class Storage(Protocol):
 
     @property
     def report(self) -> RecoveryReport:
-        """What opening found."""
+        """The report of opening."""
 
     def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None, *, at_once: bool = False) -> bool:
-        """Make the records durable, all or none, after everything submitted before.
+        """Makes the records durable, all or none, after everything submitted before.
 
-        True when they are already: then `on_durable` is not called. That happens only to who submits `at_once`, which
+        True when they are already: then `on_durable` is not called. That happens only with `at_once`, which
         allows this call to wait for the disk when it will be quicker than another thread.
 
         The records are encoded before this returns, so that later changes of what they refer to do not matter; entry
@@ -102,7 +102,7 @@ class Storage(Protocol):
 
     @property
     def is_quick(self) -> bool:
-        """Whether a small submit `at_once` would be made durable by that call were nothing under way."""
+        """Tells whether a small submit `at_once` would be made durable by that call were nothing under way."""
 
     @property
     def unwritten_bytes(self) -> int:
@@ -118,25 +118,26 @@ class Storage(Protocol):
         """
 
     def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
-        """What of `read` is at hand without waiting for the disk: empty when nothing is, for whatever reason, else no
-        more than either limit, beginning with `entry_id`. Never raises."""
+        """Reads entries that are at hand without waiting for the disk, beginning with `entry_id`, no more than either
+        limit. Empty when none is at hand, for whatever reason. Never raises."""
 
     def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
-        """How many bytes each of the entries `first … end - 1` of a ledger takes, without reading them; any thread may
-        call, it blocks. 0 for those that are not stored: consumed and dropped, trimmed, lost, not durable."""
+        """The size of each of the entries `first … end - 1` of a ledger, without reading them; any thread may
+        call, it blocks. 0 for entries that are not stored: consumed and dropped, trimmed, lost, not durable."""
 
     def needs_checkpoint(self) -> bool:
-        """Whether enough was written since the last checkpoint began that another is due; cheap, ask every turn."""
+        """Tells whether enough was written since the last checkpoint began that another is due; cheap, ask every
+        turn."""
 
     def checkpoint(self, state: DurableState) -> None:
-        """Begin a checkpoint of the state as it is now; short, the work is done by a thread.
+        """Begins a checkpoint of the state as it is now; short, the work is done by a thread.
 
         Everything applied must have been submitted. May apply records of its own to the state (EntriesDropped: what all
         durable cursors consumed is not copied) and submits them. Does nothing while another one runs.
         """
 
     def close(self, state: DurableState | None = None) -> None:
-        """Make everything submitted durable, store a last checkpoint if the state is given, and let go of the files.
+        """Makes everything submitted durable, stores a last checkpoint if the state is given, and lets go of the files.
         Blocks. No method may be called afterwards."""
 
 

@@ -41,9 +41,9 @@ class EntryReading:
         self._lost = lost
         self._on_free = on_free
         self.segments: dict[int, Segment] = {}
-        """The live segments, shared with those who change them."""
+        """The segments in use, shared with `SegmentFiles`, which changes them."""
         self.read_bytes = self.read_entries = 0
-        """Read since opening; about, since nobody locks them."""
+        """Bytes and entries read since opening; about, since no lock guards them."""
 
     def read(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
         """See `Storage.read`."""
@@ -107,8 +107,8 @@ class EntryReading:
             self._release(segment)
 
     def _hold(self, ledger_id: int, entry_id: int) -> tuple[Segment, RunPlace] | None:
-        """Where the journal has the entry, or the next one, in a segment that has one more reader from now on. Under
-        the lock."""
+        """Finds the entry, or the next one, in the journal, and counts one more reader of its segment. Under the
+        lock."""
         runs = self._index.ledgers.get(ledger_id)
         if runs is None or entry_id >= runs.end:
             return None
@@ -133,7 +133,7 @@ class EntryReading:
             try:
                 found = self._look(ledger_id, at, self._files.sizes, self._sizes_in_journal)
             except StorageDamaged as error:
-                # Whoever reads them reports it.
+                # The reader of these entries reports it.
                 found = max((lost_end for _, _, lost_end in error.lost), default=end), []
             begin, known = found or (end, [])
             if begin > at:
@@ -155,7 +155,7 @@ class EntryReading:
         in_file: Callable[[int, Extent, int], _Found | None],
         in_journal: Callable[[Segment, int, RunPlace], _Found],
     ) -> _Found | None:
-        """What a file or the journal has at or after an entry; None when there is nothing."""
+        """Finds the stored run at or after an entry, in a file or in the journal; None when there is none."""
         passed: Extent | None = None
         while True:
             # File or journal is decided in one look: settling moves entries from one to the other between two.

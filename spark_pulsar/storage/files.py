@@ -19,25 +19,23 @@ from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.checkpoint.copy import CheckpointCopy
-from spark_pulsar.storage.disk.background import Background
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout, take_lock
-from spark_pulsar.storage.disk.space import Space
-from spark_pulsar.storage.disk.threads import Threads
+from spark_pulsar.storage.disk.threads import Background, Threads
 from spark_pulsar.storage.journal.back_pressure import BackPressure
 from spark_pulsar.storage.journal.journal import Journal
 from spark_pulsar.storage.journal.reader import JournalReader
 from spark_pulsar.storage.journal.run_index import RunIndex
-from spark_pulsar.storage.journal.segment_upkeep import SegmentUpkeep
+from spark_pulsar.storage.journal.segment_upkeep import SegmentUpkeep, Space
 from spark_pulsar.storage.journal.segments import SEGMENT_BYTES, Segment, SegmentFiles
 from spark_pulsar.storage.ledgers.files import Extent, LedgerFiles
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 from spark_pulsar.storage.recovery.replay import recover
 from spark_pulsar.storage.recovery.take_over import (
-    adopt_segments,
     find_short_files,
     remove_leftovers,
     take_last_group,
+    take_over_segments,
 )
 from spark_pulsar.storage.settling.pace import SettlingPace, work
 from spark_pulsar.storage.settling.settler import SettlePlan, Settler, SettlingStopped, entries_left_out, plan_ledgers
@@ -51,7 +49,7 @@ REPLAY_RECORDS: Final = 100_000
 """Records after which a checkpoint is due although no segment is full: opening must not have to replay many more."""
 
 RANGES_A_RECORD: Final = 4
-"""So many acked ranges take as long to replay as a record: a million strewn acks may be in a few thousand records."""
+"""Acked ranges that take as long to replay as one record: a million strewn acks may be in a few thousand records."""
 
 _FREEING: Final = (LedgersTrimmed, CompactionFinished, CompactionAbandoned, CompactionForgotten)
 """Records that free ledgers."""
@@ -102,9 +100,9 @@ class FileStorage:
         self._to_remove: set[int] = set()
         self._records_at_checkpoint = 0
         self._acked_ranges = 0
-        """In the acks submitted since the last checkpoint."""
+        """Ranges of the acks submitted since the last checkpoint."""
         self._not_before = self._no_trims_before = 0.0
-        self._giving_way = BackPressure()
+        self._back_pressure = BackPressure()
         self._pace = SettlingPace()
         self.settle_error: Exception | None = None
         """Why the last checkpoint failed, None when it did not. It is tried again later; nothing is lost meanwhile."""
@@ -122,7 +120,7 @@ class FileStorage:
         disk: Disk | None = None,
         threads: Threads | None = None,
     ) -> tuple[Self, DurableState]:
-        """Open a data directory, making it if it does not exist, and recover its state.
+        """Opens a data directory, making it if it does not exist, and recovers its state.
 
         `on_failed` is told once when writing fails. `on_trouble` is told, by a thread, why a checkpoint failed: it is
         tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged records, so that
@@ -173,14 +171,14 @@ class FileStorage:
         self._trimmed = not state.ledgers.keys() >= self._files.extents.keys()
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
         self._opened.callback(self._segments.close)
-        self._reading.segments = self._segments.live
+        self._reading.segments = self._segments.in_use
         replay = recovered.replay
-        current = adopt_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
+        current = take_over_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
         again, first = take_last_group(self._lock, self._segments, self._index, self._mark, replay)
         self._background = Background("settler", self._threads)
         self._background.put(self._copy.verify)
-        # Apart, because the journal slows down when it must write to a file that nobody prepared.
-        self._tending = SegmentUpkeep(self._segments, self._space, self._closing.is_set, self._threads)
+        # Apart, because the journal slows down when it must write to a file that was not prepared.
+        self._upkeep = SegmentUpkeep(self._segments, self._space, self._closing.is_set, self._threads)
         self._journal = Journal(
             disk,
             self._segments,
@@ -190,9 +188,9 @@ class FileStorage:
             again or current,
             first,
             self._fail,
-            self._tending.tend,
+            self._upkeep.maintain,
             self._space.stalled,
-            lambda: self._giving_way.must_wait(len(self._segments.live)),
+            lambda: self._back_pressure.must_wait(len(self._segments.in_use)),
             self._threads,
         )
         self._lost.learn(state)
@@ -204,17 +202,17 @@ class FileStorage:
 
     @property
     def report(self) -> RecoveryReport:
-        """What opening found."""
+        """The report of opening."""
         return self._report
 
     @property
     def checkpointing(self) -> bool:
-        """Whether a checkpoint is being made."""
+        """Tells whether a checkpoint is being made."""
         return self._running
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Tells whether `close` was called."""
         return self._closing.is_set()
 
     @property
@@ -244,15 +242,15 @@ class FileStorage:
             return False
         now_s = self._note_load()
         records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
-        due = self._pace.is_due(len(self._segments.live) - 1) or records > REPLAY_RECORDS
+        due = self._pace.is_due(len(self._segments.in_use) - 1) or records > REPLAY_RECORDS
         return (due or (self._trimmed and now_s >= self._no_trims_before)) and now_s >= self._not_before
 
     def _note_load(self) -> float:
-        """Look at how much is written and read; the time."""
+        """Samples how much is written and read; returns the time."""
         now_s = self._threads.now_s()
         written = work(self._journal.submitted_bytes, self._journal.submitted_entries)
         self._pace.note(written, work(self._reading.read_bytes, self._reading.read_entries), now_s)
-        self._tending.note_load(is_burst=self._pace.is_burst)
+        self._upkeep.note_load(is_burst=self._pace.is_burst)
         return now_s
 
     def checkpoint(self, state: DurableState) -> None:
@@ -283,12 +281,12 @@ class FileStorage:
 
     def _settle_later(self, plan: SettlePlan, group: int) -> None:
         plan.last_group = group
-        self._giving_way.is_copying = True
+        self._back_pressure.is_copying = True
         self._background.put(lambda: self._settle(plan))
 
     def _settle(self, plan: SettlePlan) -> None:
-        """In the background: copy, commit, switch readers over, recycle."""
-        segments = list(self._segments.live.values())
+        """Copies the needed entries, commits, switches readers over and recycles segments, in the background."""
+        segments = list(self._segments.in_use.values())
         extents = self._files.extents
         settler = Settler(
             self._disk, self._layout, segments, extents, self._lost, self._closing.is_set, self._rest, self._threads
@@ -304,22 +302,22 @@ class FileStorage:
             self.settle_error = error
             self._not_before = self._threads.now_s() + _RETRY_S
             self._trimmed = True  # a checkpoint is due then
-            self._tending.give_back()  # spares may be what the disk has no space beside
+            self._upkeep.give_back()  # spares may be what the disk has no space beside
             self._trouble(error)
         finally:
             self._running = False
-            self._giving_way.is_copying = False
+            self._back_pressure.is_copying = False
 
     def _rest(self, worked_s: float) -> None:
         """Between two pieces of settling; ends early when the storage closes."""
         self._note_load()
-        if rest_s := self._pace.rest_s(len(self._segments.live) - 1, worked_s):
+        if rest_s := self._pace.rest_s(len(self._segments.in_use) - 1, worked_s):
             self._closing.wait(rest_s)
 
     def _commit(self, plan: SettlePlan, extents: dict[int, Extent]) -> None:
         if not self._segments.synced:
             # The checkpoint must not be ahead of the journal after power loss.
-            for segment in list(self._segments.live.values()):
+            for segment in list(self._segments.in_use.values()):
                 try:
                     self._disk.sync(segment.fd)
                 except OSError as error:
@@ -338,7 +336,9 @@ class FileStorage:
             for ledger_id in gone:
                 self._index.drop_ledger(ledger_id)
                 self._files.extents.pop(ledger_id, None)
-            retired = [segment for segment in list(self._segments.live.values()) if segment.number < plan.first_segment]
+            retired = [
+                segment for segment in list(self._segments.in_use.values()) if segment.number < plan.first_segment
+            ]
             for segment in retired:
                 segment.retired = True
             free = [segment for segment in retired if segment.readers == 0]
@@ -360,19 +360,19 @@ class FileStorage:
 
     def _recycle(self, segment: Segment) -> None:
         with self._lock:
-            known = self._segments.live.get(segment.number) is segment
+            known = self._segments.in_use.get(segment.number) is segment
         if known:
             self._segments.recycle(segment)
 
     def _give_up(self, error: OSError) -> None:
-        """Nobody knows what a reader of the checkpoint would find: only opening again tells."""
+        """Fails the storage: what the checkpoint holds is unknown until it is opened again."""
         failure = StorageFailed(f"storing the checkpoint failed: {error}")
         failure.__cause__ = error
         self._journal.failure = failure
         self._fail(failure)
 
     def abandon(self) -> None:
-        """Let go of the files and write nothing, as if the process had died; its threads must be at rest."""
+        """Lets go of the files and writes nothing, as if the process had died; its threads must be at rest."""
         self._opened.close()
 
     def close(self, state: DurableState | None = None) -> None:
@@ -382,7 +382,7 @@ class FileStorage:
         if state is not None and self._journal.failure is None:
             self._journal.barrier(final.append)
         self._journal.close()
-        self._tending.background.close()
+        self._upkeep.background.close()
         self._background.close()
         try:
             if state is not None and final and self._journal.failure is None:  # what ended just now may have failed
@@ -397,4 +397,4 @@ class FileStorage:
 
 
 def _tell_nobody(error: Exception) -> None:
-    """Nobody asked."""
+    """Drops an error that no caller asked for."""

@@ -26,7 +26,7 @@ from spark_pulsar.storage.journal.journal import Submission
 
 @dataclass(slots=True)
 class MemoryDisk:
-    """What survives a crash. One open storage at a time, as with a data directory."""
+    """The bytes that survive a crash. One open storage at a time, as with a data directory."""
 
     groups: list[bytes] = field(default_factory=list)
     """Payload of each durable group after the checkpoint."""
@@ -53,7 +53,7 @@ class MemoryStorage:
         self._failure: StorageFailed | None = None
         self._crashed = False
         self.checkpoint_wanted = False
-        """What `needs_checkpoint` answers; set it to have the caller make one."""
+        """The answer of `needs_checkpoint`; set it to have the caller make one."""
         self.is_quick = False
         """See `Storage.is_quick`; set it to have the caller wait for what is under way."""
 
@@ -65,7 +65,7 @@ class MemoryStorage:
         on_failed: Callable[[StorageFailed], None] | None = None,
         auto: bool = True,
     ) -> tuple[Self, DurableState]:
-        """Recover what the disk holds."""
+        """Recovers what the disk holds."""
         storage = cls(disk, on_failed, auto)
         return storage, storage._recover()
 
@@ -86,7 +86,7 @@ class MemoryStorage:
 
     @property
     def report(self) -> RecoveryReport:
-        """What opening found."""
+        """The report of opening."""
         return self._report
 
     @property
@@ -105,7 +105,7 @@ class MemoryStorage:
         return False
 
     def sync(self, submits: int | None = None) -> None:
-        """Make that many of the waiting submits and checkpoints (all by default) durable as one group, and call
+        """Makes that many of the waiting submits and checkpoints (all by default) durable as one group, and calls
         back."""
         if self._crashed or self._failure is not None:
             return
@@ -227,10 +227,10 @@ class MemoryStorage:
     # Faults
 
     def crash(self) -> None:
-        """Lose everything that is not durable. Only opening the disk again makes sense afterwards."""
+        """Loses everything that is not durable. Only opening the disk again makes sense afterwards."""
         self._crashed = True
         self._pending.clear()
 
     def fail_next_sync(self, error: Exception) -> None:
-        """Let the next sync, and with it everything after, fail."""
+        """Lets the next sync, and with it everything after, fail."""
         self._error = error

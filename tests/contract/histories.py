@@ -16,7 +16,7 @@ from spark_pulsar.ledger.records import damage, schemas
 from spark_pulsar.ledger.records import deduplication as sr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records import topics as tr
-from spark_pulsar.ledger.records.activity import CursorIdle
+from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.trimming import plan_trimming

@@ -206,7 +206,7 @@ def test_a_group_whose_sync_failed_is_written_again_elsewhere(tmp_path: Path) ->
     disk.failing = True
     submit(EntriesAppended(run_of(1, 3, [entry(1, 3)])))
     assert failures
-    [old] = storage._segments.live.values()
+    [old] = storage._segments.in_use.values()
     path, end = old.path, old.write_at
     storage.close()
     disk.failing = False

@@ -41,7 +41,7 @@ class Recorded:
         ]
         for entry_id, entry in enumerate(self.entries):
             world.apply_and_submit(EntriesAppended(run_of(1, entry_id, [entry])))
-        live = world.files._segments.live
+        live = world.files._segments.in_use
         self.ends = {number: [*segment.group_offsets[1:], segment.write_at] for number, segment in live.items()}
         world.kill()
         world.dispose_killed()
@@ -287,7 +287,7 @@ def test_groups_of_a_recycled_segments_earlier_life_are_never_replayed(tmp_path:
     stale_follows = False
 
     def newest() -> Segment:
-        return max(world.files._segments.live.values(), key=lambda segment: segment.number)
+        return max(world.files._segments.in_use.values(), key=lambda segment: segment.number)
 
     for _ in range(12):
         for _ in range(7):

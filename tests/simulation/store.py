@@ -215,7 +215,7 @@ class FileStore:
     @property
     def is_busy(self) -> bool:
         storage = self.storage
-        queues = (storage._journal._queue, storage._background._queue, storage._tending.background._queue)
+        queues = (storage._journal._queue, storage._background._queue, storage._upkeep.background._queue)
         return bool(self._stalled) or not all(queue.empty() for queue in queues)
 
     def open(self, on_failed: Callable[[StorageFailed], None], *, sync_data: bool) -> DurableState:
@@ -286,7 +286,7 @@ class FileStore:
         return group, item if isinstance(item, Barrier) else None
 
     def settle(self, random: Random) -> None:
-        worker = random.choice((self.storage._background, self.storage._tending.background))
+        worker = random.choice((self.storage._background, self.storage._upkeep.background))
         try:
             job = worker._queue.get_nowait()
         except Empty:

@@ -25,7 +25,7 @@ from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.ids import Position
 from spark_pulsar.storage import files
 from spark_pulsar.storage.journal import journal
-from spark_pulsar.storage.recovery import take_over as adoption
+from spark_pulsar.storage.recovery import take_over
 
 from .comparing import Violation
 from .disk import PageCacheDisk
@@ -200,7 +200,7 @@ def the_checkpoint_is_ahead_of_what_was_not_synced(patch: pytest.MonkeyPatch) ->
 
 
 def what_was_not_synced_is_taken_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(adoption, "_never_synced", lambda _mark, _replay: [])
+    patch.setattr(take_over, "_never_synced", lambda _mark, _replay: [])
 
 
 def ledger_files_stay(patch: pytest.MonkeyPatch) -> None:

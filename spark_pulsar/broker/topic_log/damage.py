@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import EntriesLost
-    from spark_pulsar.ledger.state.damage import Damage
+    from spark_pulsar.ledger.state.topics import Damage
 
 _ACKS_MS: Final = 1_000
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import subscribing
-from spark_pulsar.ledger.records.activity import IN_USE, CursorIdle
+from spark_pulsar.ledger.records.cursors import IN_USE, CursorIdle
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:

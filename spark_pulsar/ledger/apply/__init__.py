@@ -1,1 +1,1 @@
-"""What each record changes in the durable state."""
+"""Effects of the records on the durable state."""

@@ -51,7 +51,7 @@ def next_ids(open_ledgers: ColumnStore[LedgerInfo], rows: Column) -> tuple[Colum
 
 
 def _times_before(rows: Column) -> Column:
-    """How often each value stood before its place."""
+    """Counts for each place how often its value stood before it."""
     places = np.arange(len(rows))
     last = np.empty(int(rows.max()) + 1, np.int64)
     last[rows] = places

@@ -96,4 +96,4 @@ TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
     CompactionAbandoned: _abandoned,
     CompactionForgotten: _forgotten,
 }
-"""What each record does to the state."""
+"""Effects of the records, by type."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.records.base import InvalidRecord, Record
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
-from spark_pulsar.ledger.state.damage import Damage
+from spark_pulsar.ledger.state.topics import Damage
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState
@@ -39,7 +39,7 @@ def _accepted(state: DurableState, record: DamageAccepted) -> None:
 
 
 def note_lost(topic: TopicState) -> None:
-    """Let the topic's ledger know the entries that every cursor passes over."""
+    """Lets the topic's ledger know the entries that every cursor passes over."""
     accepted = [damage for damage in topic.damages if damage.accepted and damage.end > damage.first]
     # Cursors know nothing of a compacted ledger.
     topic.ledger.lost = [damage[:3] for damage in accepted if damage.ledger_id in topic.ledger.ledgers]
@@ -56,4 +56,4 @@ TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
     TopicDamaged: _damaged,
     DamageAccepted: _accepted,
 }
-"""What each record does to the state."""
+"""Effects of the records, by type."""

@@ -48,4 +48,4 @@ TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
     EntriesDelayed: _entries_delayed,
     DelaysElapsed: _delays_elapsed,
 }
-"""What each record does to the state."""
+"""Effects of the records, by type."""

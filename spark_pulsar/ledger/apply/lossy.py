@@ -1,8 +1,8 @@
-"""Applying records after a hole in the journal: what does not fit shows what was lost.
+"""Applies records after a hole in the journal: records that do not fit show the losses.
 
 Groups are lost as a whole, so records after a hole may speak of topics that were never created, continue ledgers with a
 gap, or close what was never opened. A `LossyReplay` gives each record as much of its effect as it can have, and notes
-for which topic something is missing. Without a hole nobody uses it: then a record that does not fit is damage.
+for which topic something is missing. It is used only after a hole: without one, a record that does not fit is damage.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from spark_pulsar.ledger.entries import EntryColumns, first_entries
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import cursors as cr
-from spark_pulsar.ledger.records.activity import CursorIdle
 from spark_pulsar.ledger.records.base import InvalidRecord, Record
 from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.damage import DamageAccepted
 from spark_pulsar.ledger.records.deduplication import SequencesReached
 from spark_pulsar.ledger.records.delays import EntriesDelayed
@@ -30,7 +30,7 @@ from .table import apply
 
 
 class Loss(NamedTuple):
-    """What is missing of a topic: entries `first … end - 1` of a ledger, or (-1, 0, 0) something else."""
+    """A loss of a topic: entries `first … end - 1` of a ledger, or (-1, 0, 0) something else."""
 
     topic_id: int
     ledger_id: int
@@ -50,10 +50,10 @@ class LossyReplay:
         self.cause: tuple[str, str] = ("", "")
         """Place and text of the damage met last."""
         self._unbelieved: list[tuple[Record, tuple[str, str]]] = []
-        """Of those that are about more than one topic, with their cause."""
+        """Records about more than one topic that are not believed, with the damage that is the cause."""
 
     def apply(self, record: Record) -> bool:
-        """Give the record its effect, or what of it is possible; whether it had any."""
+        """Gives the record its effect, as far as it can have one; tells whether it had any."""
         if isinstance(record, r.EntriesAppended) and isinstance(record.entries, EntryColumns):
             known = self._known_part(record.entries)
             if known is None:
@@ -70,8 +70,8 @@ class LossyReplay:
         return True
 
     def believed(self, record: Record) -> Record | None:
-        """What is believed of a record of a group that fails its checksum without an entry that explains it: nothing
-        of what takes something away, or lets the broker do so. Of a new namespace it is believed that it exists."""
+        """Returns the part to be believed of a record whose group fails its checksum without an entry that explains it:
+        None of a record that takes something away, or lets the broker do so. A new namespace is believed to exist."""
         is_new = isinstance(record, r.NamespaceSet) and record.name not in self.state.namespaces
         if not is_new and not isinstance(record, _TAKES_AWAY):
             return record
@@ -82,7 +82,7 @@ class LossyReplay:
         return r.NamespaceSet(record.name, "{}") if is_new and isinstance(record, r.NamespaceSet) else None
 
     def lose_unbelieved(self) -> None:
-        """At the end: topics that were made later are under the policies that were lost, too."""
+        """Notes the records that were not believed, at the end: topics made later are under the lost policies, too."""
         for record, cause in self._unbelieved:
             self.cause = cause
             for topic_id in self.topics_of(record):
@@ -98,7 +98,7 @@ class LossyReplay:
         return self.state.next_entry_ids(ledger_ids) == list(firsts)
 
     def lose(self, topic_id: int, ledger_id: int = -1, first: int = 0, end: int = 0) -> None:
-        """Note a loss, once."""
+        """Notes a loss, once."""
         self.losses.setdefault(Loss(topic_id, ledger_id, first, end), self.cause)
 
     def topics_of(self, record: Record) -> set[int]:
@@ -227,7 +227,7 @@ _TAKES_AWAY: Final = (
     TopicTerminated,
     DamageAccepted,
 )
-"""Records after which something is not taken, not delivered, or not there any more, or may be let go of: policies."""
+"""Records that take away: after them entries are refused, not delivered or gone, or may go (policies)."""
 
 _NAMED: Final = (r.NamespaceSet, r.NamespaceDeleted, r.PartitionedTopicDeleted, DocumentSet, DocumentDeleted)
-"""Those of them that are not about one topic by its id: they are told by name."""
+"""Records that take away and are not about one topic by its id: they are told by name."""

@@ -52,4 +52,4 @@ TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
     SchemasDeleted: _deleted,
     SchemasForgotten: _forgotten,
 }
-"""What each record does to the state."""
+"""Effects of the records, by type."""

@@ -14,14 +14,16 @@ from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records.base import InvalidRecord
-from spark_pulsar.ledger.state.counters import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC
+from spark_pulsar.ledger.records.documents import DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.records.topics import TopicChunked, TopicEpochSet, TopicTerminated
 from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.durable_state import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.topics import PartitionedTopic, TopicState
 from spark_pulsar.model.ids import Position
 
-from . import compaction, cursors, deduplication, delays, documents, topics
+from . import compaction, deduplication, delays
 from . import damage as damage_rules
 from . import schemas as schemas_rules
 
@@ -70,7 +72,7 @@ def _use_id(state: DurableState, counter: str, used: int) -> None:
     state.dirty["counters"].add(counter)
 
 
-# Topics and namespaces
+# Topics, namespaces and documents
 
 
 def _topic(state: DurableState, topic_id: int) -> TopicState:
@@ -116,6 +118,21 @@ def _topic_properties_set(state: DurableState, record: r.TopicPropertiesSet) -> 
     state.dirty["topics"].add(record.topic_id)
 
 
+def _topic_epoch_set(state: DurableState, record: TopicEpochSet) -> None:
+    _topic(state, record.topic_id).epoch = record.epoch
+    state.dirty["topic_marks"].add(record.topic_id)
+
+
+def _topic_terminated(state: DurableState, record: TopicTerminated) -> None:
+    _topic(state, record.topic_id).is_terminated = True
+    state.dirty["topic_marks"].add(record.topic_id)
+
+
+def _topic_chunked(state: DurableState, record: TopicChunked) -> None:
+    _topic(state, record.topic_id).has_chunks = True
+    state.dirty["topic_marks"].add(record.topic_id)
+
+
 def _partitioned_topic_set(state: DurableState, record: r.PartitionedTopicSet) -> None:
     state.partitioned[record.name] = PartitionedTopic(record.name, record.partitions, dict(record.properties))
     state.dirty["partitioned_topics"].add(record.name)
@@ -136,6 +153,16 @@ def _namespace_deleted(state: DurableState, record: r.NamespaceDeleted) -> None:
     if state.namespaces.pop(record.name, None) is None:
         raise InvalidRecord(f"namespace {record.name} does not exist")
     state.dirty["namespaces"].add(record.name)
+
+
+def _document_set(state: DurableState, record: DocumentSet) -> None:
+    state.documents.setdefault(record.kind, {})[record.name] = record.text
+    state.dirty["documents"].add((record.kind, record.name))
+
+
+def _document_deleted(state: DurableState, record: DocumentDeleted) -> None:
+    if state.documents.get(record.kind, {}).pop(record.name, None) is not None:
+        state.dirty["documents"].add((record.kind, record.name))
 
 
 # Ledgers
@@ -276,16 +303,28 @@ def _cursor_ack_properties(state: DurableState, record: cr.CursorAckProperties) 
     _cursor(state, record.cursor_id).ack_properties = dict(record.properties) or None
 
 
+def _cursor_idle(state: DurableState, record: cr.CursorIdle) -> None:
+    cursor = state.cursors.get(record.cursor_id)
+    if cursor is not None:
+        cursor.idle_since_ms = record.since_ms
+        state.dirty["cursors"].add(record.cursor_id)
+
+
 TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = {
     r.EntriesAppended: _entries_appended,
     r.CounterSet: _counter_set,
     r.TopicCreated: _topic_created,
     r.TopicDeleted: _topic_deleted,
     r.TopicPropertiesSet: _topic_properties_set,
+    TopicEpochSet: _topic_epoch_set,
+    TopicTerminated: _topic_terminated,
+    TopicChunked: _topic_chunked,
     r.PartitionedTopicSet: _partitioned_topic_set,
     r.PartitionedTopicDeleted: _partitioned_topic_deleted,
     r.NamespaceSet: _namespace_set,
     r.NamespaceDeleted: _namespace_deleted,
+    DocumentSet: _document_set,
+    DocumentDeleted: _document_deleted,
     r.LedgerOpened: _ledger_opened,
     r.LedgerSealed: _ledger_sealed,
     r.LedgersTrimmed: _ledgers_trimmed,
@@ -298,14 +337,12 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     cr.CursorRedelivered: _cursor_redelivered,
     cr.CursorPropertiesSet: _cursor_properties_set,
     cr.CursorAckProperties: _cursor_ack_properties,
-    **cursors.TRANSITIONS,
+    cr.CursorIdle: _cursor_idle,
     **damage_rules.TRANSITIONS,
     **schemas_rules.TRANSITIONS,
     **delays.TRANSITIONS,
-    **documents.TRANSITIONS,
     **deduplication.TRANSITIONS,
     **compaction.TRANSITIONS,
-    **topics.TRANSITIONS,
 }
 """The effect of every record type."""
 

@@ -1,7 +1,7 @@
 """The journal's records: the only way in which durable state changes.
 
 A record is a past fact. It has a `TYPE` (one byte, never reused), a `VERSION` (of its body's form) and an `encode`;
-`decode_record` is the way back. `DurableState.apply` gives it its effect, live and in recovery alike. Records are
+`decode_record` is the way back. `apply` gives it its effect, live and in recovery alike. Records are
 immutable and carry everything their effect needs: no clock is read and no id is chosen while applying.
 
 | types | about |
@@ -180,7 +180,7 @@ class EntriesAppended(Record):
 
     @staticmethod
     def region_of(record_type: int, version: int, body: bytes, at: int) -> int:
-        """Where the region of the record begins whose body is `body[at:]`."""
+        """Returns the offset of the region of the record whose body is `body[at:]`."""
         return at + _columns_end(_head_of(record_type, version, body, at))
 
     @staticmethod
@@ -216,7 +216,7 @@ def _head_of(record_type: int, version: int, body: bytes, at: int) -> _Head:
 
 
 def _columns_end(head: _Head) -> int:
-    """Where in its body the region of a record begins."""
+    """Returns the offset of a record's region in its body."""
     number, _, _, flags, _, _ = head
     extents = 1 if flags & _ONE_EXTENT else number
     return _HEAD.size + 16 * extents + (8 if flags & _ALL_SINGLE else 12) * number
@@ -361,7 +361,7 @@ class LedgerSealed(DeclaredRecord):
 
 @dataclass(frozen=True, slots=True)
 class LedgersTrimmed(DeclaredRecord):
-    """These ledgers of the topic and all their entries are gone; storage gives their space back."""
+    """Ledgers of the topic and all their entries are gone; storage gives their space back."""
 
     topic_id: int
     ledger_ids: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""How the bodies of records become bytes: little-endian fixed fields, length-prefixed text, maps and lists.
+"""Encodes and decodes the bodies of records: little-endian fixed fields, length-prefixed text, maps and lists.
 
 A body never describes itself; the record's type and version do. Readers check every length, so that a damaged body
 gives `RecordDamaged` and nothing else.

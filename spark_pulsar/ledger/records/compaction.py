@@ -1,20 +1,17 @@
 """Records of compaction (CMP-C1 … CMP-C4): a ledger beside a topic's chain that holds the last message of each key.
 
 An entry of a compacted ledger is 16 bytes that tell where it comes from, then the entry itself, perhaps with fewer
-messages. It takes entries as any other ledger does, by `EntriesAppended`. While it is written nobody reads it; one
+messages. It takes entries as any other ledger does, by `EntriesAppended`. While it is written it is not read; one
 record lets it replace the one before it, or a crash leaves it unfinished and it is dropped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from .base import DeclaredRecord
 from .codec import I64, I64S
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

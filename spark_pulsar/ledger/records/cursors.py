@@ -190,3 +190,17 @@ class CursorAckProperties(DeclaredRecord):
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 37
     LAYOUT: ClassVar = (("cursor_id", I64), ("properties", TEXT_MAP))
+
+
+IN_USE: Final = -1
+"""Stands in place of a time: a consumer is connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class CursorIdle(DeclaredRecord):
+    """Since this time no consumer is connected, or `IN_USE`. Nothing happens when the cursor is gone."""
+
+    cursor_id: int
+    since_ms: int
+    TYPE: ClassVar[int] = 60
+    LAYOUT: ClassVar = (("cursor_id", I64), ("since_ms", I64))

@@ -1,4 +1,4 @@
-"""Records of damage: what storage found unreadable, and that somebody decided to go on without it.
+"""Records of damage: entries that storage found unreadable, and the operator's decision to go on without them.
 
 A damaged topic is read-only until the damage is accepted (`spark-pulsar check DIR --repair`): nothing is skipped in
 silence, and nothing new is built upon what may be missing.
@@ -7,13 +7,10 @@ silence, and nothing new is built upon what may be missing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from .base import DeclaredRecord
 from .codec import I64, TEXT
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from .base import DeclaredRecord, Record
 from .codec import I64, BodyReader, Field, RecordDamaged, i64s_bytes, text_bytes
-
-if TYPE_CHECKING:
-    pass
 
 _ONE: Final = Struct("<IqqI")
 _HEAD: Final = Struct("<I")
@@ -83,7 +80,7 @@ class SequencesReached(Record):
 
 @dataclass(frozen=True, slots=True)
 class SequencesForgotten(DeclaredRecord):
-    """What these producers sent to the topic is not known any more; nothing is known of any when none is named."""
+    """Sequence ids of these producers of the topic are forgotten; those of all when none is named."""
 
     topic_id: int
     producers: tuple[str, ...]

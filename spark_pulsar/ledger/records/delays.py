@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from .base import DeclaredRecord
 from .codec import I64, I64S
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,7 @@ class EntriesDelayed(DeclaredRecord):
 
 @dataclass(frozen=True, slots=True)
 class DelaysElapsed(DeclaredRecord):
-    """What a block of entries was to be held back until this time is free. Nothing happens when the block is gone."""
+    """Entries of a block that were held back until this time are free. Nothing happens when the block is gone."""
 
     ledger_id: int
     block: int

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from .base import DeclaredRecord
 from .codec import TEXT
 
-if TYPE_CHECKING:
-    pass
-
 CLUSTERS: Final = "clusters"
 TENANTS: Final = "tenants"
 TOPIC_POLICIES: Final = "topic_policies"
-"""By the full name of a topic, for all its partitions."""
+"""Policies by the full name of a topic, for all its partitions."""
 GLOBAL_TOPIC_POLICIES: Final = "global_topic_policies"
-"""The same, as set for all clusters (`isGlobal=true`)."""
+"""Policies by the full name of a topic, as set for all clusters (`isGlobal=true`)."""
 KINDS: Final = (CLUSTERS, TENANTS, TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from . import (
-    activity,
     base,
     compaction,
     cursors,
@@ -46,7 +45,7 @@ RECORD_TYPES: Final[dict[int, type[Record]]] = {
         cursors.CursorRedelivered,
         cursors.CursorPropertiesSet,
         cursors.CursorAckProperties,
-        activity.CursorIdle,
+        cursors.CursorIdle,
         documents.DocumentSet,
         documents.DocumentDeleted,
         deduplication.SequencesReached,
@@ -72,7 +71,7 @@ _DECODE: Final[dict[tuple[int, int], Callable[[bytes, int, int], Record]]] = {
     (1, 1): base.EntriesAppended.decode_old_run,
     (3, 1): base.EntriesAppended.decode,
 }
-"""By type and version, with the forms that older programs wrote."""
+"""Decoders by type and version, with the forms that older programs wrote."""
 
 
 def decode_record(record_type: int, version: int, body: bytes, at: int, end: int) -> Record:

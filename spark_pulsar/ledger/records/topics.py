@@ -1,24 +1,21 @@
-"""Records of what a topic is to its producers: the epoch of exclusive access (PR-7), its end (TN-13), whether it
-takes chunks (CHK-6)."""
+"""Records of a topic towards its producers: the epoch of exclusive access (PR-7), termination (TN-13), chunks
+(CHK-6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from .base import DeclaredRecord
 from .codec import I64
 
-if TYPE_CHECKING:
-    pass
-
 UNSET: Final = -1
-"""In place of an epoch: nobody ever had the topic alone."""
+"""Stands in place of an epoch: no producer ever had exclusive access."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicEpochSet(DeclaredRecord):
-    """Somebody has the topic alone from now on, in this epoch; who held it in an earlier one has lost it."""
+    """A producer has exclusive access from now on, in this epoch; the holder of an earlier epoch has lost it."""
 
     topic_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""What was compacted of a topic as a row of `snapshot`, and back."""
+"""Row of a topic's compaction in the checkpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compaction_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | N
 
 
 def load_compactions(state: DurableState, rows: Iterable[tuple[Any, ...]]) -> dict[int, bool]:
-    """Give topics what their rows say. The ids of the ledgers that `add_compacted_ledger` is to be asked about, and
+    """Gives topics what their rows say. The ids of the ledgers that `add_compacted_ledger` is to be asked about, and
     whether each is done (True) or was being written."""
     ids: dict[int, bool] = {}
     for topic_id, ledger_id, writing_id, horizon_ledger, horizon_entry, *rest in rows:
@@ -55,7 +55,7 @@ def load_compactions(state: DurableState, rows: Iterable[tuple[Any, ...]]) -> di
 
 
 def add_compacted_ledger(state: DurableState, info: LedgerInfo, *, done: bool) -> None:
-    """Give a topic a ledger of its compaction."""
+    """Gives a topic a ledger of its compaction."""
     compaction = state.topics[info.topic_id].compaction
     assert compaction is not None, "its row named the ledger"
     state.ledgers[info.ledger_id] = info

@@ -28,8 +28,8 @@ CURSOR_COLUMNS = (
     "idle_since_ms INTEGER",
     "properties TEXT",
 )
-"""Of table `cursors`; the first is its key. Properties are a JSON object; with those of the last cumulative ack, which
-are rare, an array of both."""
+"""Columns of table `cursors`; the first is its key. Properties are a JSON object; with those of the last cumulative
+ack, which are rare, an array of both."""
 BLOCK_COLUMNS = (
     "cursor_id INTEGER",
     "ledger_id INTEGER",
@@ -38,10 +38,10 @@ BLOCK_COLUMNS = (
     "batch_sets BLOB",
     "redelivered BLOB",
 )
-"""Of table `cursor_blocks`; the first three are its key."""
+"""Columns of table `cursor_blocks`; the first three are its key."""
 
 RANGE_BYTES = 16
-"""What a checkpoint keeps of one acked range: where it begins and ends."""
+"""Bytes of one acked range in a checkpoint: its first and its end."""
 
 BlockKey = tuple[int, int, int]
 
@@ -87,7 +87,7 @@ def _block_values(cursor: Cursor, ledger_id: int, block: int) -> tuple[bytes, by
 
 
 def _within(entries: dict[int, int] | None, block: int) -> list[tuple[int, int]]:
-    """What a per-entry table holds of a block, in order."""
+    """Items of a per-entry table in a block, in order."""
     if not entries:
         return []
     inside = range(block << BLOCK_SHIFT, (block + 1) << BLOCK_SHIFT)
@@ -107,7 +107,7 @@ def load_cursor(
     idle_since_ms: int,
     properties: str,
 ) -> None:
-    """Register the cursor of a row."""
+    """Registers the cursor of a row."""
     topic = state.topics[topic_id]
     mark_delete = Position(ledger_id, entry_id)
     fields, of_ack = json.loads(properties), None
@@ -122,7 +122,7 @@ def load_cursor(
 def load_block(
     state: DurableState, cursor_id: int, ledger_id: int, block: int, ranges: bytes, batch_sets: bytes, counts: bytes
 ) -> None:
-    """Put the content of a block's row into its cursor, whose earlier blocks of the ledger were loaded before."""
+    """Puts the content of a block's row into its cursor, whose earlier blocks of the ledger were loaded before."""
     cursor = state.cursors[cursor_id]
     numbers = i64s_from(ranges)
     half, odd = divmod(len(numbers), 2)

@@ -2,29 +2,29 @@
 
 A row is `(table, key, values)`: the key is a tuple of the table's leading key columns, the values a tuple of the rest,
 or None when the row is to be deleted. Only what changed since the last call is handed out, so that a checkpoint costs
-what was touched, not what exists. What cursors keep of single entries has a row
-per 4,096 entries for the same reason (`cursor_rows`).
+what was touched, not what exists. For the same reason a cursor has a row of acks for every 4,096 entries
+(`rows.cursors`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from spark_pulsar.ledger.apply.damage import note_lost
-from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.state.damage import Damage
+from spark_pulsar.ledger.records.codec import RecordDamaged, i64s_from, i64s_packed, u32s, u32s_from
+from spark_pulsar.ledger.records.topics import UNSET
+from spark_pulsar.ledger.state.delay_index import BlockKey, Delays
 from spark_pulsar.ledger.state.durable_state import DurableState, PartitionedTopic, TopicState
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.topics import Damage
 from spark_pulsar.model.ids import Position
+from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
 
 from .compaction import add_compacted_ledger, compaction_values, load_compactions
 from .cursors import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
-from .delays import DELAY_COLUMNS, delay_values, load_delays
-from .schemas import SCHEMA_COLUMNS, load_schemas, schema_values
-from .topics import mark_values
 
 
 class Table(NamedTuple):
@@ -98,8 +98,20 @@ TABLES: Final = (
     ),
     Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
     Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
-    Table("schemas", 2, SCHEMA_COLUMNS),
-    Table("delays", 2, DELAY_COLUMNS),
+    Table(
+        "schemas",
+        2,
+        (
+            "name TEXT",
+            "version INTEGER",
+            "kind INTEGER",
+            "created_ms INTEGER",
+            "deleted INTEGER",
+            "data BLOB",
+            "properties TEXT",
+        ),
+    ),
+    Table("delays", 2, ("ledger_id INTEGER", "block INTEGER", "times_ms BLOB", "offsets BLOB")),
     Table("topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER", "chunked INTEGER")),
 )
 """All tables, in the order in which `load_rows` needs them."""
@@ -147,12 +159,12 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             load_cursor(state, *row)
         for row in sorted(tables.get("cursor_blocks", ())):
             load_block(state, *row)
-        load_schemas(state, tables.get("schemas", ()))
+        _load_schemas(state, tables.get("schemas", ()))
         for topic_id, damages in tables.get("damages", ()):
             topic = state.topics[topic_id]
             topic.damages = [Damage(*each) for each in json.loads(damages)]
             note_lost(topic)
-        load_delays(state, tables.get("delays", ()))
+        _load_delays(state, tables.get("delays", ()))
         for topic_id, epoch, terminated, chunked in tables.get("topic_marks", ()):
             topic = state.topics[topic_id]
             topic.epoch, topic.is_terminated, topic.has_chunks = epoch, bool(terminated), bool(chunked)
@@ -207,6 +219,48 @@ def _ledger_values(state: DurableState, ledger_id: int) -> tuple[Any, ...] | Non
     return None if info is None else info.row()[1:]
 
 
+def _mark_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | None:
+    """The row of a topic that has an epoch, an end or chunks; None for all others."""
+    topic = state.topics.get(topic_id)
+    if topic is None or (topic.epoch == UNSET and not topic.is_terminated and not topic.has_chunks):
+        return None
+    return topic.epoch, int(topic.is_terminated), int(topic.has_chunks)
+
+
+def _schema_values(state: DurableState, key: tuple[str, int]) -> tuple[Any, ...] | None:
+    """The row of a schema after name and version, None when it is gone."""
+    found = next((each for each in state.schemas.get(key[0], ()) if each.version == key[1]), None)
+    if found is None:
+        return None
+    schema = found.schema
+    properties = json.dumps(dict(schema.properties))
+    return int(schema.type), found.created_ms, int(found.is_deleted), schema.data, properties
+
+
+def _load_schemas(state: DurableState, rows: Iterable[tuple[Any, ...]]) -> None:
+    """The counterpart of `_schema_values`, for whole rows in any order."""
+    for name, version, kind, created_ms, deleted, data, properties in sorted(rows):
+        schema = Schema(SchemaType(kind), bytes(data), json.loads(properties))
+        state.schemas.setdefault(name, []).append(StoredSchema(version, schema, created_ms, bool(deleted)))
+
+
+def _delay_values(state: DurableState, key: BlockKey) -> tuple[bytes, bytes] | None:
+    """The row of a block of delayed entries after its key; None when it has none."""
+    info = state.ledgers.get(key[0])
+    delays = None if info is None else state.topics[info.topic_id].delays
+    columns = None if delays is None else delays.columns(key)
+    return None if columns is None else (i64s_packed(columns[0]), u32s(columns[1]))
+
+
+def _load_delays(state: DurableState, rows: Iterable[tuple[int, int, bytes, bytes]]) -> None:
+    """Gives topics the blocks of their rows. ValueError when a row holds something else."""
+    for ledger_id, block, times_ms, offsets in sorted(rows):
+        topic = state.topics[state.ledgers[ledger_id].topic_id]
+        if topic.delays is None:
+            topic.delays = Delays()
+        topic.delays.load((ledger_id, block), i64s_from(times_ms), u32s_from(offsets))
+
+
 _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | None]]] = {
     "counters": _counter_values,
     "namespaces": _namespace_values,
@@ -216,9 +270,9 @@ _ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | Non
     "sequences": _sequence_values,
     "compactions": compaction_values,
     "damages": _damage_values,
-    "schemas": schema_values,
-    "delays": delay_values,
-    "topic_marks": mark_values,
+    "schemas": _schema_values,
+    "delays": _delay_values,
+    "topic_marks": _mark_values,
     "ledgers": _ledger_values,
     "cursors": cursor_values,
 }

@@ -15,7 +15,7 @@ from .ledger import LedgerInfo
 
 @dataclass(slots=True)
 class Compaction:
-    """What was compacted of a topic.
+    """The compaction of a topic.
 
     | attribute | meaning |
     | --- | --- |
@@ -38,7 +38,7 @@ class Compaction:
     starts: list[Position] = field(default_factory=list, compare=False)
 
     def note_index(self) -> None:
-        """Make what `entry_before` searches in."""
+        """Makes what `entry_before` searches in."""
         index = self.index
         self.starts = [Position(index[at], index[at + 1]) for at in range(0, len(index), 3)]
 

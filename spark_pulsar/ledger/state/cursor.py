@@ -89,11 +89,11 @@ class Cursor:
 
     @property
     def is_durable(self) -> bool:
-        """Whether it holds data and survives a restart (CUR-8)."""
+        """Tells whether the cursor holds data and survives a restart (CUR-8)."""
         return self.cursor_id >= 0
 
     def is_acked(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether the whole entry is acked."""
+        """Tells whether the whole entry is acked."""
         return (ledger_id, entry_id) <= self.mark_delete or self.acked.contains(ledger_id, entry_id)
 
     def batch_set(self, ledger_id: int, entry_id: int) -> int | None:
@@ -102,7 +102,7 @@ class Cursor:
         return None if sets is None else sets.get(entry_id)
 
     def redelivery_count(self, ledger_id: int, entry_id: int) -> int:
-        """How often the unacked entry was redelivered."""
+        """The redelivery count of the unacked entry."""
         counts = self.redelivered.get(ledger_id)
         return 0 if counts is None else counts.get(entry_id, 0)
 
@@ -158,7 +158,7 @@ class Cursor:
     # Changes: by apply for durable cursors, directly for readers' cursors. All are idempotent but `redeliver`.
 
     def acknowledge(self, ranges: Iterable[EntryRange]) -> None:
-        """Ack entries one by one. Mark-delete moves over ranges that touch it (CUR-1)."""
+        """Acknowledges entries one by one. Mark-delete moves over ranges that touch it (CUR-1)."""
         if isinstance(ranges, Singles):
             self._acknowledge_each(ranges.ledger_id, ranges.entry_ids)
             return
@@ -184,7 +184,7 @@ class Cursor:
             self.absorb()
 
     def _acknowledge_each(self, ledger_id: int, entry_ids: list[int]) -> None:
-        """Ack entries, which rise, all at once."""
+        """Acknowledges entries, which rise, all at once."""
         mark_ledger, mark_entry = self.mark_delete
         if ledger_id == mark_ledger and entry_ids[0] <= mark_entry:
             entry_ids = entry_ids[bisect_right(entry_ids, mark_entry) :]
@@ -198,7 +198,7 @@ class Cursor:
         self.absorb()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, bits: int) -> None:
-        """AND a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3)."""
+        """ANDs a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3)."""
         if self.is_acked(ledger_id, entry_id):
             return
         sets = self.batch_sets.get(ledger_id)
@@ -211,14 +211,14 @@ class Cursor:
             self.changed_blocks.add((ledger_id, entry_id >> BLOCK_SHIFT))
 
     def advance_mark_delete(self, position: Position) -> None:
-        """Ack everything at or before the position. A position at or behind mark-delete changes nothing."""
+        """Acknowledges everything at or before the position. A position at or behind mark-delete changes nothing."""
         if position <= self.mark_delete:
             return
         self._move(position)
         self.absorb()
 
     def reset(self, position: Position) -> None:
-        """Make the position mark-delete, also backwards, and forget acks, bit sets and redelivery counts (CUR-11)."""
+        """Makes the position mark-delete, also backwards, and forgets acks, bit sets and redelivery counts (CUR-11)."""
         self.changed_blocks |= self.blocks()
         self.acked.clear()
         self.batch_sets.clear()
@@ -229,7 +229,7 @@ class Cursor:
             self.acknowledge(self.ledger.lost)
 
     def redeliver(self, ranges: Iterable[EntryRange]) -> None:
-        """Raise the redelivery count of the unacked entries in the ranges by one."""
+        """Raises the redelivery count of the unacked entries in the ranges by one."""
         for ledger_id, first, end in ranges:
             counts = self.redelivered.setdefault(ledger_id, {})
             for entry_id in range(first, end):
@@ -240,7 +240,7 @@ class Cursor:
                 del self.redelivered[ledger_id]
 
     def absorb(self) -> None:
-        """Move mark-delete over acked ranges that touch it, across ends of ledgers too (CUR-1)."""
+        """Moves mark-delete over acked ranges that touch it, across ends of ledgers too (CUR-1)."""
         while self.acked.count():
             ledger_id, entry_id = self.mark_delete
             end = self.acked.next_gap(ledger_id, entry_id + 1)
@@ -276,7 +276,7 @@ class Cursor:
                 self._forget(table, ledger_id, passed_from, entry_id + 1)
 
     def _acknowledge_later(self, ranges: list[EntryRange]) -> None:
-        """Ack ranges behind mark-delete that do not touch it."""
+        """Acknowledges ranges behind mark-delete that do not touch it."""
         self.acked.join(ranges, BLOCK_SHIFT, self.changed_blocks)
         for table in (self.batch_sets, self.redelivered):
             if table:
@@ -284,7 +284,7 @@ class Cursor:
                     self._forget(table, ledger_id, first, end)
 
     def _forget(self, table: dict[int, dict[int, int]], ledger_id: int, first: int, end: int) -> None:
-        """Take the entries of a range out of a per-entry table, by whichever of the two is smaller."""
+        """Takes the entries of a range out of a per-entry table, by whichever of the two is smaller."""
         entries = table.get(ledger_id)
         if entries is None:
             return

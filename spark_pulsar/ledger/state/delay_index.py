@@ -1,9 +1,9 @@
-"""Which entries of a topic are not to be delivered before a time, by place and by time (DEL-3, DEL-4).
+"""Index of the delayed entries of a topic, by position and by delivery time (DEL-3, DEL-4).
 
 The time stands in the entry, so it is one fact for all subscriptions: the index is kept once a topic, when the entry
-is appended, and is durable as everything else. Nobody ever reads a backlog to find it again (section 21, row 8).
+is appended, and is durable as everything else. A backlog is never read to find it again (section 21, row 8).
 
-Entries are gathered in blocks of 4,096 (`cursor.BLOCK_SHIFT`). A block keeps its delayed entries in order of time: 10
+Entries are held in blocks of 4,096 (`cursor.BLOCK_SHIFT`). A block keeps its delayed entries in order of time: 10
 bytes each. Beside it stands the set of all of them as ranges, which dispatch asks: 16 bytes for each range, so nothing
 to speak of where all of a backlog is delayed, and 26 bytes each in the worst case, every other entry.
 """
@@ -115,7 +115,7 @@ class Delays:
         return None
 
     def due(self, key: BlockKey, time_ms: int) -> list[tuple[int, int, int]]:
-        """What is due in a block at a time, as ranges in order of position."""
+        """The entries of a block that are due at a time, as ranges in order of position."""
         block = self.blocks.get(key)
         if block is None:
             return []
@@ -155,7 +155,7 @@ class Delays:
         return changed
 
     def elapse(self, key: BlockKey, time_ms: int) -> None:
-        """What is due in a block at a time is delayed no more."""
+        """Frees the entries of a block that are due at a time."""
         due = self.due(key, time_ms)
         if not due:
             return
@@ -186,7 +186,7 @@ class Delays:
         return None if block is None else (block.times_ms[block.head :], block.offsets[block.head :])
 
     def load(self, key: BlockKey, times_ms: array[int], offsets: Sequence[int]) -> None:
-        """Put in a block behind all others of its ledger; ValueError for columns that cannot be one."""
+        """Puts in a block behind all others of its ledger; ValueError for columns that cannot be one."""
         if not times_ms or len(times_ms) != len(offsets) or max(offsets) > _MASK:
             raise ValueError(f"block {key} of delays has columns of {len(times_ms)} and {len(offsets)}")
         block = self.blocks[key] = DelayBlock(times_ms, array("H", offsets))

@@ -17,13 +17,17 @@ from spark_pulsar.ledger.records.base import InvalidRecord
 from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.schemas import StoredSchema
 
-from .counters import NEXT_CURSOR, NEXT_LEDGER, NEXT_TOPIC
 from .cursor import Cursor
 from .ledger import WIDTH, LedgerInfo
 from .managed_ledger import ManagedLedger
 from .topics import PartitionedTopic, TopicState
 
 __all__ = ["DurableState", "InvalidRecord", "PartitionedTopic", "TopicState"]
+
+NEXT_TOPIC: Final = "next.topic"
+NEXT_LEDGER: Final = "next.ledger"
+NEXT_CURSOR: Final = "next.cursor"
+"""Names of the counters that hand out ids of topics, ledgers and cursors."""
 
 _DEFAULT_NAMESPACE: Final = "public/default"
 
@@ -69,8 +73,8 @@ class DurableState:
         self.open_ledgers: ColumnStore[LedgerInfo] = ColumnStore(WIDTH)
         """The numbers of the ledgers that take entries, a row for each topic (`ManagedLedger.row`)."""
         self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
-        """Whether a topic's entries are wanted after every durable cursor consumed them (retention); the broker sets
-        it. It is no part of the state."""
+        """Tells whether retention keeps a topic's entries that every durable cursor has consumed; the broker sets it.
+        No part of the state."""
 
     # Ids that the next records use; they rise and are never used twice, because the records that use them move them.
 
@@ -153,7 +157,7 @@ class DurableState:
     # Building blocks that loading from rows shares with the records
 
     def add_topic(self, topic: TopicState) -> None:
-        """Register a topic under its id and name."""
+        """Registers a topic under its id and name."""
         topic.ledger.row = self.open_ledgers.claim()
         self.topics[topic.topic_id] = topic
         self.topics_by_name[topic.name] = topic
@@ -166,12 +170,12 @@ class DurableState:
                 self.open_ledgers.put(ledger.row, ledger.open_ledger)
 
     def add_ledger(self, info: LedgerInfo) -> None:
-        """Put a ledger at the end of its topic's chain."""
+        """Puts a ledger at the end of its topic's chain."""
         self.topics[info.topic_id].ledger.add(info)
         self.ledgers[info.ledger_id] = info
 
     def add_cursor(self, topic: TopicState, cursor: Cursor) -> None:
-        """Register a durable cursor of a topic."""
+        """Registers a durable cursor of a topic."""
         topic.cursors[cursor.name] = cursor
         self.cursors[cursor.cursor_id] = cursor
         self.cursor_topics[cursor.cursor_id] = topic.topic_id

@@ -1,7 +1,7 @@
 """Sizes inside a ledger: how many bytes its first entries take, without a number for each entry.
 
 A *mark* says what the first so many entries take. The ledger notes one for every 64 KiB appended, and few are kept once
-it is sealed. Between two marks a *window* tells it for every entry: who must know an exact size has the entries between
+it is sealed. Between two marks a *window* tells it for every entry: for an exact size the entries between
 two marks measured (`ManagedLedger.unmeasured`, `learn`), which is a small read. Nothing of it is stored: after a
 restart the first measurement of a ledger brings its marks back.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from .ledger import LedgerInfo
 
 MAX_WINDOW_ENTRIES: Final = 4096
-"""Of more entries than this only marks are kept."""
+"""Most entries of a window; of more only marks are kept."""
 _LEARNED_ENTRIES: Final = 2048
 _WINDOWS: Final = 2
-"""Kept for a topic: one for its slowest mark-delete, one for the place that a quota leaves."""
+"""Windows kept for a topic: one for its slowest mark-delete, one for the place that a quota leaves."""
 
 
 class SizeWindow:
-    """What the first so many entries of one ledger take, for every number from `first` to `end`."""
+    """Bytes that the first entries of one ledger take, for every number of entries from `first` to `end`."""
 
     __slots__ = ("end", "first", "ledger_id", "sums")
 
@@ -40,12 +40,12 @@ class SizeWindow:
         self.sums = array("q", accumulate(sizes, initial=span.end_bytes - sum(sizes)))
 
     def entries_to(self, size_bytes: int) -> int:
-        """How many first entries take at least so many bytes."""
+        """Counts the first entries that take at least so many bytes."""
         return self.first + bisect_left(self.sums, size_bytes)
 
 
 def known_around(info: LedgerInfo, windows: Iterable[SizeWindow], entries: int) -> Bounds:
-    """What is known of a ledger next to so many entries."""
+    """Finds the known sizes of a ledger next to so many entries."""
     if entries in (0, info.entries):
         exact = info.size_bytes if entries else 0
         return Bounds(entries, exact, entries, exact)

@@ -20,7 +20,7 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class RollLimits:
-    """When a ledger is full (ML-2): (entries or size or age reached) and older than the minimum age
+    """Limits of a ledger (ML-2): it is full when entries, size or age are reached and it is older than the minimum age
     (which 0 switches off)."""
 
     max_entries: int = 50_000
@@ -42,7 +42,7 @@ class LedgerInfo(HasCounters):
     | `base_bytes` | of the ledgers before it in the chain; only differences mean something, and it is not stored |
     | `marks`, `next_mark_bytes` | sizes inside it (see `sizes`), and at what size the next is noted; not stored |
 
-    What changes with every entry stands in the table of `tails` while the ledger takes any.
+    The numbers that change with every entry stand in `DurableState.open_ledgers` while the ledger takes entries.
     """
 
     __slots__ = ("base", "base_bytes", "first_entry_id", "ledger_id", "marks", "opened_ms", "sealed_ms", "topic_id")
@@ -135,7 +135,7 @@ def is_full(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
 
 
 def fitting(info: LedgerInfo, now_ms: int, limits: RollLimits, starts: Sequence[int], ends: Sequence[int]) -> int:
-    """How many of a run of entries an open ledger takes until it is full (ML-2): at least one, it is not full yet.
+    """Counts the entries of a run that an open ledger takes until it is full (ML-2): at least one, it is not full yet.
     Index i of `starts` and `ends` is where the i-th of them stands in a buffer."""
     entries = len(ends)
     if not may_roll(info.opened_ms, now_ms, limits):

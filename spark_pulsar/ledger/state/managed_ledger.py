@@ -48,7 +48,7 @@ class ManagedLedger:
         self._gone_entries = 0
         self._gone_position = EARLIEST
         self._windows: tuple[SizeWindow, ...] = ()
-        """Of the places that were measured last."""
+        """Windows of the positions that were measured last."""
         self.lost: list[tuple[int, int, int]] = []
         """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
         self.open_ledger: LedgerInfo | None = None
@@ -72,7 +72,7 @@ class ManagedLedger:
 
     @property
     def appendable(self) -> bool:
-        """Whether a ledger takes entries."""
+        """Tells whether a ledger takes entries."""
         return self.open_ledger is not None
 
     @property
@@ -87,7 +87,8 @@ class ManagedLedger:
         return self.ledgers[self._ids[0]] if self._ids else None
 
     def must_roll(self, now_ms: int, limits: RollLimits) -> bool:
-        """Whether a new ledger must be opened before the next append: none is open, or it is full (ML-1, ML-2)."""
+        """Tells whether a new ledger must be opened before the next append: none is open, or it is full (ML-1,
+        ML-2)."""
         info = self.open_ledger
         return info is None or is_full(info, now_ms, limits)
 
@@ -104,7 +105,7 @@ class ManagedLedger:
 
     @property
     def end_position(self) -> Position:
-        """Where the next entry stands as far as is known now: in the last ledger, one past its last entry."""
+        """The position of the next entry as far as is known now: in the last ledger, one past its last entry."""
         last = self._last
         if last is not None:
             return Position(last.ledger_id, last.entries)
@@ -133,7 +134,7 @@ class ManagedLedger:
         return Position(position.ledger_id, position.entry_id - 1)
 
     def contains(self, position: Position) -> bool:
-        """Whether the entry exists and is readable."""
+        """Tells whether the entry exists and is readable."""
         info = self.ledgers.get(position.ledger_id)
         return info is not None and info.first_entry_id <= position.entry_id < info.entries
 
@@ -151,7 +152,7 @@ class ManagedLedger:
         return self.count_between(after, LATEST)
 
     def _ordinal(self, position: Position) -> tuple[int, int]:
-        """How many entries the topic took up to and including the position, and the ledger this is told from. A
+        """Counts the entries of the topic up to and including the position, and names the ledger that tells. A
         position before the oldest readable entry of its ledger counts as just before that entry."""
         ledger_id, entry_id = position
         info = self.ledgers.get(ledger_id)
@@ -210,7 +211,7 @@ class ManagedLedger:
         return self._bytes_from(position.ledger_id) - (0 if found is None else found[2].high_bytes)
 
     def unmeasured(self, position: Position) -> SizeSpan | None:
-        """What must be measured, for `learn`, so that `bytes_after_at_most` is exact; None when it is."""
+        """The span to be measured, for `learn`, so that `bytes_after_at_most` is exact; None when it is."""
         found = self._known_around(position)
         if found is None or found[2].low == found[2].high:
             return None
@@ -260,11 +261,11 @@ class ManagedLedger:
     # Changes, for DurableState only
 
     def restore(self, total_entries: int, last_position: Position) -> None:
-        """What is known of a topic whose ledgers are added next."""
+        """Restores the totals of a topic whose ledgers are added next."""
         self._gone_entries, self._gone_position = total_entries, last_position
 
     def add(self, info: LedgerInfo) -> None:
-        """Append a ledger to the chain."""
+        """Appends a ledger to the chain."""
         assert not self._ids or info.ledger_id > self._ids[-1], "ledger ids rise (ML-1)"
         self._gone_position = self.last_position
         if self._last is not None:
@@ -274,7 +275,7 @@ class ManagedLedger:
         self._last = info
 
     def remove(self, ledger_ids: Iterable[int]) -> list[int]:
-        """Take ledgers out of the chain; returns those that were there."""
+        """Takes ledgers out of the chain; returns those that were there."""
         self._gone_entries, self._gone_position = self.total_entries, self.last_position
         removed = [ledger_id for ledger_id in ledger_ids if self.ledgers.pop(ledger_id, None) is not None]
         self._ids = list(self.ledgers)

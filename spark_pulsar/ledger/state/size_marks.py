@@ -11,7 +11,7 @@ MARK_BYTES: Final = 64 * 1024
 
 
 class SizeMarks:
-    """What the first so many entries of one ledger take, for some numbers of entries, rising."""
+    """Bytes that the first entries of one ledger take, for some numbers of entries, rising."""
 
     __slots__ = ("entries", "sizes")
 
@@ -32,7 +32,7 @@ class SizeMarks:
             self.sizes.insert(at, size_bytes)
 
     def thin(self, total_entries: int) -> None:
-        """Keep a few, evenly: the ledger is sealed."""
+        """Keeps a few, evenly: the ledger is sealed."""
         apart = total_entries // _SEALED_MARKS
         last, kept, self.sizes, sizes = 0, array("q"), array("q"), self.sizes
         for entries, size_bytes in zip(self.entries, sizes, strict=True):
@@ -72,7 +72,7 @@ class SizeSpan(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What is known next to some number of entries of a ledger, at or below it and at or above it: so many entries, and
+    """Known sizes next to a number of entries of a ledger, at or below it and at or above it: numbers of entries, and
     the bytes that so many first entries take."""
 
     low: int

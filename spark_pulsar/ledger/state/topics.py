@@ -4,14 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from spark_pulsar.model.ids import Position
 
 from .compaction import Compaction
 from .cursor import Cursor
-from .damage import Damage
 from .delay_index import Delays
 from .managed_ledger import ManagedLedger
+
+
+class Damage(NamedTuple):
+    """Something of a topic that was durable and is not there any more.
+
+    Entries `first … end - 1` of the ledger cannot be read; none when they are equal: then something else may be
+    missing (acks, the newest entries). `place` is `file:offset`, `text` says what was found there. With `accepted`,
+    consumers skip the entries and producers go on.
+    """
+
+    ledger_id: int
+    first: int
+    end: int
+    place: str
+    text: str
+    accepted: bool = False
+
+    def holds(self, ledger_id: int, entry_id: int) -> bool:
+        """Tells whether the entry is among the lost ones."""
+        return ledger_id == self.ledger_id and self.first <= entry_id < self.end
+
+    @property
+    def loss(self) -> str:
+        """The loss in words."""
+        if self.end == self.first:
+            return "its last changes may be lost"
+        return f"entries {self.ledger_id}:{self.first} to {self.ledger_id}:{self.end - 1} are lost"
+
+    def __str__(self) -> str:
+        return f"{self.loss} ({self.place}: {self.text})"
 
 
 @dataclass(slots=True)
@@ -27,23 +57,23 @@ class TopicState:
     sequences: dict[str, int] = field(default_factory=dict)
     """Highest sequence id taken of each producer name, with de-duplication (DED-2)."""
     damages: list[Damage] = field(default_factory=list)
-    """What storage lost of it, accepted or not."""
+    """Damage that storage found, accepted or not."""
 
     epoch: int = -1
-    """Of the last exclusive access; -1 = nobody ever had the topic alone (PR-7)."""
+    """Epoch of the last exclusive access; -1 = no producer ever had it (PR-7)."""
     is_terminated: bool = False
-    """Whether it takes no more entries, for good (TN-13)."""
+    """True if the topic takes no more entries, for good (TN-13)."""
     has_chunks: bool = False
-    """Whether it ever took a chunk of a large message (CHK-6)."""
+    """True if the topic ever took a chunk of a large message (CHK-6)."""
 
     compaction: Compaction | None = None
-    """What was compacted of it; None until it is to be."""
+    """The compaction; None until the topic is to be compacted."""
     delays: Delays | None = None
-    """Which entries are not to be delivered yet; None until there was one (DEL-3)."""
+    """The delayed entries; None until there was one (DEL-3)."""
 
     @property
     def damage(self) -> Damage | None:
-        """The first damage that nobody has accepted: while there is one, the topic is read-only."""
+        """The first damage that is not accepted: while there is one, the topic is read-only."""
         return next((damage for damage in self.damages if not damage.accepted), None)
 
     def slowest_mark_delete(self) -> Position | None:

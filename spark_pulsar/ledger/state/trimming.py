@@ -1,4 +1,4 @@
-"""Which ledgers may go: what cursors no longer need, under a retention policy (rules 5.2 and 5.3).
+"""Plans the trimming of ledgers that cursors no longer need, under a retention policy (rules 5.2 and 5.3).
 
 Only whole closed ledgers go, only from the front, and the first one that something protects protects all behind it.
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Trimming(NamedTuple):
-    """What may go now, and what retention holds.
+    """A plan of trimming: the ledgers that may go now, and the first that retention holds.
 
     | attribute | meaning |
     | --- | --- |
     | `gone` | ids of ledgers that may go, from the front |
     | `held` | the first ledger that no cursor needs and retention keeps, None when there is none |
-    | `held_until_ms` | when its time is over, None when only size or nothing ends it |
+    | `held_until_ms` | the end of its retention time, None when only size or nothing ends it |
     """
 
     gone: tuple[int, ...]
@@ -31,8 +31,8 @@ class Trimming(NamedTuple):
 
 
 def plan_trimming(ledger: ManagedLedger, slowest: Position | None, retention: RetentionPolicy, now_ms: int) -> Trimming:
-    """What may be trimmed at this time. `slowest` is the lowest mark-delete of the durable cursors, None without any:
-    then every closed ledger is a candidate.
+    """Plans which ledgers may be trimmed at this time. `slowest` is the lowest mark-delete of the durable cursors, None
+    without any: then every closed ledger is a candidate.
 
     A candidate goes when its closing lies longer back than the time limit, or when what is left without it still
     reaches the size limit (so that the rest never falls below the limit).
@@ -52,7 +52,7 @@ def plan_trimming(ledger: ManagedLedger, slowest: Position | None, retention: Re
 
 
 def _may_go(info: LedgerInfo, left_bytes: int, retention: RetentionPolicy, now_ms: int) -> bool:
-    """Whether retention lets go of a closed ledger that no cursor needs; `left_bytes`: of the others (RET-1)."""
+    """Tells whether retention lets go of a closed ledger that no cursor needs; `left_bytes`: of the others (RET-1)."""
     assert info.sealed_ms is not None, "only closed ledgers are asked about (TRIM-2)"
     if retention.keeps_nothing:
         return True

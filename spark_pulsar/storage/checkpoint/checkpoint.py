@@ -31,17 +31,17 @@ _OWN_TABLES: Final = (
 _BATCH: Final = 64
 
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT)
-"""What SQLite says of a file that is no database of ours; everything else (no space, no permission) is the disk's."""
+"""SQLite's codes for a damaged database; all others (no space, no permission) are the disk's."""
 
 _NO_SPACE: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
-"""What SQLite says when it cannot make a file beside the database."""
+"""SQLite's codes for a file beside the database that it cannot make."""
 
 _NOT_WRITTEN: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR_WRITE)
 """Errors of a COMMIT after which the transaction is certainly not there: its last frame was not written."""
 
 
 class CommitUncertain(OSError):
-    """A commit failed in such a way (syncing) that nobody knows what a reader finds after a crash: the transaction, or
+    """A commit failed in such a way (syncing) that it is unknown what a reader finds after a crash: the transaction, or
     what was before. Nothing may be built on either before the database was opened again."""
 
 
@@ -79,7 +79,8 @@ class Checkpoint:
         return StorageError(f"{self._name}: SQLite says: {error}")
 
     def empty_log(self) -> bool:
-        """Move what stands in SQLite's write-ahead log into the database itself, and sync that; whether it was done.
+        """Moves what stands in SQLite's write-ahead log into the database itself, and syncs that; tells whether it was
+        done.
 
         After a crash the log may hold a transaction that is in the system's memory and was never synced. Only what is
         in the database after this may be trusted to survive power loss, and only then may segments be reused.
@@ -91,7 +92,7 @@ class Checkpoint:
         return int(busy) == 0
 
     def create(self) -> None:
-        """Make the tables and the mark of an empty journal."""
+        """Makes the tables and the mark of an empty journal."""
         self._db.execute("BEGIN IMMEDIATE")
         for sql in _OWN_TABLES:
             self._db.execute(sql)
@@ -105,7 +106,8 @@ class Checkpoint:
         self._disk.commit(self._db)
 
     def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
-        """What is stored. StorageDamaged when SQLite finds damage, or a row fails its checksum or form."""
+        """Reads the stored state, the mark and the extents. StorageDamaged when SQLite finds damage, or a row fails its
+        checksum or form."""
         try:
             tables = {table.name: list(self._rows(table.name)) for table in TABLES}
             mark = self._mark()
@@ -117,7 +119,7 @@ class Checkpoint:
             raise StorageDamaged(self._name, 0, str(error)) from error
 
     def mark(self) -> JournalMark:
-        """Where it stands. StorageDamaged like `load`."""
+        """Reads the mark. StorageDamaged like `load`."""
         try:
             return self._mark()
         except sqlite3.Error as error:
@@ -130,7 +132,7 @@ class Checkpoint:
         return JournalMark(*marks[0][:-1])
 
     def verify(self) -> None:
-        """Read every row. StorageDamaged like `load`."""
+        """Reads every row. StorageDamaged like `load`."""
         try:
             for table in (*(table.name for table in TABLES), "ledger_files"):
                 for _ in self._rows(table):
@@ -139,7 +141,7 @@ class Checkpoint:
             raise self._explained(error) from error
 
     def copy_to(self, target: sqlite3.Connection) -> None:
-        """Make another database the same as this one, all or nothing, durable on return. Raises sqlite3.Error."""
+        """Makes another database the same as this one, all or nothing, durable on return. Raises sqlite3.Error."""
         self._disk.copy_database(self._db, target)
 
     def _rows(self, table: str) -> Iterator[tuple[Any, ...]]:
@@ -149,7 +151,7 @@ class Checkpoint:
             yield row[:-1]
 
     def commit(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
-        """Store rows and extents (None deletes) and the mark, all or nothing, durable on return. OSError when it could
+        """Stores rows and extents (None deletes) and the mark, all or nothing, durable on return. OSError when it could
         not be done and everything is as it was; CommitUncertain when that is not known."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -190,7 +192,7 @@ class Checkpoint:
                 self._db.execute("ROLLBACK")
 
     def integrity(self) -> list[str]:
-        """What SQLite itself finds wrong; empty when all is well. StorageError when a disk hinders it."""
+        """Returns the damage that SQLite itself finds; empty when all is well. StorageError when a disk hinders it."""
         try:
             answers = [str(row[0]) for row in self._db.execute("PRAGMA integrity_check")]
         except sqlite3.DatabaseError as error:
@@ -201,7 +203,7 @@ class Checkpoint:
         return [] if answers == ["ok"] else answers
 
     def close(self) -> None:
-        """Close the database."""
+        """Closes the database."""
         self._db.close()
 
 

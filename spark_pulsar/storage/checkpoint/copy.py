@@ -49,7 +49,7 @@ class CheckpointCopy:
                 self._make()
 
     def _standing(self) -> JournalMark | None:
-        """Where the copy stands; None when there is none that can be read."""
+        """Reads the copy's mark; None when there is no copy that can be read."""
         if not self._layout.checkpoint_copy.exists():
             return None
         try:
@@ -65,8 +65,8 @@ class CheckpointCopy:
         extents: dict[int, Extent | None],
         on_trouble: Callable[[Exception], None],
     ) -> None:
-        """Do what the checkpoint has done, which is what counts. `on_trouble` is told why there is no copy if there is
-        none afterwards; the next one makes it anew."""
+        """Does what the checkpoint has done, which is what counts. `on_trouble` is told why there is no copy if there
+        is none afterwards; the next one makes it anew."""
         try:
             if self._copy is None:
                 self._make()
@@ -77,7 +77,7 @@ class CheckpointCopy:
             on_trouble(error)
 
     def verify(self) -> None:
-        """Make the copy anew if a row of it fails its checksum. What only stands there may have been damaged since; a
+        """Makes the copy anew if a row of it fails its checksum. What only stands there may have been damaged since; a
         start is the time to look, in the background."""
         if self._copy is not None:
             try:
@@ -87,7 +87,7 @@ class CheckpointCopy:
                     self._make()
 
     def _make(self) -> None:
-        """Copy the whole checkpoint, in one transaction."""
+        """Copies the whole checkpoint, in one transaction."""
         self._drop()
         try:
             with closing(sqlite3.connect(self._layout.checkpoint_copy)) as target:
@@ -104,7 +104,7 @@ class CheckpointCopy:
                 self._disk.remove(path)
 
     def close(self) -> None:
-        """Close the database."""
+        """Closes the database."""
         if self._copy is not None:
             self._copy.close()
             self._copy = None

@@ -1,4 +1,4 @@
-"""Reading the databases of a data directory without changing anything in it.
+"""Reads the databases of a data directory without changing anything in it.
 
 SQLite writes even where it only reads: it makes the index of its log, folds the log into the database when the last
 user leaves, and rolls a transaction back that was cut short. So a database that has a log or such a transaction is read
@@ -25,7 +25,7 @@ from .copy import database_files
 
 _CHUNK_BYTES: Final = 1 << 20
 _BESIDE_BYTES: Final = 1 << 20
-"""For what SQLite makes beside a copy: the index of its log."""
+"""Room for the file that SQLite makes beside a copy: the index of its log."""
 
 
 class CannotLook(StorageError):
@@ -92,7 +92,7 @@ def _refuse_unreadable(file: Path) -> None:
     except PermissionError as error:
         raise CannotLook(f"{file} cannot be read: {error.strerror}. Nothing was changed") from error
     except OSError:
-        return  # who reads it tells
+        return  # reading it tells
 
 
 def _no_room(layout: Layout, error: Exception) -> CannotLook:
@@ -105,7 +105,7 @@ def _no_room(layout: Layout, error: Exception) -> CannotLook:
 
 
 def _room(database: Path) -> int:
-    """What a copy takes, whose log may be folded into it."""
+    """Returns the bytes that a copy takes, whose log may be folded into it."""
     sizes = []
     for file in database_files(database):
         with suppress(OSError):
@@ -118,7 +118,7 @@ def _has_content(path: Path) -> bool:
 
 
 def _connected_for_ever(path: Path) -> sqlite3.Connection:
-    """A database that nobody changes, nor could."""
+    """Opens a database that cannot change."""
     database = sqlite3.connect(
         f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True, isolation_level=None
     )

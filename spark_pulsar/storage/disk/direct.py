@@ -22,7 +22,7 @@ DIRECT_BYTES: Final = 256 * 1024
 
 _BUFFER_BYTES: Final = 1024 * 1024
 _NOT_THERE: Final = (errno.EINVAL, errno.EOPNOTSUPP)
-"""What file systems without such writes say."""
+"""Error codes of file systems without such writes."""
 
 
 class DirectWriter:
@@ -33,7 +33,7 @@ class DirectWriter:
         self._buffer: mmap.mmap | None = None
 
     def write(self, path: Path, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all buffers one after the other at `offset` of the file, open as `fd`; returns the offset after
+        """Writes all buffers one after the other at `offset` of the file, open as `fd`; returns the offset after
         them."""
         size = sum(map(len, buffers))
         if size < DIRECT_BYTES or not hasattr(os, "O_DIRECT"):
@@ -72,7 +72,7 @@ class DirectWriter:
             return offset + high
 
     def _flush(self, fd: int, direct: int, page: memoryview, low: int, high: int, offset: int) -> None:
-        """Write `page[low:high]`, which stands at `offset + low` of the file."""
+        """Writes `page[low:high]`, which stands at `offset + low` of the file."""
         start = -(-low // PAGE_BYTES) * PAGE_BYTES
         end = high // PAGE_BYTES * PAGE_BYTES
         if start >= end:

@@ -14,7 +14,7 @@ _FILL_BYTES: Final = 1 << 20
 _ZEROS: Final = bytes(_FILL_BYTES)
 
 TAKES_NO_MORE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
-"""Errors that somebody may put right while the broker runs."""
+"""Errors that an operator may put right while the broker runs."""
 
 Buffer = bytes | memoryview
 
@@ -52,7 +52,7 @@ class Disk:
         return data if len(data) == size else None
 
     def write(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all buffers one after the other at `offset`, not yet durable; returns the offset after them."""
+        """Writes all buffers one after the other at `offset`, not yet durable; returns the offset after them."""
         return self._write(fd, buffers, offset, 0)
 
     def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
@@ -80,11 +80,11 @@ class Disk:
         return offset
 
     def sync(self, fd: int) -> None:
-        """Make the data of a file, and what is needed to find it, durable."""
+        """Makes the data of a file, and what is needed to find it, durable."""
         os.fdatasync(fd)
 
     def sync_directory(self, path: Path) -> None:
-        """Make names created, renamed or removed in a directory durable (DUR-9)."""
+        """Makes names created, renamed or removed in a directory durable (DUR-9)."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -92,30 +92,30 @@ class Disk:
             os.close(fd)
 
     def preallocate(self, fd: int, size: int) -> None:
-        """Reserve the space of a file of `size` bytes, so that later writes inside cannot fail for lack of it."""
+        """Reserves the space of a file of `size` bytes, so that later writes inside cannot fail for lack of it."""
         os.posix_fallocate(fd, 0, size)
 
     def fill_zeros(self, fd: int, start: int, end: int) -> None:
-        """Write zeros over a range, so that later writes there change no metadata."""
+        """Writes zeros over a range, so that later writes there change no metadata."""
         while start < end:
             start += os.pwrite(fd, _ZEROS[: end - start], start)
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut or extend a file."""
+        """Cuts or extend a file."""
         os.ftruncate(fd, size)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name, replacing what has it."""
+        """Gives a file another name, replacing what has it."""
         os.rename(old, new)
 
     def remove(self, path: Path) -> None:
-        """Remove a file; not an error when it is gone."""
+        """Removes a file; not an error when it is gone."""
         path.unlink(missing_ok=True)
 
     def commit(self, database: sqlite3.Connection) -> None:
-        """End the database's transaction, durable on return. Raises sqlite3.Error."""
+        """Ends the database's transaction, durable on return. Raises sqlite3.Error."""
         database.execute("COMMIT")
 
     def copy_database(self, source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-        """Make one database the same as another, all or nothing, durable on return. Raises sqlite3.Error."""
+        """Makes one database the same as another, all or nothing, durable on return. Raises sqlite3.Error."""
         source.backup(target)

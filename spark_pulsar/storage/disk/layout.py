@@ -4,7 +4,7 @@ VERSION                  one line, written last when the directory is made
 LOCK                     locked (flock) while a broker runs; holds its process id for people
 checkpoint.sqlite        the checkpoint (with SQLite's own -wal and -shm beside it)
 checkpoint.copy          its copy, another database (likewise)
-journal/N.journal        live segments, by rising number
+journal/N.journal        segments in use, by rising number
 journal/spare-N.journal  segments whose content is of no use any more, to be recycled
 ledgers/N.ledger         settled entries of ledger N
 damaged/…                files set aside because something in them was damaged; no broker reads or removes them
@@ -43,7 +43,7 @@ class Layout:
         self.ledgers = root / "ledgers"
 
     def segment(self, number: int) -> Path:
-        """The file of a live segment."""
+        """The file of a segment in use."""
         return self.journal / f"{number:012d}{JOURNAL_SUFFIX}"
 
     def spare(self, number: int) -> Path:
@@ -55,7 +55,7 @@ class Layout:
         return self.ledgers / f"{ledger_id:012d}{LEDGER_SUFFIX}"
 
     def aside(self, path: Path) -> Path:
-        """Where a damaged file is kept; never the name of one that is there."""
+        """Returns a path in `damaged/` for a damaged file; no file has it yet."""
         directory = self.root / "damaged"
         directory.mkdir(exist_ok=True)
         names = (directory / (path.name if number == 1 else f"{path.name}.{number}") for number in count(1))
@@ -78,7 +78,7 @@ class Layout:
         return str(path.relative_to(self.root))
 
     def read_version(self) -> bool:
-        """Whether this is a data directory; False when it is new (missing, empty, or its making was interrupted).
+        """Tells whether this is a data directory; False when it is new (missing, empty, or its making was interrupted).
         StorageVersionUnknown or StorageDamaged when it is something else."""
         try:
             text = self.version.read_bytes().decode("utf-8", "replace")
@@ -91,12 +91,12 @@ class Layout:
         return True
 
     def create(self) -> None:
-        """Make the directories."""
+        """Makes the directories."""
         for path in (self.root, self.journal, self.ledgers):
             path.mkdir(parents=True, exist_ok=True)
 
     def write_version(self, disk: Disk) -> None:
-        """Mark the directory as complete and durable."""
+        """Marks the directory as complete and durable."""
         temporary = self.version.with_suffix(".new")
         fd = disk.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         try:
@@ -107,8 +107,8 @@ class Layout:
         self.make_names_durable(disk)
 
     def make_names_durable(self, disk: Disk) -> None:
-        """What is there survives power loss under its name (DUR-9). Needed at every opening: a process may have been
-        killed between naming a file and syncing its directory, and what is written to that file now is promised."""
+        """Makes the names of all files survive power loss (DUR-9). Needed at every opening: a process may have been
+        killed between naming a file and syncing its directory, and writes to that file are promised from now on."""
         for path in (self.journal, self.ledgers, self.root):
             disk.sync_directory(path)
         with suppress(PermissionError):  # they need not be ours
@@ -117,7 +117,7 @@ class Layout:
 
 
 def take_lock(layout: Layout) -> int:
-    """Lock the data directory for this process; returns the descriptor that holds the lock. StorageLocked when another
+    """Locks the data directory for this process; returns the descriptor that holds the lock. StorageLocked when another
     has it, StorageError when the directory cannot be written."""
     try:
         fd = os.open(layout.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -131,9 +131,9 @@ def take_lock(layout: Layout) -> int:
 
 
 def lock_to_look(layout: Layout) -> int | None:
-    """Keep brokers out while somebody looks; returns the descriptor that holds the lock, None when there is no file to
-    lock and so no broker. Nothing is written. StorageLocked when a broker has it, StorageError when it cannot be
-    read."""
+    """Locks the data directory for reading, which keeps brokers out; returns the descriptor that holds the lock, None
+    when there is no file to lock and so no broker. Nothing is written. StorageLocked when a broker has it, StorageError
+    when it cannot be read."""
     try:
         fd = os.open(layout.lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -145,7 +145,7 @@ def lock_to_look(layout: Layout) -> int | None:
 
 
 def _lock(layout: Layout, fd: int, kind: int, others: str) -> None:
-    """Lock the open file, or close it: StorageLocked says which `others` may have it, the process filled in."""
+    """Locks the open file, or close it: StorageLocked says which `others` may have it, the process filled in."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError as error:

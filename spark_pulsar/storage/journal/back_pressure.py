@@ -1,4 +1,4 @@
-"""The journal gives way to settling when that cannot keep up: no new segment while one more would be too many.
+"""Back-pressure of settling on the journal: no new segment while settling cannot keep up.
 
 Producers may write faster than the disk takes the same bytes a second time. Without a bound full segments would fill
 the disk, and opening after a crash would have to read them all. So before a new segment is begun the journal's thread
@@ -7,7 +7,7 @@ the disk is bounded by the shell, which reads no more from its producers then.
 
 It waits for nothing but copying. A checkpoint that was asked for and stands behind submits in the journal's queue needs
 the journal to go on, so the journal does; what was submitted before it is bounded. Copying that fails ends like copying
-that succeeds: what happens then is decided by whoever has the reason, for instance a disk without space.
+that succeeds: what happens then is decided where the reason is known, for instance a disk without space.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ Opening reads them in some ten seconds; docs/broker.md says that the journal may
 
 
 class BackPressure:
-    """Asked by the journal's thread, which also tells when copying begins; the settling thread tells when it ends."""
+    """Decides whether the journal waits. The journal's thread asks, and tells when copying begins; the settling thread
+    tells when it ends."""
 
     def __init__(self) -> None:
         self.is_copying = False
-        """Whether a checkpoint copies: everything that it was waiting for is written."""
+        """True while a checkpoint copies entries: every submit that it waited for is written."""
         self.is_waiting = False
-        """Whether the journal waited when it asked last."""
+        """True if the journal had to wait when it asked last."""
 
     def must_wait(self, full_segments: int) -> bool:
-        """Whether a new segment, beside that many full ones, is too much now."""
+        """Tells whether the journal must wait before it begins another segment beside that many full ones."""
         self.is_waiting = self.is_copying and full_segments >= MOST_SEGMENTS
         return self.is_waiting

@@ -40,7 +40,7 @@ _SEARCH_BYTES: Final = 1 << 20
 
 
 class SegmentHeader(NamedTuple):
-    """What a segment says about itself. `first_group` is the number of the first group that it holds."""
+    """The header of a segment. `first_group` is the number of the first group that it holds."""
 
     number: int
     salt: bytes
@@ -125,15 +125,15 @@ def read_group(disk: Disk, fd: int, at: int, number: int, salt: bytes) -> bytes 
 
 
 def looks_like_group(data: memoryview, at: int, number: int, salt: bytes, group: int) -> bool:
-    """Whether the bytes at `at` are what is left of this group: any of its marks is in place."""
+    """Tells whether the bytes at `at` are the remains of this group: any of its marks is in place."""
     head = bytes(data[at : at + GROUP_HEADER_BYTES]).ljust(GROUP_HEADER_BYTES, b"\0")
     _, _, _, segment, group_salt, found, _, _, _ = _GROUP.unpack(head)
     return bool(group_salt == salt or (segment == number and found == group))
 
 
 def find_later_group(data: memoryview, after: int, number: int, salt: bytes | None) -> int | None:
-    """Where the first valid group of this segment after `after` begins, None when there is none. Without a salt (the
-    segment's header is lost) every salt will do."""
+    """Finds the offset of the first valid group of this segment after `after`, None when there is none. Without a salt
+    (the segment's header is lost) every salt will do."""
     at = after
     while (at := _find_magic(data, at)) != -1:
         own_salt = bytes(data[at + 16 : at + 24]) if salt is None else salt
@@ -164,7 +164,7 @@ def _find_magic(data: memoryview, start: int) -> int:
 
 
 def records_of(payload: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Walk the records of a group's payload: (type, version, start and end of the body). RecordDamaged when they do
+    """Walks the records of a group's payload: (type, version, start and end of the body). RecordDamaged when they do
     not fill it."""
     unpack = RECORD.unpack_from
     at, whole = 0, len(payload)

@@ -4,7 +4,7 @@
 write, and calls back. While it writes, the next group gathers. A lone submit waits for nothing but the hand-over and
 the disk; where its caller allows that, and the disk is quick and nothing is under way, the caller writes it and there
 is no hand-over. Where a new segment is needed and the disk has no space for one, the thread waits until there is some;
-where there are too many (`giving_way`), until settling has done its part. After a failed write of a group nothing is
+where there are too many (`back_pressure`), until settling has done its part. After a failed write of a group nothing is
 written any more: what the file holds then is for recovery to find out.
 """
 
@@ -30,7 +30,7 @@ GROUP_TARGET_BYTES: Final = 8 * 1024 * 1024
 
 _FIRST_PAUSE_S: Final = 0.05
 _LAST_PAUSE_S: Final = 1.0
-_GIVE_WAY_S: Final = 0.01
+_BACK_PRESSURE_S: Final = 0.01
 _LARGE_BYTES: Final = 16 * 1024
 
 AT_ONCE_BYTES: Final = 4 * 1024
@@ -141,7 +141,7 @@ class Journal:
         self._quick_writes = 0
         self._handed_over = 0 if first is None else 1
         self._handled = 0
-        """Of what was handed over to the thread, by the thread."""
+        """Items handed over that the thread has dealt with."""
         self.failure: StorageFailed | None = None
         self._thread = threads.start(self._run, "journal")
 
@@ -172,7 +172,7 @@ class Journal:
 
     @property
     def is_quick(self) -> bool:
-        """Whether neither the disk nor the segment is about to make a small write long."""
+        """Tells whether a small write is quick: neither the disk nor the segment is about to make it long."""
         segment = self._current
         return (
             self._quick_writes >= QUICK_WRITES
@@ -181,7 +181,7 @@ class Journal:
         )
 
     def _is_quick_for(self, size: int) -> bool:
-        """Whether the caller may write: the thread is at rest, and the write will not be long."""
+        """Tells whether the caller may write: the thread is at rest, and the write is quick."""
         return self._handed_over == self._handled and size <= AT_ONCE_BYTES and self.is_quick
 
     def _hand_over(self, item: _Item) -> None:
@@ -193,7 +193,7 @@ class Journal:
         self._hand_over(Barrier(reached))
 
     def close(self) -> None:
-        """Write what was submitted, if the disk takes it, and end the thread."""
+        """Writes what was submitted, if the disk takes it, and ends the thread."""
         self._ending.set()
         self._queue.put(None)
         self._thread.join()
@@ -259,7 +259,7 @@ class Journal:
                 # A segment that has a successor is complete, also when groups are not synced one by one.
                 self._disk.sync(segment.fd)
             while self._must_wait() and not self._ending.is_set():
-                self._ending.wait(_GIVE_WAY_S)
+                self._ending.wait(_BACK_PRESSURE_S)
             begin, needed = self._files.begin, GROUP_HEADER_BYTES + size
             segment = self._current = self._insist(lambda: begin(number, needed))
         at = segment.write_at
@@ -300,7 +300,7 @@ class Journal:
                 return segment
 
     def _note(self, segment: Segment, group: list[Submission], at: int) -> None:
-        """Index the runs of a group that is durable now."""
+        """Indexes the runs of a group that is durable now."""
         number = segment.number
         base = at + GROUP_HEADER_BYTES
         index = self._index

@@ -1,4 +1,4 @@
-"""Where the entries that are not settled stand in the journal: three numbers a run, in an array, by ledger."""
+"""Index of the unsettled entries in the journal, by ledger: three numbers a run, in an array."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LedgerRuns:
         return words[-_WORDS] + 1 if words and words[-1] & _SHARED else self._end
 
     def add(self, first: int, end: int, segment: int, offset: int, length: int) -> None:
-        """Append a run."""
+        """Appends a run."""
         self.words.extend((first, segment << _OFFSET_BITS | offset, length))
         self._end = end
 
@@ -93,7 +93,7 @@ class LedgerRuns:
         return max(0, bisect_right(range(len(self)), entry_id, key=lambda index: words[_WORDS * index]) - 1)
 
     def count_before_segment(self, segment: int) -> int:
-        """How many leading runs stand in segments with a lower number."""
+        """Counts the leading runs in segments with a lower number."""
         return self._count_before_place(segment << _OFFSET_BITS)
 
     def _count_before_place(self, place: int) -> int:
@@ -111,7 +111,7 @@ class LedgerRuns:
             words[at] += by
 
     def drop_first(self, count: int) -> None:
-        """Forget leading runs."""
+        """Forgets leading runs."""
         self._end = self.end
         del self.words[: count * _WORDS]
 
@@ -130,7 +130,7 @@ class RunIndex:
 
     @property
     def ledgers(self) -> dict[int, LedgerRuns]:
-        """By ledger id. Not to be changed."""
+        """The runs by ledger id. Not to be changed."""
         if self._waiting:
             self._hand_out()
         return self._ledgers
@@ -178,18 +178,18 @@ class RunIndex:
             self._runs_of(int(ledger_ids[low])).words.frombytes(data[low * size : high * size])
 
     def move_from(self, segment: int, offset: int, to_segment: int, to_offset: int) -> None:
-        """What stands at this place and after it was copied to another one, in a later segment."""
+        """Notes that the records from this place on were copied to another place, in a later segment."""
         place = segment << _OFFSET_BITS | offset
         by = (to_segment << _OFFSET_BITS | to_offset) - place
         for runs in self.ledgers.values():
             runs.move_from(place, by)
 
     def drop_ledger(self, ledger_id: int) -> None:
-        """Forget a ledger."""
+        """Forgets a ledger."""
         self.ledgers.pop(ledger_id, None)
 
     def drop_before_segment(self, ledger_id: int, segment: int) -> None:
-        """Forget the ledger's runs in segments with a lower number."""
+        """Forgets the ledger's runs in segments with a lower number."""
         runs = self.ledgers.get(ledger_id)
         if runs is not None:
             runs.drop_first(runs.count_before_segment(segment))

@@ -1,4 +1,4 @@
-"""What can still be read of a group that fails its checksum.
+"""Salvages the intact entries of a group that fails its checksum.
 
 A group is verified as a whole, but the entries in it carry the checksums of the clients that sent them. So of a damaged
 group every intact entry is kept, and exactly the others are lost.
@@ -37,7 +37,7 @@ class SalvagedRecord(NamedTuple):
 
 
 class SalvagedGroup(NamedTuple):
-    """What is left of a damaged group. `whole`: its records fill it, so that none is missing. `base` is the offset of
+    """The remains of a damaged group. `whole`: its records fill it, so that none is missing. `base` is the offset of
     the payload in its segment."""
 
     records: list[SalvagedRecord]
@@ -46,12 +46,12 @@ class SalvagedGroup(NamedTuple):
 
     @property
     def is_explained(self) -> bool:
-        """Whether damaged entries explain why the group fails its checksum: then nothing else need be wrong."""
+        """Tells whether damaged entries explain why the group fails its checksum: then nothing else need be wrong."""
         return self.whole and any(salvaged.bad for salvaged in self.records)
 
 
 def salvage_group(data: bytes, at: int) -> SalvagedGroup:
-    """What is left of a group whose bytes are these; `at` is where they stand in the segment."""
+    """Salvages the group with these bytes, which stand at `at` in the segment."""
     promised = int.from_bytes(data[_LENGTH_AT : _LENGTH_AT + 4], "little")
     payload = data[GROUP_HEADER_BYTES : GROUP_HEADER_BYTES + promised]
     whole = len(payload) == promised

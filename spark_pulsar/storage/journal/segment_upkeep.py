@@ -3,12 +3,11 @@ segments kept while much is written and given back a while afterwards."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Final
 
-from spark_pulsar.storage.disk.background import Background
-from spark_pulsar.storage.disk.space import Space
-from spark_pulsar.storage.disk.threads import Threads
+from spark_pulsar.storage.disk.threads import Background, Threads
 
 from .segments import MAX_SPARES, MIN_SPARES, PREPARE_AT, Segment, SegmentFiles
 
@@ -19,8 +18,44 @@ KEEP_SPARES_S: Final = 60.0
 has to find first, takes the journal up to four times as long to write."""
 
 
+class Space:
+    """Tells the shell once when the disk has no space for more of the journal, and once when it has again.
+
+    Two threads report: the journal's, which waits for space, and the one that prepares segments ahead."""
+
+    def __init__(self, tell: Callable[[str, bool], None] | None) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._is_short = False
+        self._is_stalled = False
+
+    def short(self, error: OSError) -> None:
+        """There is no space for the segment after the present one."""
+        self._change(str(error), is_stalled=self._is_stalled)
+
+    def stalled(self, error: OSError | None) -> None:
+        """The journal waits for space; None: it has got what it waited for."""
+        if error is not None:
+            self._change(str(error), is_stalled=True)
+        else:
+            self._change("", is_stalled=False)
+
+    def enough(self) -> None:
+        """The next segment is at hand."""
+        if not self._is_stalled:
+            self._change("", is_stalled=False)
+
+    def _change(self, reason: str, *, is_stalled: bool) -> None:
+        with self._lock:
+            if (bool(reason), is_stalled) == (self._is_short, self._is_stalled):
+                return
+            self._is_short, self._is_stalled = bool(reason), is_stalled
+            if self._tell is not None:
+                self._tell(reason, is_stalled)
+
+
 class SegmentUpkeep:
-    """What it does is asked for by the journal's thread and the shell's. `is_closing` ends it early."""
+    """Keeps segments ready. The journal's thread and the shell's ask for work; `is_closing` ends it early."""
 
     def __init__(self, segments: SegmentFiles, space: Space, is_closing: Callable[[], bool], threads: Threads) -> None:
         self._segments = segments
@@ -31,13 +66,13 @@ class SegmentUpkeep:
         self._burst_at_s = 0.0
         self.background = Background("segments", threads)
 
-    def tend(self, segment: Segment) -> None:
-        """The journal writes to that segment, and wants work done for it."""
+    def maintain(self, segment: Segment) -> None:
+        """Queues the work for the segment that the journal writes to."""
 
         def work() -> None:
             if self._is_closing():
                 return
-            if not self._is_burst and segment.number in self._segments.live:
+            if not self._is_burst and segment.number in self._segments.in_use:
                 segment.fill_ahead(self._segments.disk)
             if segment.write_at > segment.size // PREPARE_AT:
                 self._prepare()
@@ -70,7 +105,7 @@ class SegmentUpkeep:
             self.give_back()
 
     def _prepare(self) -> None:
-        """Have a spare segment at hand; without space for one producers are to stop while there is room for the rest.
+        """Has a spare segment at hand; without space for one producers are to stop while there is room for the rest.
         Asked again until there is."""
         if self._is_closing():
             return

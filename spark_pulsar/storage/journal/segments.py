@@ -29,23 +29,23 @@ PREPARE_AT: Final = 8
 """The next segment is prepared once an eighth of the present one is written."""
 
 BYTES_AT_ONCE: Final = 256 * 1024 * 1024
-"""Of full segments, settled by one checkpoint: under load the journal should have them back soon."""
+"""Bytes of full segments settled by one checkpoint: under load the journal should have them back soon."""
 
 FILL_AHEAD_BYTES: Final = 8 * 1024 * 1024
 _FILL_STEP_BYTES: Final = 1024 * 1024
 
 
 class Segment:
-    """A live segment file.
+    """A segment file in use.
 
     | attribute | meaning |
     | --- | --- |
     | `number`, `salt` | its identity; both stand in every group header |
-    | `write_at` | where the next group goes; everything before is written |
-    | `group_offsets` | where each of its groups begins (for verifying before settling) |
+    | `write_at` | offset of the next group; everything before is written |
+    | `group_offsets` | offset of each of its groups (for verifying before settling) |
     | `filled_to` | up to here the file was written once, so that writing again changes no metadata |
     | `spare_at` | when the writer passes it, the next segment should be prepared |
-    | `set_aside` | it was live when damage was found in the journal: kept for people when it is not needed any more |
+    | `set_aside` | it was in use when damage was found in the journal: kept for people when it is not needed any more |
     | `readers`, `retired` | reads in flight; whether it waits for them to be recycled |
     """
 
@@ -71,14 +71,14 @@ class Segment:
                 self.filled_to = max(self.filled_to, end)
 
     def wants_work(self) -> bool:
-        """Whether zeros should be written further ahead, or the next segment prepared (said once)."""
+        """Tells whether zeros should be written further ahead, or the next segment prepared (told once)."""
         if self.write_at > self.spare_at:
             self.spare_at = self.size
             return True
         return self.filled_to < min(self.size, self.write_at + FILL_AHEAD_BYTES // 2)
 
     def fill_ahead(self, disk: Disk) -> None:
-        """Write and sync zeros up to FILL_AHEAD_BYTES after the writer.
+        """Writes and syncs zeros up to FILL_AHEAD_BYTES after the writer.
 
         Through a descriptor of its own: the system tells each open file once that a write failed, and the writer must
         not miss what concerns its groups because this sync heard it first.
@@ -99,24 +99,24 @@ class Segment:
 
 
 class SegmentFiles:
-    """The segment files of one journal: which are live, which are spare, which number comes next."""
+    """The segment files of one journal: segments in use, spares, and the next number."""
 
     def __init__(self, disk: Disk, layout: Layout, segment_bytes: int, synced: bool) -> None:
         self.disk = disk
         self.layout = layout
         self.segment_bytes = segment_bytes
         self.synced = synced
-        self.live: dict[int, Segment] = {}
+        self.in_use: dict[int, Segment] = {}
         self.wanted_spares = MIN_SPARES
-        """So many recycled segments are kept."""
+        """Recycled segments that are kept."""
         self._spares: list[Path] = []
         self._bare: set[Path] = set()
-        """Those of them that were never written."""
+        """Spares that were never written."""
         self._next_number = 1
         self._lock = threading.Lock()
 
-    def adopt(self, spares: dict[int, Path], used_numbers: list[int]) -> None:
-        """Take over what recovery found: spare files, and the numbers that were ever seen."""
+    def take_over(self, spares: dict[int, Path], used_numbers: list[int]) -> None:
+        """Takes over the spare files that recovery found, and the numbers that were ever seen."""
         self._next_number = max([0, *used_numbers, *spares]) + 1
         for path in spares.values():
             if len(self._spares) < MIN_SPARES and path.stat().st_size == self.segment_bytes:
@@ -132,8 +132,8 @@ class SegmentFiles:
     def begin(
         self, first_group: int, group_bytes: int, group: Callable[[Segment], Sequence[Buffer]] | None = None
     ) -> Segment:
-        """A new live segment that a group of that many bytes fits into. Header and name are durable, in this order, so
-        that a live segment without a valid header is always damage. With `group` its buffers are written before the
+        """Begins a segment that a group of that many bytes fits into. Header and name are durable, in this order, so
+        that a segment in use without a valid header is always damage. With `group` its buffers are written before the
         name, so that the segment is never without it. OSError when it could not be made; then it is not there."""
         size = SEGMENT_HEADER_BYTES + group_bytes
         with self._lock:
@@ -171,11 +171,11 @@ class SegmentFiles:
             raise
         with self._lock:
             self._bare.discard(spare)
-            self.live[number] = segment
+            self.in_use[number] = segment
         return segment
 
     def prepare_spare(self, *, fill: bool) -> bool:
-        """Make a spare file, filled with zeros if asked; whether there was none. OSError when there is no space for
+        """Makes a spare file, filled with zeros if asked; whether there was none. OSError when there is no space for
         one."""
         with self._lock:
             if self._spares:
@@ -197,7 +197,7 @@ class SegmentFiles:
         return True
 
     def _fill(self, path: Path, start: int, end: int) -> None:
-        """Write zeros over a range of a file that nobody else writes to, durable on return."""
+        """Writes zeros over a range of a file that no other thread writes to, durable on return."""
         fd = self.disk.open(path, os.O_RDWR)
         try:
             for low in range(start, end, _FILL_STEP_BYTES):
@@ -207,8 +207,8 @@ class SegmentFiles:
             os.close(fd)
 
     def recycle(self, segment: Segment) -> None:
-        """Let go of a live segment whose content is no longer needed and that nobody reads: keep it as a spare, or
-        remove it when there are enough or it has another size. OSError when the disk does not do that now: it is to be
+        """Lets go of a segment whose content is no longer needed and that has no reader: keeps it as a spare, or
+        removes it when there are enough or it has another size. OSError when the disk does not do that now: it is to be
         asked again."""
         spare: Path | None = None
         if segment.set_aside:
@@ -216,7 +216,7 @@ class SegmentFiles:
         elif len(self._spares) >= self.wanted_spares or segment.size != self.segment_bytes:
             self.disk.remove(segment.path)
         else:
-            with segment.fill_lock:  # whoever still fills it ahead stops: it will be another segment soon
+            with segment.fill_lock:  # a thread that still fills it ahead stops: it will be another segment soon
                 filled_to, segment.filled_to = segment.filled_to, segment.size
             if filled_to < segment.size:
                 # A recycled segment counts as filled; the one case where it is not is a segment left early.
@@ -225,18 +225,18 @@ class SegmentFiles:
             self.disk.rename(segment.path, spare)
         os.close(segment.fd)
         with self._lock:
-            del self.live[segment.number]
+            del self.in_use[segment.number]
             if spare is not None:
                 self._spares.append(spare)
 
     def settled_before(self, current: int, at_least: int) -> int:
         """The first segment that a checkpoint keeps when `current` is written to: not much is settled by one."""
-        full = sorted(number for number in list(self.live) if number < current)
+        full = sorted(number for number in list(self.in_use) if number < current)
         at_once = max(1, BYTES_AT_ONCE // self.segment_bytes)
         return max(full[at_once] if len(full) > at_once else current, at_least)
 
     def release(self) -> None:
-        """Remove the spares that are not wanted any more."""
+        """Removes the spares that are not wanted any more."""
         while True:
             with self._lock:
                 if len(self._spares) <= self.wanted_spares:
@@ -246,11 +246,11 @@ class SegmentFiles:
             self.disk.remove(path)
 
     def close(self) -> None:
-        """Close all files."""
+        """Closes all files."""
         with self._lock:
-            for segment in self.live.values():
+            for segment in self.in_use.values():
                 os.close(segment.fd)
-            self.live.clear()
+            self.in_use.clear()
 
     def _make(self, number: int, size: int) -> Path:
         path = self.layout.spare(number)
@@ -266,5 +266,5 @@ class SegmentFiles:
 
 
 def fits(segment: Segment, payload_bytes: int) -> bool:
-    """Whether a group with that payload can be written to the segment."""
+    """Tells whether a group with that payload can be written to the segment."""
     return segment.write_at + GROUP_HEADER_BYTES + payload_bytes <= segment.size

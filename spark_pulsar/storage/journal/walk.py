@@ -1,4 +1,4 @@
-"""Finding the groups of a journal after whatever happened to it: where it ends, and where it has holes.
+"""Finds the groups of a journal after a crash or damage: where it ends, and where it has holes.
 
 The journal ends where its last segment stops making sense. If what stands there is what is left of one group, that
 group was being written when the process died: it is cut and reported. If a valid group follows after that place, bytes
@@ -37,7 +37,7 @@ _SALT_AT = 16
 
 @dataclass(slots=True)
 class ReplayedSegment:
-    """A live segment as replay found it; `end` is where its last valid group ends."""
+    """A segment in use as replay found it; `end` is the offset after its last valid group."""
 
     path: Path
     header: SegmentHeader
@@ -48,7 +48,7 @@ class ReplayedSegment:
 @dataclass(frozen=True, slots=True)
 class Hole:
     """Groups `first_group … last_group` were durable and are damaged or missing; none when only a header is. Their
-    bytes stand, if anywhere, in the segment's file from `at` to `end`. `is_open`: nobody knows how many there were."""
+    bytes stand, if anywhere, in the segment's file from `at` to `end`. `is_open`: it is unknown how many there were."""
 
     file: str
     at: int
@@ -61,20 +61,21 @@ class Hole:
 
     @property
     def is_one_group(self) -> bool:
-        """Whether the bytes are those of exactly one group."""
+        """Tells whether the bytes are those of exactly one group."""
         return self.first_group == self.last_group and self.end - self.at >= GROUP_HEADER_BYTES
 
 
 GroupSink = Callable[[Group, ReplayedSegment], None]
-"""Called with a group and the segment it is in."""
+"""Takes a group and its segment."""
 
 HoleSink = Callable[[Hole], None]
-"""Called with a hole, between the groups around it. What it raises ends the walk."""
+"""Takes a hole, between the groups around it. An exception ends the walk."""
 
 
 @dataclass(slots=True)
 class JournalEnd:
-    """Where a segment's groups stop; `torn_bytes` is what was cut there, `expected` the number of the next group."""
+    """The end of a segment's groups; `torn_bytes` is the size of the group that was cut there, `expected` the number of
+    the next group."""
 
     at: int
     expected: int
@@ -83,7 +84,7 @@ class JournalEnd:
 
 @dataclass(slots=True)
 class Replay:
-    """What replaying found.
+    """Result of walking the journal.
 
     `segments` rise; `cut` says that something was cut off, so that nothing may be written after it in the same
     segment.
@@ -96,14 +97,14 @@ class Replay:
 
 
 def refuse(hole: Hole) -> None:
-    """The sink of those who cannot go on after a hole."""
+    """Refuses a hole: the sink of a walk that cannot go on after one."""
     raise StorageDamaged(hole.file, hole.at, hole.text)
 
 
 def walk_journal(
     layout: Layout, mark: JournalMark, report: RecoveryReport, sink: GroupSink, on_hole: HoleSink = refuse
 ) -> Replay:
-    """Find every group of the live segments, verify it, and hand it to the sink; holes to theirs."""
+    """Finds every group of the segments in use, verifies it, and hands it to the sink; holes go to theirs."""
     found = Replay()
     headers = _headers(layout, mark, on_hole)
     missing = _missing_first(layout, mark, headers)
@@ -156,7 +157,7 @@ def mapped(path: Path) -> Iterator[memoryview]:
 
 
 def _headers(layout: Layout, mark: JournalMark, on_hole: HoleSink) -> list[tuple[Path, SegmentHeader]]:
-    """Files and headers of the live segments, rising. Of a damaged header what the groups tell is used."""
+    """Files and headers of the segments in use, rising. A damaged header is made again from its groups."""
     headers: list[tuple[Path, SegmentHeader]] = []
     segments = layout.segments()
     for number, path in segments.items():

@@ -50,7 +50,7 @@ _CACHED_TABLES: Final = 256
 
 
 class Extent(NamedTuple):
-    """How far a ledger's file goes: its entries, its bytes without the footer, and whether the footer is written."""
+    """The extent of a ledger's file: its entries, its bytes without the footer, and whether the footer is written."""
 
     first: int
     end: int
@@ -70,14 +70,14 @@ class BlockTable:
         self.offsets = array("q")
 
     def add(self, first: int, end: int, offset: int) -> None:
-        """Append a block."""
+        """Appends a block."""
         self.firsts.append(first)
         self.ends.append(end)
         self.offsets.append(offset)
 
 
 class BlockHead(NamedTuple):
-    """What a block's header says; `size` is the size of the whole block."""
+    """The header of a block; `size` is the size of the whole block."""
 
     ledger_id: int
     first: int
@@ -248,7 +248,7 @@ class LedgerFiles:
         return table
 
     def forget(self, ledger_id: int) -> None:
-        """Drop what is cached of a ledger that is gone."""
+        """Drops what is cached of a ledger that is gone."""
         with self._cache_lock:
             for cache in (self._tables, self._blocks):
                 for key in [known for known in cache if known[0] == ledger_id]:
@@ -263,7 +263,7 @@ class LedgerFiles:
 
 
 def load_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> BlockTable:
-    """Read the table of a ledger's file. StorageDamaged when footer or headers do not fit the extent."""
+    """Reads the table of a ledger's file. StorageDamaged when footer or headers do not fit the extent."""
     path = layout.ledger(ledger_id)
     fd = disk.open(path, os.O_RDONLY)
     try:

@@ -19,7 +19,7 @@ class _Lost(NamedTuple):
 
 
 class LostEntries:
-    """By ledger. Changed by the shell's thread, asked by any: what is there is replaced, never changed."""
+    """Lost entries by ledger. The shell's thread adds them, any thread asks: spans are replaced, never changed."""
 
     def __init__(self) -> None:
         self._ledgers: dict[int, tuple[_Lost, ...]] = {}
@@ -28,7 +28,7 @@ class LostEntries:
         return bool(self._ledgers)
 
     def learn(self, state: DurableState) -> None:
-        """Take over what a state knows."""
+        """Takes over what a state knows."""
         for topic in state.topics.values():
             for damage in topic.damages:
                 self._add(damage.ledger_id, _Lost(damage.first, damage.end, damage.place, damage.text))
@@ -65,7 +65,7 @@ class LostEntries:
             yield run.slice(at, end)
 
     def covers(self, ledger_id: int, first: int, end: int) -> bool:
-        """Whether all these entries are known to be lost."""
+        """Tells whether all these entries are known to be lost."""
         for lost in self._ledgers.get(ledger_id, ()):
             if lost.first <= first < lost.end:
                 first = lost.end

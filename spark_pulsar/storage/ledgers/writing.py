@@ -1,4 +1,4 @@
-"""Writing ledger files: entries gathered for a ledger become blocks behind what its file has."""
+"""Writes ledger files: merged entries of a ledger become blocks behind those that its file has."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class LedgerWriter:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_open = _MOST_OPEN if soft < 0 else min(_MOST_OPEN, soft // _SHARE_OF_DESCRIPTORS)
 
-    def append(self, extent: Extent | None, gathered: MergedEntries) -> Extent:
-        """Write entries behind the extent, over whatever stands there. Not durable before `finish`, and nothing counts
+    def append(self, extent: Extent | None, entries: MergedEntries) -> Extent:
+        """Writes entries behind the extent, over whatever stands there. Not durable before `finish`, and nothing counts
         before the checkpoint names the extent that is returned."""
-        ledger_id = gathered.ledger_id
+        ledger_id = entries.ledger_id
         at = 0 if extent is None else extent.size
-        parts = [part for block in gathered.blocks() for part in block]
+        parts = [part for block in entries.blocks() for part in block]
         known = self._open.get(ledger_id)
         if known is not None:
             at = self._direct.write(known[1], known[0], parts, at)
@@ -99,10 +99,10 @@ class LedgerWriter:
                     os.close(fd)
             if keep:
                 self._open[ledger_id] = (fd, path)
-        return Extent(gathered.first if extent is None else extent.first, gathered.end, at, False)
+        return Extent(entries.first if extent is None else extent.first, entries.end, at, False)
 
     def finish(self, ledger_id: int, extent: Extent, seal: bool) -> Extent:
-        """Make a ledger's file durable, with its footer if it is to be sealed."""
+        """Makes a ledger's file durable, with its footer if it is to be sealed."""
         footer = footer_bytes(usable_table(self._disk, self._layout, ledger_id, extent)) if seal else b""
         known = self._open.pop(ledger_id, None)
         fd = self._disk.open(self._layout.ledger(ledger_id), os.O_RDWR) if known is None else known[0]
@@ -116,12 +116,12 @@ class LedgerWriter:
         return extent._replace(sealed=seal)
 
     def _cut(self, fd: int, size: int) -> None:
-        """Remove what a settling that was never finished left."""
+        """Removes what a settling that was never finished left."""
         if os.fstat(fd).st_size > size:
             self._disk.truncate(fd, size)
 
     def close(self) -> None:
-        """Close the files of a checkpoint that was not finished."""
+        """Closes the files of a checkpoint that was not finished."""
         while self._open:
             _, (fd, _) = self._open.popitem()
             os.close(fd)

@@ -32,14 +32,14 @@ from spark_pulsar.storage.recovery.without_checkpoint import survey
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     ERROR = "error"
     """Durable data is damaged or missing; the topics concerned are read-only, or the broker refuses to open."""
     WARNING = "warning"
-    """Not in order, but nothing durable is affected; the broker puts it right."""
+    """Disorder that affects nothing durable; the broker puts it right."""
     INFO = "info"
-    """Worth knowing."""
+    """A fact worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +57,27 @@ class Finding:
 
 @dataclass(slots=True)
 class Examination:
-    """All that was found: findings, and what is lost and nobody noted before, as records that note it."""
+    """Result of an examination: findings, and records of newly found losses."""
 
     findings: list[Finding] = field(default_factory=list)
     losses: list[TopicDamaged] = field(default_factory=list)
     is_readable: bool = False
-    """Whether a broker would open the directory, when the checkpoint's copy is in its place if that is needed."""
+    """True if a broker would open the directory, with the checkpoint's copy in its place if that is needed."""
     needs_copy: bool = False
-    """Whether the checkpoint is damaged and its copy is whole."""
+    """True if the checkpoint is damaged and its copy is whole."""
 
     def add(self, severity: Severity, file: str, offset: int, text: str) -> None:
-        """Append a finding."""
+        """Appends a finding."""
         self.findings.append(Finding(severity, file, offset, text))
 
     @property
     def is_in_order(self) -> bool:
-        """Whether no durable data is damaged, apart from what was accepted."""
+        """Tells whether no durable data is damaged, apart from accepted losses."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
 def check(data_dir: str | os.PathLike[str]) -> list[Finding]:
-    """Verify a data directory that no broker uses. Empty when everything is as it should be; findings of severity
+    """Verifies a data directory that no broker uses. Empty when everything is as it should be; findings of severity
     INFO and WARNING need no action. CannotLook when there is no room to look in: then nothing is known."""
     found = Examination()
     layout = Layout(Path(data_dir))
@@ -97,7 +97,7 @@ def check(data_dir: str | os.PathLike[str]) -> list[Finding]:
 
 
 def is_data_directory(layout: Layout, found: Examination) -> bool:
-    """Whether this is one, of a layout that is known; a finding says why not."""
+    """Tells whether this is a data directory of a known layout; a finding says why not."""
     if not layout.root.is_dir():
         found.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
         return False
@@ -112,7 +112,7 @@ def is_data_directory(layout: Layout, found: Examination) -> bool:
 
 
 def examine(layout: Layout, found: Examination) -> None:
-    """Look at everything but VERSION; the lock is the caller's, to keep. CannotLook as `check` says."""
+    """Examines everything but VERSION; the caller holds the lock. CannotLook as `check` says."""
     stored = _check_checkpoints(layout, found)
     state, mark, extents = stored or (DurableState(), JournalMark(0, min(layout.segments(), default=1)), {})
     index = RunIndex()
@@ -165,7 +165,7 @@ def _check_journal(
 
 
 def _meaning(hole: Hole, mark: JournalMark) -> str:
-    """What is lost with a hole beside entries, which are told topic by topic."""
+    """Says what a hole loses beside entries, which are told topic by topic."""
     if hole.last_group < hole.first_group:
         return ""
     if hole.last_group <= mark.last_group:
@@ -174,7 +174,7 @@ def _meaning(hole: Hole, mark: JournalMark) -> str:
 
 
 def _tell_damages(state: DurableState, found: Examination) -> None:
-    """What is lost, topic by topic."""
+    """Reports the losses, topic by topic."""
     for loss in found.losses:
         apply(state, loss)
     for topic in state.topics.values():
@@ -188,11 +188,11 @@ def _tell_damages(state: DurableState, found: Examination) -> None:
 
 
 _Stored = tuple[DurableState, JournalMark, dict[int, Extent]]
-"""What a checkpoint says."""
+"""State, mark and extents of a checkpoint."""
 
 
 def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
-    """What the checkpoint says, or its copy when it is damaged; None when both are."""
+    """Reads the checkpoint, or its copy when it is damaged; None when both are."""
     original, copy = layout.checkpoint, layout.checkpoint_copy
     stored, problems = _check_database(layout, original)
     copied, copy_problems = _check_database(layout, copy)
@@ -220,7 +220,7 @@ def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
 
 
 def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[str]]:
-    """What a database says, None when it is damaged; and what is wrong with it. CannotLook when neither is known."""
+    """Reads a database; None when it is damaged, and what is wrong with it. CannotLook when neither is known."""
     if not path.exists():
         return None, ["the checkpoint is missing"]
     try:
@@ -238,7 +238,7 @@ def _text(error: StorageError) -> str:
 
 
 def _survey_journal(layout: Layout, mark: JournalMark) -> Iterator[Finding]:
-    """When the journal cannot be replayed: which groups of which segments are whole nevertheless."""
+    """Lists the whole groups of each segment, for a journal that cannot be replayed."""
     for number, path in layout.segments().items():
         if number < mark.first_segment:
             continue
@@ -302,7 +302,7 @@ def _check_ledger_files(
 
 
 def _problem_of_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> StorageDamaged | None:
-    """What is wrong with the headers of a file's blocks or its footer; both are looked at."""
+    """Finds damage in the headers of a file's blocks and in its footer."""
     try:
         table = load_table(disk, layout, ledger_id, extent._replace(sealed=False))
         if extent.sealed:
@@ -318,7 +318,7 @@ def _problem_of_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent
 
 
 def _block_bounds(table: BlockTable, extent: Extent) -> list[tuple[int, int]]:
-    """Where each block begins and ends; blocks of a damaged table were verified when they were found."""
+    """Offsets of each block's beginning and end; blocks of a damaged table were verified when they were found."""
     if table.damaged:
         return []
     return list(zip(table.offsets, [*table.offsets[1:], extent.size], strict=True))
@@ -327,8 +327,7 @@ def _block_bounds(table: BlockTable, extent: Extent) -> list[tuple[int, int]]:
 def _check_coverage(
     layout: Layout, state: DurableState, index: RunIndex, tables: dict[int, BlockTable], lost: LostEntries
 ) -> Iterator[Finding]:
-    """Every entry that somebody may still want stands in the journal or in the ledger's file, or is known to be
-    lost."""
+    """Verifies that every needed entry stands in the journal or in the ledger's file, or is known to be lost."""
     for ledger_id in sorted(state.ledger_ids()):
         info = state.ledgers[ledger_id]
         wanted = state.first_needed_entry(ledger_id)

@@ -1,4 +1,4 @@
-"""`check --repair`: go on without what is lost, after saying exactly what that is.
+"""`check --repair`: accepts the loss of damaged data, after saying exactly what is lost.
 
 Nothing intact is touched. Damaged files are copied to `damaged/` first; what the damage leaves of them is salvaged by
 opening the directory as a broker does. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
@@ -39,7 +39,8 @@ _POLL_S: Final = 0.01
 
 
 def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tuple[list[Finding], list[str]]:
-    """Repair a data directory that no broker uses: what `check` found before, and what was done, in words.
+    """Repairs a data directory that no broker uses; returns the findings of `check` before, and what was done, in
+    words.
 
     What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.
 
@@ -88,7 +89,7 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
 
 @contextmanager
 def _alone(layout: Layout) -> Iterator[None]:
-    """Nobody else opens the directory meanwhile, nor looks at it. StorageLocked when somebody does."""
+    """Keeps brokers, repairs and checks out of the directory. StorageLocked when one of them has it."""
     lock_fd = take_lock(layout)
     try:
         yield
@@ -130,7 +131,7 @@ def _make_names_durable(layout: Layout, disk: Disk, aside: Path) -> None:
 
 
 def _take_copy(layout: Layout, disk: Disk) -> list[str]:
-    """Put the checkpoint's copy in its place, as the last step. What was there is kept, and so are ledger files that
+    """Puts the checkpoint's copy in its place, as the last step. What was there is kept, and so are ledger files that
     the copy does not name: the broker would remove them."""
     done: list[str] = []
     with closing(Checkpoint(layout, path=layout.checkpoint_copy)) as copy:

@@ -1,9 +1,8 @@
-"""Opening a data directory: the checkpoint, then the journal's groups after it, through the same `apply` as live.
+"""Opens a data directory: the checkpoint, then the journal's groups after it, through the same `apply` as live.
 
-With a hole in the journal (`journal_walk`) the intact entries of the damaged groups are salvaged, later records are
-applied as far as they fit (`ledger.leniency`), and what is missing is reported for each topic: those become read-only.
-Nothing is skipped in silence, and topics that the damage does not concern work as ever.
-"""
+With a hole in the journal (`journal.walk`) the intact entries of the damaged groups are salvaged, later records are
+applied as far as they fit (`ledger.apply.lossy`), and what is missing is reported for each topic: those become
+read-only. Nothing is skipped in silence, and topics that the damage does not concern work as ever."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from spark_pulsar.storage.ledgers.files import Extent
 
 @dataclass(slots=True)
 class Recovered:
-    """What opening found: the replay, holes of the journal, and what is newly known to be missing, by topic."""
+    """Result of recovery: the replay, holes of the journal, and newly found damage, by topic."""
 
     replay: Replay
     holes: list[Hole] = field(default_factory=list)
@@ -47,7 +46,8 @@ def recover(
     index: RunIndex,
     report: RecoveryReport,
 ) -> Recovered:
-    """Apply the groups after the checkpoint to the state, and index the entries of all groups in live segments.
+    """Applies the groups after the checkpoint to the state, and indexes the entries of all groups in the segments in
+    use.
 
     StorageVersionUnknown for records of a newer program, StorageDamaged when a verified record does not fit although
     the journal has no hole.
@@ -184,7 +184,7 @@ class _Replayer:
                 wanted = max(wanted, end)
 
     def damages(self) -> list[TopicDamaged]:
-        """What is missing and not known yet from an earlier opening, as records."""
+        """Records of the damage that no earlier opening found."""
         if self.lossy is None:
             return []
         self.lossy.lose_unbelieved()

@@ -1,4 +1,4 @@
-"""Taking over what recovery found: segments to go on with, files to use again, and what crashes left lying about."""
+"""Takes over the files that recovery found: segments to go on with, files to use again, and leftovers of crashes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from spark_pulsar.storage.ledgers.files import Extent, usable_table
 _COPIED_BYTES: Final = 1024 * 1024
 
 
-def adopt_segments(
+def take_over_segments(
     disk: Disk, layout: Layout, files: SegmentFiles, mark: JournalMark, replay: Replay, *, may_reuse: bool
 ) -> Segment | None:
-    """Open what replay found; the segment to go on writing to, None when a new one must be begun.
+    """Opens the segments that replay found; returns the one to go on writing to, None when a new one must be begun.
 
     `may_reuse`: the checkpoint, which says that older segments are not needed, is known to survive power loss; they are
     left alone otherwise, for the next opening.
@@ -46,13 +46,13 @@ def adopt_segments(
         segment.write_at = found.end
         segment.group_offsets.extend(found.group_offsets)
         segment.set_aside = replay.has_holes
-        files.live[header.number] = segment
+        files.in_use[header.number] = segment
     # A segment with a lower number than the checkpoint's first would count as old.
-    files.adopt(spares, [*numbers, mark.first_segment - 1])
+    files.take_over(spares, [*numbers, mark.first_segment - 1])
     if not replay.segments or replay.cut:
         return None
     last = replay.segments[-1].header
-    return files.live[last.number] if last.synced == files.synced else None
+    return files.in_use[last.number] if last.synced == files.synced else None
 
 
 def _never_synced(mark: JournalMark, replay: Replay) -> list[ReplayedSegment]:
@@ -67,8 +67,8 @@ def _never_synced(mark: JournalMark, replay: Replay) -> list[ReplayedSegment]:
 
 
 def _make_durable(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
-    """Write what a segment holds once more; where it stands when there is no space. A disk that is full and copies what
-    is overwritten takes neither: the segment is left as it is."""
+    """Writes the groups of a segment once more; where they stand when there is no space. A disk that is full and copies
+    what is overwritten takes neither: the segment is left as it is."""
     for write in (_write_anew, _write_over):
         try:
             write(disk, layout, found)
@@ -79,9 +79,9 @@ def _make_durable(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
 
 
 def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
-    """Write a segment once more, to a file of its own that takes its place, durable on return.
+    """Writes a segment once more, to a file of its own that takes its place, durable on return.
 
-    Whether what was read is on disk nobody knows: the process may have been killed before it synced, or its sync may
+    The bytes that were read may not be on disk: the process may have been killed before it synced, or its sync may
     have failed, and a second sync of the same pages proves nothing. The next segment and the next checkpoint rest on
     this one.
     """
@@ -104,7 +104,7 @@ def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
 
 
 def _write_over(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
-    """Write a segment where it stands, durable on return: its space is reserved. A new write makes the pages dirty
+    """Writes a segment where it stands, durable on return: its space is reserved. A new write makes the pages dirty
     again, which a second sync of them would not; being torn between equal bytes costs nothing."""
     disk.sync_directory(layout.journal)
     fd = disk.open(found.path, os.O_RDWR)
@@ -119,9 +119,9 @@ def _write_over(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
 def write_last_group_again(
     files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay, lock: threading.Lock
 ) -> Segment | None:
-    """Write the journal's last group once more, to a segment of its own, and go on there; None when that is not needed.
+    """Writes the journal's last group once more, to a segment of its own; None when that is not needed.
 
-    Whether it was ever synced nobody knows: the process may have been killed before, or its sync may have failed, and
+    It may never have been synced: the process may have been killed before, or its sync may have failed, and
     what was read was in the system's memory alone. Groups written behind it would be durable and it would not, and a
     second sync of the same pages proves nothing. All groups before it were synced before it was written. The new
     segment says that it begins with this group, which cuts it off where it stood.
@@ -129,7 +129,7 @@ def write_last_group_again(
     last = replay.segments[-1] if replay.segments else None
     if last is None or not last.header.synced or replay.last_group <= mark.last_group:
         return None
-    old = files.live[last.header.number]
+    old = files.in_use[last.header.number]
     if not old.group_offsets:
         return None
     at = old.group_offsets[-1]
@@ -158,12 +158,12 @@ def _payload_again(files: SegmentFiles, old: Segment, at: int) -> bytes:
 
 
 def _write_in_place(files: SegmentFiles, replay: Replay) -> None:
-    """Write the last group where it stands, durable on return: its space is reserved, so that a full disk takes it. A
+    """Writes the last group where it stands, durable on return: its space is reserved, so that a full disk takes it. A
     new write makes the pages dirty again, which a second sync of them would not; being torn costs nothing that was
     promised."""
     # A new segment that could not be begun was removed: it must not come back, since it would end the old one there.
     files.disk.sync_directory(files.layout.journal)
-    old = files.live[replay.segments[-1].header.number]
+    old = files.in_use[replay.segments[-1].header.number]
     at = old.group_offsets[-1]
     size = GROUP_HEADER_BYTES + len(_payload_again(files, old, at))
     files.disk.write_durably(old.fd, [files.disk.read(old.fd, size, at)], at)
@@ -196,7 +196,7 @@ def take_last_group(
 def find_short_files(
     disk: Disk, layout: Layout, state: DurableState, extents: Mapping[int, Extent]
 ) -> list[TopicDamaged]:
-    """What is lost because files of ledgers are missing or shorter than what was durable, and is not known yet."""
+    """Finds entries newly lost because files of ledgers are missing or shorter than they were."""
     damages: list[TopicDamaged] = []
     paths = layout.ledger_files()
     for ledger_id, extent in extents.items():
@@ -221,7 +221,7 @@ def find_short_files(
 
 
 def remove_leftovers(disk: Disk, layout: Layout, extents: Mapping[int, Extent], report: RecoveryReport) -> None:
-    """A ledger file that the checkpoint does not name was left by a settling or a trim that a crash interrupted."""
+    """Removes ledger files that the checkpoint does not name: left by a settling or a trim that a crash interrupted."""
     for ledger_id, path in layout.ledger_files().items():
         if ledger_id not in extents:
             disk.remove(path)

@@ -1,5 +1,5 @@
-"""What a data directory still has when its checkpoint and the copy are both damaged: entries, and whose they are as far
-as the journal says. Topics, subscriptions and policies stood in the checkpoint alone; there is no repair then."""
+"""Surveys a data directory whose checkpoint and copy are both damaged: the whole entries, and their topics as far as
+the journal names them. Topics, subscriptions and policies stood in the checkpoint alone; there is no repair then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Span = tuple[int, int]
 
 
 class _Journal:
-    """What the whole groups of the journal say: names of topics, topics of ledgers, entries of ledgers."""
+    """Contents of the journal's whole groups: names of topics, topics of ledgers, entries of ledgers."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
@@ -30,7 +30,7 @@ class _Journal:
         self.unread: list[str] = []
 
     def read(self, payload: bytes) -> None:
-        """Take what the records of a group say. RecordDamaged where this program does not understand them."""
+        """Takes the records of a group. RecordDamaged where this program does not understand them."""
         for record_type, version, at, end in records_of(payload):
             if record_type in EntriesAppended.TYPES:
                 for span in spans_of(EntriesAppended.extents_of(record_type, version, payload, at)):

@@ -31,7 +31,7 @@ _NEVER: Final = (1 << 63) - 1
 
 
 class Place(NamedTuple):
-    """Where a group stands: a file as messages name it, and an offset."""
+    """Place of a group: a file as messages name it, and an offset."""
 
     name: str
     offset: int
@@ -156,7 +156,7 @@ class LedgerMerge:
                 columns.counts.extend(repeat(1, len(columns.entries)))
 
     def drain(self) -> Iterator[None]:
-        """Write what is gathered, ledger by ledger; yields before each."""
+        """Writes the merged entries, ledger by ledger; yields before each."""
         if self._waiting:
             self._hand_out()
         for ledger_id, columns in self._ledgers.items():
@@ -196,7 +196,7 @@ class LedgerMerge:
             columns.end = part.end_entry_id
 
     def _place_of(self, ledger_id: int, entry_id: int) -> Place:
-        """Where a gathered entry, or the run that it is in, was read."""
+        """Place where an entry, or the run that holds it, was read."""
         found = self._sources[0][0]
         for place, ledger_ids, entry_ids in self._sources:
             pairs = zip(ledger_ids, entry_ids, strict=True)

@@ -36,7 +36,7 @@ MERGE_BYTES: Final = 8 * 1024 * 1024
 """Entries held in memory before they are written to their ledgers' files."""
 
 MOST_MERGE_BYTES: Final = 32 * 1024 * 1024
-"""The same with many ledgers, so that each file is opened for more than a few entries."""
+"""Entries held in memory with many ledgers, so that each file is opened for more than a few entries."""
 
 _LEDGER_BYTES: Final = 32 * 1024
 
@@ -54,7 +54,7 @@ class SettlingStopped(Exception):
 
 
 class LedgerPlan(NamedTuple):
-    """What happens to one ledger: its entries `first … end - 1` are in full segments (none if equal), those below
+    """Plan for one ledger: its entries `first … end - 1` are in full segments (none if equal), those below
     `needed_from` are not copied; `seal` says that its file is complete afterwards."""
 
     first: int
@@ -76,8 +76,8 @@ class SettlePlan:
 
 
 def plan_ledgers(state: DurableState, index: RunIndex, extents: Mapping[int, Extent], plan: SettlePlan) -> None:
-    """Fill in what must be done so that no segment before the plan's first one is needed. Ledgers that are gone are
-    left out."""
+    """Plans the ledgers so that no segment before the plan's first one is needed. Ledgers that are gone are left
+    out."""
     ledgers = plan.ledgers
     read_from = (plan.first_segment, 0)
     for ledger_id, runs in index.ledgers.items():
@@ -100,7 +100,7 @@ def plan_ledgers(state: DurableState, index: RunIndex, extents: Mapping[int, Ext
 
 
 def entries_left_out(state: DurableState, plan: SettlePlan) -> list[EntriesDropped]:
-    """Records of what nobody needs of the plan's ledgers, which is not copied."""
+    """Records of the entries that no cursor needs of the plan's ledgers: they are not copied."""
     dropped: list[EntriesDropped] = []
     for ledger_id, ledger in plan.ledgers.items():
         end = min(ledger.needed_from, ledger.end)
@@ -134,11 +134,11 @@ class Settler:
         self._rest = rest
         self._threads = threads
         self._writer = LedgerWriter(disk, layout)
-        self._rested_at = self._gave_way_at = threads.now_s()
+        self._rested_at = self._yielded_at = threads.now_s()
         self._settled: dict[int, Extent] = {}
 
     def settle(self, plan: SettlePlan) -> dict[int, Extent]:
-        """Copy what the plan says behind the present extents; the new extents, durable on return. StorageDamaged when
+        """Copies what the plan says behind the present extents; the new extents, durable on return. StorageDamaged when
         entries are missing that are not known to be lost, OSError when the disk fails, SettlingStopped when asked to
         stop."""
         try:
@@ -165,12 +165,12 @@ class Settler:
         merge.must_be_whole({ledger_id: plan.ledgers[ledger_id].end for ledger_id in needed})
 
     def _finish(self, plan: SettlePlan) -> None:
-        """Make everything durable."""
+        """Makes everything durable."""
         extents = self._extents
         for ledger_id, ledger in plan.ledgers.items():
             extent = self._settled.get(ledger_id) or (extents.get(ledger_id) if ledger.seal else None)
             if extent is not None:
-                self._give_way()
+                self._yield_interpreter()
                 self._settled[ledger_id] = self._writer.finish(ledger_id, extent, ledger.seal)
         if any(ledger_id not in extents for ledger_id in self._settled):
             self._disk.sync_directory(self._layout.ledgers)
@@ -186,7 +186,7 @@ class Settler:
             start = bisect_right(offsets, first_offset) - 1 if segment.number == first_segment else 0
             read, read_at = memoryview(b""), 0
             for index in range(max(start, 0), len(offsets)):
-                self._give_way()
+                self._yield_interpreter()
                 at = offsets[index]
                 if index + 1 == len(offsets):
                     end = segment.size
@@ -226,7 +226,7 @@ class Settler:
     def _write(self, merge: LedgerMerge) -> None:
         """Writes the merged entries to the ledgers' files."""
         for _ in merge.drain():
-            self._give_way()
+            self._yield_interpreter()
         self._rest(self._threads.now_s() - self._rested_at)
         self._rested_at = self._threads.now_s()
 
@@ -234,10 +234,10 @@ class Settler:
         extent = self._settled.get(entries.ledger_id) or self._extents.get(entries.ledger_id)
         self._settled[entries.ledger_id] = self._writer.append(extent, entries)
 
-    def _give_way(self) -> None:
-        """Let a waiting thread have the interpreter, once in a while."""
+    def _yield_interpreter(self) -> None:
+        """Yields the interpreter to a waiting thread, once in a while."""
         if self._stop():
             raise SettlingStopped
-        if self._threads.now_s() - self._gave_way_at >= _TURN_S:
+        if self._threads.now_s() - self._yielded_at >= _TURN_S:
             self._threads.pause(_PAUSE_S)
-            self._gave_way_at = self._threads.now_s()
+            self._yielded_at = self._threads.now_s()

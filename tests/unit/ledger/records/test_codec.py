@@ -10,8 +10,8 @@ from spark_pulsar.ledger.records import damage, schemas
 from spark_pulsar.ledger.records import deduplication as sr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records import topics as tr
-from spark_pulsar.ledger.records.activity import CursorIdle
 from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.records.table import RECORD_TYPES, decode_record
 from spark_pulsar.model.singles import Singles

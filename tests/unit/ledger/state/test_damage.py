@@ -8,8 +8,8 @@ from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorReset
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.ledger.state.cursor import Cursor
-from spark_pulsar.ledger.state.damage import Damage
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.topics import Damage
 from spark_pulsar.model.ids import Position
 
 LOST = TopicDamaged(1, 1, 3, 6, "journal/1:99", "a group fails its checksum")

@@ -86,8 +86,8 @@ class Storage:
         return len(self.durable) == self.submitted
 
     @property
-    def live(self) -> int:
-        return len(self.files._segments.live)
+    def in_use(self) -> int:
+        return len(self.files._segments.in_use)
 
     def begin_copying(self) -> None:
         """Full segments, and a checkpoint that is stuck in the first ledger file."""
@@ -98,13 +98,13 @@ class Storage:
     def hold_up(self) -> None:
         """As many full segments as there may be, and more to write."""
         self.begin_copying()
-        self.publish(MOST_SEGMENTS - self.live)
+        self.publish(MOST_SEGMENTS - self.in_use)
         for _ in range(3):
             self.publish_one()
         eventually(self.is_held_up)
 
     def is_held_up(self) -> bool:
-        return self.files._giving_way.is_waiting
+        return self.files._back_pressure.is_waiting
 
     def assert_nothing_is_lost(self) -> None:
         self.files.close(self.state)
@@ -126,16 +126,16 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 
 def test_the_journal_waits_for_settling_when_it_would_begin_one_segment_too_many(storage: Storage) -> None:
     storage.begin_copying()
-    storage.publish(MOST_SEGMENTS - storage.live)
-    assert storage.live == MOST_SEGMENTS
+    storage.publish(MOST_SEGMENTS - storage.in_use)
+    assert storage.in_use == MOST_SEGMENTS
     assert not storage.is_held_up()
     storage.publish_one()
     eventually(storage.is_held_up)
-    assert storage.live == MOST_SEGMENTS
+    assert storage.in_use == MOST_SEGMENTS
     assert storage.submitted - len(storage.durable) == 1
     storage.disk.let_through.set()
     eventually(storage.all_durable)
-    assert storage.live < MOST_SEGMENTS
+    assert storage.in_use < MOST_SEGMENTS
     storage.assert_nothing_is_lost()
 
 
@@ -157,12 +157,12 @@ def test_settling_that_fails_holds_up_nobody(storage: Storage) -> None:
     storage.disk.full = True
     storage.disk.let_through.set()
     eventually(storage.all_durable)
-    assert storage.live > MOST_SEGMENTS
+    assert storage.in_use > MOST_SEGMENTS
     eventually(lambda: isinstance(storage.files.settle_error, OSError))
     storage.disk.full = False
     storage.files.checkpoint(storage.state)
     eventually(lambda: not storage.files.checkpointing)
-    assert storage.live < MOST_SEGMENTS
+    assert storage.in_use < MOST_SEGMENTS
     storage.assert_nothing_is_lost()
 
 

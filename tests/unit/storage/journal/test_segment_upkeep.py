@@ -7,9 +7,8 @@ from pathlib import Path
 
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout
-from spark_pulsar.storage.disk.space import Space
 from spark_pulsar.storage.disk.threads import Threads
-from spark_pulsar.storage.journal.segment_upkeep import KEEP_SPARES_S, SegmentUpkeep
+from spark_pulsar.storage.journal.segment_upkeep import KEEP_SPARES_S, SegmentUpkeep, Space
 from spark_pulsar.storage.journal.segments import MAX_SPARES, MIN_SPARES, SegmentFiles
 
 

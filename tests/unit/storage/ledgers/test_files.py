@@ -33,8 +33,8 @@ def write(layout: Layout, extent: Extent | None, *runs: EntryRun, seal: bool = F
     writer = LedgerWriter(Disk(), layout)
     entries = [entry for run in runs for entry in cut_out(run.buffer, run.starts, run.ends)]
     counts = [count for run in runs for count in run.message_counts or [1] * len(run)]
-    gathered = MergedEntries(LEDGER, runs[0].first_entry_id, entries, counts)
-    return writer.finish(LEDGER, writer.append(extent, gathered), seal)
+    merged = MergedEntries(LEDGER, runs[0].first_entry_id, entries, counts)
+    return writer.finish(LEDGER, writer.append(extent, merged), seal)
 
 
 def read_all(layout: Layout, extent: Extent, first: int = 0) -> dict[int, tuple[bytes, int]]:

@@ -161,7 +161,7 @@ def test_what_is_settled_in_the_middle_of_a_read_is_not_skipped(world: FileWorld
 
 def test_damage_is_not_copied_into_a_ledger_file(world: FileWorld) -> None:
     append(world, 50)
-    segment = min(world.files._segments.live.values(), key=lambda live: live.number)
+    segment = min(world.files._segments.in_use.values(), key=lambda live: live.number)
     with segment.path.open("r+b") as file:
         file.seek(30_000)
         file.write(b"!")
