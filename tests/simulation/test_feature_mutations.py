@@ -64,7 +64,7 @@ def expiring_takes_younger_ones(patch: pytest.MonkeyPatch) -> None:
 
 
 def expiring_stops_early(patch: pytest.MonkeyPatch) -> None:
-    """At the first entry that must be read."""
+    """Stops at the first entry that must be read."""
 
     class ShortWalk(EntryWalk):
         def walk(self, budget: int) -> int:

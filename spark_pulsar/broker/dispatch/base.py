@@ -137,7 +137,7 @@ class Dispatcher(ABC):
     # For the dispatchers
 
     def visible_through(self) -> Position:
-        """The last entry that may be sent (ML-5)."""
+        """Tells the last entry that may be sent (ML-5)."""
         return self.subscription.topic.last_add_confirmed
 
     def has_to_send(self, entries: int) -> bool:

@@ -35,7 +35,7 @@ class ExclusiveDispatcher(Dispatcher):
         return consumers[0] if consumers else None
 
     def receiver(self) -> Consumer | None:
-        """The active consumer, if something may be sent to it now."""
+        """Finds the active consumer, if it may be sent messages now."""
         consumer = self.active_consumer
         return consumer if consumer is not None and consumer.can_receive and not self.subscription.fenced else None
 

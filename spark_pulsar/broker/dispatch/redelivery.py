@@ -220,7 +220,7 @@ class RedeliveringDispatcher(Dispatcher):
         return self._first_new() <= self.visible_through() and self._unacked_allowance() > 0
 
     def _first_new(self) -> Position:
-        """The read position, or the first one behind it that is not known to be delayed."""
+        """Finds the first position from the read position on that is not known to be delayed."""
         held = delayed_delivery.held_back(self.subscription)
         return self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
 

@@ -164,7 +164,7 @@ class SharedDispatcher(RedeliveringDispatcher):
 
 
 def _alike(run: EntryRun, low: int, high: int) -> tuple[str | None, int]:
-    """The chunked message that entry `low` belongs to, None for none, and the end of the entries that go with it:
+    """Finds the chunked message that entry `low` belongs to, None for none, and the end of the entries that go with it:
     chunks go one by one."""
     uuid = uuid_of(run, low)
     if uuid is not None:

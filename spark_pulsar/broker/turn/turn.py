@@ -46,7 +46,7 @@ class Timer:
         self.call: Due | None = call
 
     def cancel(self) -> None:
-        """Never make the call."""
+        """Cancels the call."""
         self.call = None
 
 
