@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_DEPTH = 100
-"""Objects and lists inside each other in a body. No call needs ten; what is kept must be written again and again."""
+"""Depth of objects and lists in a body. No call needs ten; a deep document is read and written again and again."""
 
 
 class Refused(PulsarError):
@@ -29,18 +29,18 @@ class Refused(PulsarError):
 
 
 def refusal(error: PulsarError) -> Response:
-    """The answer to a refused request."""
+    """Returns the answer to a refused request."""
     status = error.status if isinstance(error, Refused) else error.http_status
     return JSONResponse({"reason": error.message}, status)
 
 
 def done() -> Response:
-    """204: done, nothing to say (T-3)."""
+    """Returns 204, the answer to a change (T-3)."""
     return Response(status_code=204)
 
 
 def parse_body(body: bytes) -> Any:
-    """The JSON value of a body, whatever its content type; None for the bodies that mean nothing (T-12, T-13)."""
+    """Parses a body as JSON, whatever its content type; None for the bodies that mean nothing (T-12, T-13)."""
     text = body.strip()
     if not text:
         return None
@@ -72,7 +72,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def whole_number(value: object, what: str) -> int:
-    """A number, or its text (T-16); anything else is 400."""
+    """Reads a number, or its text (T-16); anything else is 400."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise Refused(400, f"{what}: want a number")
     try:
@@ -82,7 +82,7 @@ def whole_number(value: object, what: str) -> int:
 
 
 def text_map(value: object, what: str) -> dict[str, str]:
-    """A map of texts; None is an empty one. 413 when they are too much."""
+    """Reads a map of texts within the bound of properties; None is an empty one. 413 when they are too long."""
     texts = unbounded_text_map(value, what)
     try:
         check_properties(what.capitalize(), texts)
@@ -92,7 +92,7 @@ def text_map(value: object, what: str) -> dict[str, str]:
 
 
 def unbounded_text_map(value: object, what: str) -> dict[str, str]:
-    """The same for what has a bound of its own."""
+    """Reads a map of texts of any length; None is an empty one."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -101,12 +101,13 @@ def unbounded_text_map(value: object, what: str) -> dict[str, str]:
 
 
 def flag(value: str | None) -> bool:
-    """A query value that is true or false; absent is false."""
+    """Reads a query value that is true or false; absent is false."""
     return value is not None and value.lower() == "true"
 
 
 class Piecewise(Response):
-    """200 with blocks of bytes, each made in little time; others run in between."""
+    """An answer of blocks of bytes, each made in little time: ten thousand topics neither hold up the broker nor fill
+    its memory."""
 
     def __init__(self, blocks: Iterator[bytes], media_type: str) -> None:
         super().__init__(None, 200, media_type=media_type)
@@ -114,7 +115,7 @@ class Piecewise(Response):
         self._blocks = blocks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, letting others run in between."""
+        """Sends the blocks, and lets other tasks run after each."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
             for block in self._blocks:

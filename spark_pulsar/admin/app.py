@@ -1,7 +1,7 @@
 """The admin API as an ASGI application: paths to functions, on the undecoded path (T-8).
 
-Every refused call answers `{"reason": text}`: 404 for a path nobody knows, 405 with `Allow` for a method it does not
-take, 501 for what Apache Pulsar has there and this broker has not yet.
+Every refused call answers `{"reason": text}`: 404 for an unknown path, 405 with `Allow` for a method that the path does
+not take, 501 for a feature of Apache Pulsar that this broker has not yet.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _COMPILED: Final = tuple((tuple(path.split("/")), methods) for path, methods in 
 
 
 def build_app(current_gate: CurrentGate, binary_port: int = 6650) -> ASGIApp:
-    """The application over the core of the moment; `binary_port` is where Pulsar's own protocol is spoken."""
+    """Builds the application over the core of the moment; `binary_port` is that of Pulsar's own protocol."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -158,7 +158,7 @@ async def _body(request: Request, limit_bytes: int) -> bytes:
 
 
 def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], dict[str, Any]]:
-    """The methods of a path and its named parts. A path that several routes fit goes to one that takes the method."""
+    """Returns the methods of a path and its named parts. Of several routes that fit, one that takes the method wins."""
     fitting: list[tuple[dict[str, Handler], dict[str, Any]]] = []
     for pattern, methods in _COMPILED:
         parts = _match(pattern, segments)

@@ -1,4 +1,4 @@
-"""Paths about backlogs: their size from a message on, and a look at all quotas (admin-rest.md 1.5.1, 1.13)."""
+"""Backlogs over REST: their size from a message on, and a check of all quotas (admin-rest.md 1.5.1, 1.13)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WHAT: Final = "Get backlog size"
 
 
 async def _size(call: Call) -> Response:
-    """The bytes that are stored from a message on, that one included: exactly."""
+    """Answers the exact number of bytes that are stored from a message on, that one included."""
     name, place = call.topic, place_in(call.json())
     if place is None:
         raise Refused(400, "The request body names no message id")
@@ -65,7 +65,7 @@ def _measure(core: Core, topic: Topic, before: Position, answer: _Answer) -> Non
 
 
 async def _check_quotas(call: Call) -> Response:
-    """Look at all backlog quotas now; they are looked at anyway when messages come or grow too old."""
+    """Checks all backlog quotas now; the broker checks them anyway when messages come or grow too old."""
 
     def look(core: Core) -> None:
         for topic in core.topics.values():

@@ -49,7 +49,7 @@ _OF_A_SUBSCRIPTION: Final = {
     "type": "type",
     "unackedMessages": "unackedMessages",
 }
-"""Members of the statistics of a whole broker, and what they are called in those of a topic."""
+"""Members of the statistics of a whole broker, and their names in those of a topic."""
 
 
 async def _topics(call: Call) -> Response:
@@ -57,7 +57,7 @@ async def _topics(call: Call) -> Response:
 
 
 def blocks(core: Core) -> Iterator[bytes]:
-    """The answer, each block made in little time. Topics that come meanwhile are not in it, nor are those that go."""
+    """Makes the answer in blocks. Topics that are created or deleted meanwhile are not in it."""
     names: dict[str, dict[str, dict[str, list[str]]]] = {}
     edges: dict[str, list[str]] = {}
     for count, topic in enumerate(list(core.topics.values())):
@@ -85,7 +85,7 @@ def blocks(core: Core) -> Iterator[bytes]:
 
 
 def _edges(core: Core, namespace: str) -> list[str]:
-    """None of a namespace that was deleted meanwhile, with its topics."""
+    """Yields the bundles of a namespace; none when it was deleted meanwhile, with its topics."""
     try:
         return bundle_edges(core, namespace)
     except PulsarError:
@@ -104,7 +104,7 @@ def _of_topics(core: Core, names: list[str]) -> Iterator[tuple[str, Iterable[str
 
 
 def _object(members: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
-    """The JSON of an object whose values are made piece by piece."""
+    """Writes the JSON of an object whose values are made piece by piece."""
     before = "{"
     for name, value in members:
         yield f"{before}{json.dumps(name)}:"

@@ -1,6 +1,6 @@
-"""What tools ask of a cluster's brokers and expect to be answered: this broker is all of them, and leads itself.
+"""Questions of tools about a cluster's brokers: this broker is the only one, and the leader.
 
-Of features that it has not, a question is answered with what a broker says where nobody uses them; to use one is 501.
+A question about a feature that this broker has not is answered as by a broker without use of it; its use is 501.
 """
 
 from __future__ import annotations
@@ -78,4 +78,4 @@ ROUTES: Final[Routes] = (
     (f"{_NAMESPACE}/permissions/subscription", {"GET": _permissions}),
     ("admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions", {"GET": _topic_permissions}),
 )
-"""Behind the other rooms: what one of those knows under `brokers/` is no cluster."""
+"""Paths that stand behind those of other modules: their names under `brokers/` are no clusters."""

@@ -1,4 +1,4 @@
-"""One request of the admin API, as its handler sees it. A room of the API is a module with a table `ROUTES`."""
+"""A request of the admin API, as its handler sees it. Each module of handlers has a table `ROUTES`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """One request: its path's parts by name, its query, its body, its headers."""
+    """A request: the named parts of its path, its query, its body, its headers."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class Call:
 
     @property
     def admin_url(self) -> str:
-        """Of this API, as the caller reached it: `http://HOST:PORT`."""
+        """The URL of this API, as the caller reached it: `http://HOST:PORT`."""
         return f"http://{self._host}"
 
     @property
     def service_url(self) -> str:
-        """Of the binary protocol, at the host that the caller reached unless another is advertised."""
+        """The URL of the binary protocol, at the host that the caller reached unless another is advertised."""
         host = self.core.config.advertised_address or _without_port(self._host)
         return f"pulsar://{host}" if _without_port(host) != host else f"pulsar://{host}:{self._binary_port}"
 
@@ -72,22 +72,22 @@ class Call:
         return self.core.config.advertised_address or _without_port(self._host)
 
     def json(self) -> Any:
-        """The body's value, None for the bodies that mean nothing."""
+        """Parses the body; None for the bodies that mean nothing."""
         return parse_body(self.body)
 
     def flag(self, name: str) -> bool:
-        """A query value that is true or false; absent is false."""
+        """Reads a query value that is true or false; absent is false."""
         return flag(self.query.get(name))
 
     async def change(self, request: Callable[[Core], object]) -> Response:
-        """Run `request` in the core; 204 when what it changed is on disk."""
+        """Runs `request` in the core; 204 when its changes are on disk."""
         await self.gate.ask(request)
         return done()
 
 
 Handler = Callable[[Call], Awaitable[Response]]
 Routes = tuple[tuple[str, dict[str, Handler]], ...]
-"""Paths, `{name}` for a part that differs, each with its methods."""
+"""Paths with their methods; `{name}` is a named part."""
 
 
 def _without_port(host: str) -> str:
@@ -95,14 +95,14 @@ def _without_port(host: str) -> str:
 
 
 def value_or_empty(value: object) -> Response:
-    """A value as JSON; what is not set is 200 with nothing at all (T-4)."""
+    """Returns a value as JSON; an unset value is 200 with an empty body (T-4)."""
     if value is None:
         return Response(status_code=200, headers={"Content-Length": "0"})
     return JSONResponse(value)
 
 
 def whole_number_in_path(text: str) -> int:
-    """A number in a path; what is none is 404, as for any path that is not there (T-20)."""
+    """Reads a number in a path; any other text is 404, as for a path that does not exist (T-20)."""
     try:
         return int(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Clusters and tenants over REST (admin-rest.md 1.1, 1.2): what is stored of them, and their paths."""
+"""Clusters and tenants over REST (admin-rest.md 1.1, 1.2)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _tenant_info(core: Core, body: object) -> dict[str, list[str]]:
 
 
 def namespaces_of(core: Core, tenant: str) -> list[str]:
-    """Namespaces of a tenant, sorted."""
+    """Returns the namespaces of a tenant, sorted."""
     return sorted(name for name in core.state.namespaces if name.startswith(f"{tenant}/"))
 
 

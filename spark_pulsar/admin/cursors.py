@@ -1,7 +1,7 @@
-"""Subscriptions over REST (admin-rest.md 1.6). Each function runs in the core and raises what is refused.
+"""Subscriptions over REST (admin-rest.md 1.6). Each function runs in the core and raises its refusals.
 
-Functions that may have to read entries first take `answer`, which is called with None when all is done, in this or a
-later turn.
+A function that may have to read entries first takes `answer`, and calls it with None when all is done, in this turn or
+a later one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 def place_in(body: Any) -> Place | None:
-    """The place that a body names, `latest` and `earliest` too; None when it names none."""
+    """Reads the place that a body names, `latest` and `earliest` too; None when it names none."""
     if body is None or body == {}:
         return None
     if body in ("latest", "earliest"):
@@ -71,13 +71,13 @@ def place_in(body: Any) -> Place | None:
 
 
 def names_of(core: Core, name: TopicName) -> list[str]:
-    """Subscriptions of a topic, or of all partitions of one."""
+    """Returns the names of subscriptions of a topic, or of all partitions of one."""
     found = existing_partitions(core, name)
     return list(dict.fromkeys(subscription for topic in found for subscription in topic.subscriptions))
 
 
 def is_known(core: Core, name: TopicName, subscription: str) -> bool:
-    """Whether the topic, or a partition of it, has a subscription of this name."""
+    """Tells whether the topic, or a partition of it, has a subscription of this name."""
     full = name.full
     if not name.is_persistent:
         return any(
@@ -90,8 +90,8 @@ def is_known(core: Core, name: TopicName, subscription: str) -> bool:
 
 
 def one(core: Core, name: TopicName, subscription: str, *, refusal: str = "") -> Subscription:
-    """A subscription of a topic or partition. 404 when either is missing; 405 with the refusal's text for a partitioned
-    parent."""
+    """Finds a subscription of a topic or partition. 404 when either is missing; 405 with the refusal's text for a
+    partitioned parent."""
     check_namespace(core, name)
     if refusal and registry.partition_count(core, name) is not None:
         raise Refused(405, refusal)
@@ -99,7 +99,7 @@ def one(core: Core, name: TopicName, subscription: str, *, refusal: str = "") ->
 
 
 def every(core: Core, name: TopicName, subscription: str) -> list[Subscription]:
-    """A subscription on a topic, or on all partitions that have it. 404 when there is none."""
+    """Finds a subscription of a topic, or of all partitions that have it. 404 when there is none."""
     found = existing_partitions(core, name)
     if registry.partition_count(core, name) is None:
         return [_in(found[0], subscription)]
@@ -124,7 +124,7 @@ def _missing(subscription: str, full_name: str) -> Refused:
 
 
 def create(core: Core, name: TopicName, subscription: str, place: Place | None, answer: Answer) -> None:
-    """A durable subscription at a place, the end when none is named; on all partitions of a partitioned topic."""
+    """Creates a durable subscription at a place, by default the end; on all partitions of a partitioned topic."""
     if not name.is_persistent:
         raise Refused(400, "Create subscription on non-persistent topic can only be done through client")
     check_namespace(core, name)
@@ -158,8 +158,8 @@ def _check_name(subscription: str) -> None:
 
 
 def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> list[Topic]:
-    """The topic or all its partitions for a subscription with these properties, made as auto-creation says when they
-    are missing (TN-7)."""
+    """Returns the topic or all its partitions, created as the policy of auto-creation says when they are missing
+    (TN-7)."""
     count = registry.partition_count(core, name)
     policies = core.policies_of(name)
     is_new = count is None and name.partition < 0 and not registry.exists(core, name)
@@ -174,7 +174,7 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
 
 
 def delete(core: Core, name: TopicName, subscription: str, *, force: bool) -> None:
-    """A subscription with its backlog; connected consumers protect it unless forced (CUR-16)."""
+    """Deletes a subscription with its backlog; connected consumers protect it unless forced (CUR-16)."""
     if registry.partition_count(core, name) is None:
         found = [one(core, name, subscription)]
     else:
@@ -192,7 +192,7 @@ def delete(core: Core, name: TopicName, subscription: str, *, force: bool) -> No
 
 
 def properties_of(core: Core, name: TopicName, subscription: str) -> dict[str, str]:
-    """A subscription's properties; of a partitioned topic those of all partitions together (CUR-19)."""
+    """Returns a subscription's properties; of a partitioned topic those of all partitions together (CUR-19)."""
     merged: dict[str, str] = {}
     for each in every(core, name, subscription):
         merged.update(each.cursor.properties)
@@ -200,7 +200,7 @@ def properties_of(core: Core, name: TopicName, subscription: str) -> dict[str, s
 
 
 def set_properties(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
-    """Replace a subscription's properties (CUR-19)."""
+    """Replaces a subscription's properties (CUR-19)."""
     found = every(core, name, subscription)
     partitions.check_subscription(len(found), subscription, properties)
     for each in found:
@@ -211,7 +211,7 @@ def set_properties(core: Core, name: TopicName, subscription: str, properties: M
 
 
 def check_stored(name: TopicName, what: str) -> None:
-    """405 for what a topic that stores nothing has not."""
+    """Refuses an operation on a topic that stores nothing: 405."""
     if not name.is_persistent:
         raise Refused(405, f"{what} on a non-persistent topic is not allowed")
 
@@ -220,21 +220,21 @@ def check_stored(name: TopicName, what: str) -> None:
 
 
 def clear_backlog(core: Core, name: TopicName, subscription: str) -> None:
-    """Consume everything (CUR-14)."""
+    """Acknowledges everything (CUR-14)."""
     check_stored(name, "Clear backlog")
     for each in every(core, name, subscription):
         cursor_moves.clear_backlog(core, each)
 
 
 def skip(core: Core, name: TopicName, subscription: str, entries: int) -> None:
-    """Consume the next entries (CUR-14)."""
+    """Acknowledges the next entries (CUR-14)."""
     check_stored(name, "Skip messages")
     found = one(core, name, subscription, refusal="Skip messages on a partitioned topic is not allowed")
     cursor_moves.skip(core, found, entries)
 
 
 def reset_to_time(core: Core, name: TopicName, subscription: str, time_ms: int, answer: Answer) -> None:
-    """Make the first entry published at or after the time the next one (CUR-12)."""
+    """Moves the cursor to the first entry published at or after the time (CUR-12)."""
     found = every(core, name, subscription)
     if not name.is_persistent:  # there is nowhere to go (NP-5)
         answer(None)
@@ -245,14 +245,14 @@ def reset_to_time(core: Core, name: TopicName, subscription: str, time_ms: int, 
 
 
 def reset_to_place(core: Core, name: TopicName, subscription: str, place: Place, answer: Answer) -> None:
-    """Make a place the next to deliver (CUR-11)."""
+    """Moves the cursor to a place (CUR-11)."""
     check_stored(name, "Reset-cursor at position")
     refusal = "Reset-cursor at position is not allowed for partitioned-topic"
     _reset(core, one(core, name, subscription, refusal=refusal), place, lambda: answer(None))
 
 
 def expire_by_time(core: Core, name: TopicName, subscription: str, age_s: int, answer: Answer) -> None:
-    """Consume what is older than an age (TTL-8). 409 when nothing is left to expire."""
+    """Acknowledges entries older than an age (TTL-8). 409 when nothing is left to expire."""
     found = [each for each in every(core, name, subscription) if each.is_durable]
     wanted = [each for each in found if each.backlog > 0]
     if not wanted:
@@ -267,7 +267,7 @@ def expire_by_time(core: Core, name: TopicName, subscription: str, age_s: int, a
 
 
 def expire_all_by_time(core: Core, name: TopicName, age_s: int, answer: Answer) -> None:
-    """Consume what is older than an age for every subscription (TTL-8)."""
+    """Acknowledges entries older than an age for every subscription (TTL-8)."""
     found = [each for topic in existing_partitions(core, name) for each in topic.subscriptions.values()]
     _expire(core, [each for each in found if each.is_durable and each.backlog > 0], age_s, answer)
 
@@ -282,7 +282,7 @@ def _expire(core: Core, wanted: list[Subscription], age_s: int, answer: Answer) 
 
 
 def expire_to_place(core: Core, name: TopicName, subscription: str, place: Place) -> None:
-    """Consume up to a place, inclusive unless it is excluded (TTL-8). 409 when no entry is there."""
+    """Acknowledges entries up to a place, inclusive unless it is excluded (TTL-8). 409 when no entry is there."""
     refusal = "Expire message at position is not supported for partitioned-topic"
     found = one(core, name, subscription, refusal=refusal)
     if place.partition >= 0 and name.partition >= 0 and place.partition != name.partition:
@@ -305,7 +305,7 @@ def _reset(core: Core, subscription: Subscription, place: Place, done: Callable[
 
 
 def _after(count: int, answer: Answer) -> Callable[[], None]:
-    """A function that answers when it was called so many times."""
+    """Returns a function that answers when it was called `count` times."""
     left = count
 
     def done() -> None:

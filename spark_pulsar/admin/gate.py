@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _PATIENCE_S: Final = 60.0
-"""Longer than any order should take, unless the core was restarted meanwhile or the disk answers no more."""
+"""Longest time that a request takes unless the core was restarted meanwhile or the disk answers no more."""
 
 
 class Gate(Protocol):
@@ -27,7 +27,7 @@ class Gate(Protocol):
         """The core, for reading only."""
 
     def ask(self, request: Callable[[Core], Answer]) -> asyncio.Future[Answer]:
-        """Run `request` in the core; the future gets its result when its changes are on disk, or its error."""
+        """Runs `request` in the core; the future gets its result when its changes are on disk, or its error."""
 
 
 CurrentGate = Callable[[], Gate | None]
@@ -35,7 +35,8 @@ CurrentGate = Callable[[], Gate | None]
 
 
 async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | PulsarError], None]], None]) -> Answer:
-    """Run `begin` in the core with a function for its answer; the answer, once all changes up to then are on disk.
+    """Runs `begin` in the core with a function for its answer; returns the answer once all changes up to it are on
+    disk.
 
     Raises what `begin` raises, or the error it answers with; 503 when no answer comes, because the core was restarted
     or because reading takes too long.
@@ -60,7 +61,7 @@ async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | Pulsar
 
 
 def _has_ended(gate: Gate) -> bool:
-    """Whether the core that was asked takes no orders any more; that is told at once."""
+    """Tells whether the core that was asked has ended: it refuses requests at once."""
     asked = gate.ask(lambda _: None)
     if asked.done():
         return asked.exception() is not None

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from spark_pulsar.model.ids import Position
 
 MAX_RANGES: Final = 10_000
-"""Acked ranges that are spelled out; the rest is told as a number."""
+"""Acked ranges that are written out; the rest is a number."""
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
-    """The ledgers of a topic, the last one, which takes entries, by the `currentLedger…` members; and its cursors. Of a
-    non-persistent topic only what there is."""
+    """Returns the ledgers and cursors of a topic; the `currentLedger…` members are the open ledger's. A non-persistent
+    topic has none."""
     if topic.non_persistent is not None:
         return _nothing_stored(topic)
     ledger = topic.ledger
@@ -77,7 +77,7 @@ def _compacted(topic: Topic) -> dict[str, Any]:
 
 
 def _compaction_cursor(topic: Topic) -> dict[str, Any]:
-    """Where compaction stands, as the cursor that Apache Pulsar has for it."""
+    """Returns the state of compaction as the cursor that Apache Pulsar has for it."""
     compaction = topic.state.compaction
     if compaction is None or compaction.ledger is None:
         return {}
@@ -87,8 +87,8 @@ def _compaction_cursor(topic: Topic) -> dict[str, Any]:
 
 
 def _deduplication_cursor(topic: Topic) -> dict[str, Any]:
-    """What de-duplication knows, as the cursor that Apache Pulsar stores it in from time to time (DED-6). Here it is
-    stored with each entry, so that this cursor is always at the end."""
+    """Returns the sequence ids of de-duplication as the cursor whose snapshots Apache Pulsar takes (DED-6). Here they
+    are stored with each entry, so that this cursor is always at the end."""
     if not topic.deduplicates:
         return {}
     cursor = Cursor(topic.ledger, "pulsar.dedup", topic.last_add_confirmed, created_ms=topic.state.created_ms)

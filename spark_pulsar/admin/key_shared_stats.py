@@ -1,4 +1,4 @@
-"""What statistics say of Key_Shared subscriptions: who gets which slots, and what holds up slots that moved (KS-10)."""
+"""Statistics of Key_Shared subscriptions: sticky hashes of each consumer, and hashes that drain (KS-10)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def subscription_members(subscription: Subscription) -> dict[str, Any]:
-    """Members of a subscription's statistics; counters are 0 for other types."""
+    """Returns the members of a subscription's statistics; counters are 0 for other types."""
     dispatcher = subscription.dispatcher
     if not isinstance(dispatcher, KeySharedDispatcher) or not subscription.consumers:
         return {"allowOutOfOrderDelivery": False, **_draining(0, 0, 0)}
@@ -33,7 +33,7 @@ def subscription_members(subscription: Subscription) -> dict[str, Any]:
 
 
 def consumer_members(consumer: Consumer) -> dict[str, Any]:
-    """Members of a consumer's statistics; counters are 0 for other types."""
+    """Returns the members of a consumer's statistics; counters are 0 for other types."""
     dispatcher = consumer.subscription.dispatcher
     if not isinstance(dispatcher, KeySharedDispatcher):
         return _draining(0, 0, 0)

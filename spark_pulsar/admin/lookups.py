@@ -1,4 +1,4 @@
-"""Finding topics over HTTP, as clients do whose service URL is `http://…` (admin-rest.md 1.12)."""
+"""Lookup of topics over HTTP, for clients whose service URL is `http://…` (admin-rest.md 1.12)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def _bundle(call: Call) -> Response:
 
 
 def bundle_of(edges: list[str], topic: str) -> str:
-    """The bundle that a topic of that full name belongs to, `0xLOW_0xHIGH`: by the CRC32 of its name."""
+    """Answers the bundle of a topic, `0xLOW_0xHIGH`, by the CRC32 of its full name."""
     place = min(bisect_right(edges, f"0x{zlib.crc32(topic.encode()):08x}"), len(edges) - 1)
     return f"{edges[place - 1]}_{edges[place]}"
 

@@ -1,8 +1,7 @@
-"""What is stored of topics and subscriptions, over REST: `internal-info`, `backlog`, `analyzeBacklog` (admin-rest.md
-1.5, 1.6).
+"""Stored ledgers and backlogs over REST: `internal-info`, `backlog`, `analyzeBacklog` (admin-rest.md 1.5, 1.6).
 
-Apache Pulsar answers the first two from its metadata, which is older than what its broker knows, and the second with
-zeros for topics that are in use; here both tell what is so.
+Apache Pulsar answers the first two from its metadata, which is older than the state of its broker, and the second with
+zeros for topics that are in use; here both are up to date.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from .calls import Call, Routes
 
 VERSION: Final = 0
-"""Apache Pulsar counts here how often it wrote the description; ours is no document of its own."""
+"""Version of the description, which Apache Pulsar counts up with each write; ours is no document of its own."""
 
 
 async def _internal_info(call: Call) -> Response:
@@ -53,7 +52,7 @@ async def _internal_info(call: Call) -> Response:
 
 
 def internal_info(core: Core, topic: Topic) -> dict[str, Any]:
-    """The ledgers of a topic, of which the open one tells no sizes, and its durable subscriptions."""
+    """Returns the ledgers of a topic, the open one without sizes, and its durable subscriptions."""
     state, ledger = topic.state, topic.ledger
     infos = list(ledger.ledgers.values())
     changed_ms = max((info.opened_ms for info in infos), default=state.created_ms)
@@ -103,8 +102,8 @@ def _place(position: Position) -> dict[str, int]:
 
 
 async def _backlog(call: Call) -> Response:
-    """Zeros for a topic that is not there, as Apache Pulsar answers; a partitioned topic's are those of its partitions
-    together."""
+    """Answers the backlog of a topic, or of all partitions together; zeros for a topic that does not exist, as Apache
+    Pulsar does."""
     core, name = call.core, call.topic
     check_namespace(core, name)
     is_there = registry.exists(core, name) or registry.partition_count(core, name) is not None
@@ -139,8 +138,8 @@ async def _backlog(call: Call) -> Response:
 
 
 async def _analyze(call: Call) -> Response:
-    """What a subscription has not acknowledged, from a place on if one is named: entries that are acknowledged do not
-    count, also where Apache Pulsar counts those between that place and mark-delete."""
+    """Counts the unacknowledged entries of a subscription, from a place on if one is named. Acknowledged entries
+    between that place and mark-delete, which Apache Pulsar counts, do not count."""
     name, place = call.topic, cursors.place_in(call.json())
     hint = "please try do it on specific topic partition"
 
@@ -156,7 +155,7 @@ async def _analyze(call: Call) -> Response:
 
 
 def _counted(scan: BacklogScan) -> dict[str, Any]:
-    """No filter of a broker rejects anything here: all are accepted."""
+    """Returns the numbers of entries by the verdict of entry filters; without filters all are accepted."""
     counted: dict[str, Any] = {
         "entries": scan.entries,
         "messages": scan.messages,

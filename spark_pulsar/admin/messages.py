@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Stored(NamedTuple):
-    """An entry and where it stands."""
+    """An entry and its position."""
 
     position: Position
     entry: bytes
@@ -44,7 +44,7 @@ StoredAnswer = Callable[["Stored | PulsarError"], None]
 
 
 def _topic(core: Core, call: Call, what: str, hint: str = "") -> Topic:
-    """The topic of a call; 405 for a partitioned parent and for a non-persistent topic."""
+    """Returns the topic of a call; 405 for a partitioned parent and for a non-persistent topic."""
     name = call.topic
     if not name.is_persistent:
         raise Refused(405, f"{what} on a non-persistent topic is not allowed")
@@ -55,7 +55,7 @@ def _topic(core: Core, call: Call, what: str, hint: str = "") -> Topic:
 
 
 def _fetch(core: Core, topic: Topic, position: Position, answer: StoredAnswer) -> None:
-    """Answer with an entry, or with 404 when nothing can be read there."""
+    """Answers with an entry, or with 404 when none can be read there."""
 
     def fetched(entry: bytes | None) -> None:
         answer(Refused(404, "Message not found") if entry is None else Stored(position, entry))
@@ -70,7 +70,8 @@ def _fetch(core: Core, topic: Topic, position: Position, answer: StoredAnswer) -
 
 
 def message_answer(position: Position, stored: bytes) -> Response:
-    """200 with the payload, uncompressed but encrypted if it was; a batch as it is, one message after the other."""
+    """Returns the payload of an entry, uncompressed but encrypted if it was; a batch as it is stored, one message after
+    the other."""
     entry = parse_entry(stored)
     metadata = entry.metadata
     payload = bytes(entry.payload)
@@ -132,7 +133,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "chunk_id": ("chunk-id", str),
     "marker_type": ("marker-type", str),
 }
-"""What is shown of a message's metadata when it is set: the header's name after `X-Pulsar-`, and its form."""
+"""Members of a message's metadata that are shown when set: the header's name after `X-Pulsar-`, and its form."""
 
 
 # ---- paths -------------------------------------------------------------------------------------------------------
@@ -144,7 +145,8 @@ async def _shown(call: Call, begin: Callable[[Core, StoredAnswer], None]) -> Res
 
 
 async def _peek(call: Call) -> Response:
-    """The n-th unacked entry (CUR-15). A missing subscription is made at the beginning, as the real broker does."""
+    """Answers the n-th unacked entry (CUR-15). A missing subscription is created at the beginning, as in Apache
+    Pulsar."""
     number = whole_number_in_path(call.parts["number"])
 
     def begin(core: Core, answer: StoredAnswer) -> None:
@@ -178,7 +180,7 @@ async def _by_id(call: Call) -> Response:
 
 
 async def _examine(call: Call) -> Response:
-    """The n-th entry from the oldest or from the newest one."""
+    """Answers the n-th entry from the oldest or from the newest one."""
     from_oldest = call.query.get("initialPosition", "latest") == "earliest"
     number = max(1, whole_number_in_path(call.query.get("messagePosition", "1")))
 
@@ -195,7 +197,7 @@ async def _examine(call: Call) -> Response:
 
 
 async def _id_at_time(call: Call) -> Response:
-    """The first entry published at or after a time, the end when there is none (CUR-12)."""
+    """Answers the first entry published at or after a time, the end when there is none (CUR-12)."""
     time_ms = whole_number_in_path(call.parts["time"])
 
     def begin(core: Core, answer: Callable[[Position | PulsarError], None]) -> None:
@@ -232,7 +234,7 @@ async def _last_id(call: Call) -> Response:
 
 
 def id_json(position: Position, partition: int, batch_index: int = -1) -> dict[str, Any]:
-    """A message id as the admin API answers it."""
+    """Returns the JSON of a message id."""
     return {
         "ledgerId": position.ledger_id,
         "entryId": position.entry_id,

@@ -1,5 +1,5 @@
 """The metrics of this broker: name, meaning, value (admin-rest.md 7). Names are Apache Pulsar's; those that begin with
-`spark_pulsar_` are ours. `metrics` writes them down."""
+`spark_pulsar_` are ours. `metrics` writes them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class Scrape:
-    """One scrape: the core, and its topics at the beginning of it."""
+    """A scrape: the core, and its topics at the beginning."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
         self.topics = list(core.topics.values())
 
     def per_topic(self, value: Callable[[Topic], float]) -> float:
-        """The sum over all topics in use."""
+        """Sums a number over all topics in use."""
         return sum(value(topic) for topic in self.topics)
 
 
 class BrokerMetric(NamedTuple):
-    """One number of the broker; its name ends in `_total` when it only grows."""
+    """A number of the broker; its name ends in `_total` when it only grows."""
 
     name: str
     help: str
@@ -37,17 +37,17 @@ class BrokerMetric(NamedTuple):
 
 
 class TopicMetric(NamedTuple):
-    """One number of each topic."""
+    """A number of each topic."""
 
     name: str
     help: str
     value: Callable[[Core, Topic], float]
     labels: str = ""
-    """Further labels as they are written down, with a comma before."""
+    """Further labels as they are written, with a comma before."""
 
 
 class SubscriptionMetric(NamedTuple):
-    """One number of each subscription."""
+    """A number of each subscription."""
 
     name: str
     help: str

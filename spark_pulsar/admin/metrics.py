@@ -1,7 +1,7 @@
 """`/metrics` in the Prometheus text format, version 0.0.4.
 
-Written metric by metric and some hundred lines at a time, so that ten thousand topics neither hold up the broker nor
-fill its memory.
+The text is made metric by metric in blocks of some hundred lines, so that ten thousand topics neither hold up the
+broker nor fill its memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _process() -> bytes:
 
 
 def blocks(scrape: Scrape) -> Iterator[bytes]:
-    """All metrics but those of the process, each block in little time. Topics that come meanwhile are not in it."""
+    """Makes all metrics but those of the process, in blocks. Topics that are created meanwhile are not in it."""
     for line in _broker_lines(scrape):  # a number of the broker is a sum over all topics
         yield line.encode()
     block: list[str] = []
@@ -83,7 +83,7 @@ def _topic_lines(scrape: Scrape) -> Iterator[str]:
 
 
 def _head(name: str, text: str, last: str) -> Iterator[str]:
-    """What stands before the lines of a metric, once."""
+    """Returns the lines of help and type that stand before a metric."""
     if name != last:
         kind = "counter" if name.endswith("_total") else "gauge"
         yield f"# HELP {name} {text}\n# TYPE {name} {kind}\n"

@@ -1,4 +1,4 @@
-"""Namespaces over REST: life cycle, topics, bundles, properties, what happens to all of their topics (1.3.1, 1.3.2)."""
+"""Namespaces over REST: life cycle, topics, bundles, properties, changes of all their topics (1.3.1, 1.3.2)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 DEFAULT_BUNDLES: Final = 4
 MAX_BUNDLES: Final = 4096
 _KEPT: Final[Mapping[str, Callable[[Any, str], Any]]] = {"properties": text_map, "auth_policies": members}
-"""What is kept as it is, and how it is read."""
+"""Readers of the members that are stored as they are."""
 _FRESH: Final[dict[str, Any]] = {
     "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
     "replication_clusters": [],
@@ -75,7 +75,7 @@ _FRESH: Final[dict[str, Any]] = {
     "properties": {},
     "migrated": False,
 }
-"""What Apache Pulsar shows of a namespace for which nothing was set."""
+"""The policies that Apache Pulsar shows of a new namespace."""
 _NOT_BUILT: Final = frozenset({"offload_deletion_lag_ms", "offload_policies", "resource_group_name", "entryFilters"})
 """Policies that Apache Pulsar does not show until they are set, and that have no effect here."""
 _BY_CLUSTER: Final = {
@@ -85,25 +85,25 @@ _BY_CLUSTER: Final = {
     "subscriptionDispatchRate": SUBSCRIPTION_DISPATCH_RATE,
     "clusterSubscribeRate": SUBSCRIBE_RATE,
 }
-"""Rates, which Apache Pulsar shows and takes for each cluster; there is only our own. `clusterDispatchRate` is what
-`topicDispatchRate` was called once."""
+"""Rates, which Apache Pulsar shows and takes for each cluster; there is only our own. `clusterDispatchRate` is the old
+name of `topicDispatchRate`."""
 
 
 def existing(core: Core, namespace: str, reason: str = "Namespace does not exist") -> dict[str, Any]:
-    """What was set for a namespace; 404 with this reason when there is none."""
+    """Returns the policies that are set for a namespace; 404 with this reason when it does not exist."""
     if namespace not in core.state.namespaces:
         raise Refused(404, reason)
     return policy_changes.of_namespace(core, namespace)
 
 
 def boundaries(bundles: int) -> list[str]:
-    """The bundles of a namespace as Apache Pulsar names them: equal parts of the 32-bit hashes."""
+    """Returns the edges of the bundles of a namespace: equal parts of the 32-bit hashes."""
     edges = [index * ((1 << 32) // bundles) for index in range(bundles)]
     return [f"0x{edge:08x}" for edge in [*edges, 0xFFFFFFFF]]
 
 
 def _is_in(bundle: str, topic: str) -> bool:
-    """Whether a topic of that full name belongs to the bundle `0xLOW_0xHIGH`: by the CRC32 of its name."""
+    """Tells whether a topic belongs to the bundle `0xLOW_0xHIGH`, by the CRC32 of its full name."""
     found = re.fullmatch(r"0x([0-9a-f]{8})_0x([0-9a-f]{8})", bundle)
     if found is None:
         raise Refused(412, f"Invalid format for NamespaceBundle range: {bundle}")
@@ -118,7 +118,7 @@ def _bundles(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bundle_edges(core: Core, namespace: str) -> list[str]:
-    """Where the bundles of a namespace begin and end."""
+    """Returns the edges of the bundles of a namespace that exists."""
     return list(_bundles(existing(core, namespace))["boundaries"])
 
 
@@ -137,7 +137,8 @@ def _shown(core: Core, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The policies in the body of a create call. What has no effect in this broker must be at its default."""
+    """Reads the policies in the body of a create call. A policy without effect in this broker must be at its
+    default."""
     wanted: dict[str, Any] = {}
     allowed = json.loads(core.state.documents[TENANTS][namespace.partition("/")[0]])["allowedClusters"]
     for member, value in body.items():
@@ -183,7 +184,7 @@ def _read_member(member: str, value: Any, namespace: str) -> Any:
 
 
 def check_partitions(core: Core, member: str, value: Any) -> None:
-    """TooManyPartitions when topics created at their first use would have more than this broker allows (TN-7)."""
+    """Refuses a policy that would create topics with more partitions than this broker allows (TN-7)."""
     if member == AUTO_TOPIC_CREATION and value.get("defaultNumPartitions", 0) > most(core.config):
         raise TooManyPartitions(most(core.config))
 
@@ -313,7 +314,7 @@ async def _delete_property(call: Call) -> Response:
 
 
 def _check_bundle(core: Core, namespace: str, bundle: str) -> None:
-    """412 when a namespace is not divided at these edges."""
+    """Refuses edges at which a namespace is not divided: 412."""
     low, _, high = bundle.partition("_")
     edges = dict(pairwise(bundle_edges(core, namespace)))
     if low not in edges:

@@ -78,7 +78,7 @@ _PUBLISHER_SUMMED: Final = ("msgRateIn", "msgThroughputIn", "chunkedMessageRate"
 def partitioned_stats(
     core: Core, partitions: int, topics: Iterable[Topic], wanted: Wanted = EVERYTHING, *, each: bool = True
 ) -> dict[str, Any]:
-    """All partitions of a topic: sums, and with `each` every partition by itself."""
+    """Sums the statistics of all partitions of a topic; with `each` every partition is shown too."""
     found = {topic.full_name: topic_stats(core, topic, wanted) for topic in topics}
     stats = list(found.values())
     total: dict[str, Any] = {key: sum(one[key] for one in stats) for key in _SUMMED}
@@ -133,8 +133,8 @@ def _merged_publishers(partitions: Iterable[list[dict[str, Any]]]) -> list[dict[
 def _merge(
     known: list[dict[str, Any]], more: list[dict[str, Any]], name: str, summed: Iterable[str], latest: Iterable[str]
 ) -> None:
-    """Take the clients of one more partition for those of the others: a client of a partitioned topic is connected to
-    each partition, by the same name or, where names are generated, in the same place among them. Names and addresses
+    """Merges the clients of one more partition into those of the others: a client of a partitioned topic is connected
+    to each partition, by the same name or, where names are generated, in the same place among them. Names and addresses
     are those of the first partition."""
     alike: dict[str, deque[int]] = {}
     for index, one in enumerate(known):
@@ -153,5 +153,5 @@ def _merge(
 
 
 def _oldest_of(times: list[int]) -> int:
-    """The oldest of some times; of those that are none (0 or -1) when there is nothing else."""
+    """Returns the oldest time, or 0 or -1 when there is none."""
     return min((each for each in times if each > 0), default=min(times, default=0))

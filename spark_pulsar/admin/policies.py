@@ -184,15 +184,15 @@ def _store_quota(place: Place, kind: str, body: Any) -> Any:
 
 
 def _store_rate(_place: Place, _name: str, body: Any) -> Any:
-    """A rate without limit is stored like any other: the subscription has none then, whatever holds for all. (Apache
-    Pulsar forgets such a rate.)"""
+    """Reads a rate. One without limit is stored like any other: the subscription has none then, whatever holds for all.
+    (Apache Pulsar forgets such a rate.)"""
     return {RATE_OF_ONE: DispatchRate.from_json(body).to_json()}
 
 
 def _changes_by_name(
     policy: Policy, find: Find, name_of: Callable[[Call], str], store: Callable[[Place, str, Any], Any]
 ) -> dict[str, Handler]:
-    """Sets or removes the value of one name, and leaves the others."""
+    """Returns the methods that set and remove the value of one name, and leave the others."""
     member, keeps = policy.member, policy.topic is not None and policy.topic.null is Null.KEEPS
 
     async def set_(call: Call) -> Response:

@@ -32,7 +32,7 @@ def _topic(call: Call) -> TopicName:
 
 
 def _payload(call: Call) -> Schema:
-    """The schema in a body `{"type": ..., "schema": text, "properties": ...}`."""
+    """Reads the schema in a body `{"type": ..., "schema": text, "properties": ...}`."""
     body = call.json()
     if not isinstance(body, dict) or not isinstance(body.get("type"), str) or not isinstance(body.get("schema"), str):
         raise Refused(400, 'Want {"type": "AVRO", "schema": "...", "properties": {}}')
@@ -44,7 +44,7 @@ def _payload(call: Call) -> Schema:
 
 
 def _key_and_value(text: str) -> bytes:
-    """The definition in a text `{"key": ..., "value": ...}`, where a primitive is the empty text."""
+    """Reads the definition in a text `{"key": ..., "value": ...}`, where a primitive is the empty text."""
     try:
         parts = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -60,7 +60,7 @@ def _compact(value: Any) -> str:
 
 
 def _text(schema: Schema) -> str:
-    """A definition as text; of KEY_VALUE as `_key_and_value` takes it."""
+    """Returns a definition as text; that of KEY_VALUE as `_key_and_value` takes it."""
     if schema.type is not SchemaType.KEY_VALUE:
         return schema.data.decode(errors="replace")
     key, value = definitions.key_and_value(schema)
@@ -116,7 +116,7 @@ async def _post(call: Call) -> Response:
 
 
 async def _delete(call: Call) -> Response:
-    """With `force` nothing stays, and the next version is 0 again; else a mark takes a version."""
+    """Deletes all schemas of a topic. With `force` the next version is 0 again; else a mark takes a version."""
     name, force = _topic(call), call.flag("force")
 
     def delete(core: Core) -> int:
@@ -145,7 +145,7 @@ async def _compatibility(call: Call) -> Response:
 
 
 async def _version(call: Call) -> Response:
-    """The version with the very text of the body, -1 when there is none."""
+    """Answers the version whose text is that of the body, -1 when there is none."""
     schema = _payload(call)
     versions = registry.versions_of(call.core, _topic(call))
     alike = (each.version for each in versions if (each.schema.type, each.schema.data) == (schema.type, schema.data))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def subscription_in(call: Call) -> str:
-    """The subscription that the path names. Go's library escapes twice: the text that is there counts (T-10)."""
+    """Returns the subscription that the path names. Go's library escapes twice: the name that exists counts (T-10)."""
     name = call.parts["subscription"]
     while "%" in name and name != unquote(name) and not cursors.is_known(call.core, call.topic, name):
         name = unquote(name)

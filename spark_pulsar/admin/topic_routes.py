@@ -54,7 +54,7 @@ async def _delete(call: Call) -> Response:
 
 
 def _partitions_in(call: Call) -> tuple[int, dict[str, str]]:
-    """`4`, `"4"`, or `{"partitions": 4, "properties": {...}}`."""
+    """Reads `4`, `"4"`, or `{"partitions": 4, "properties": {...}}`."""
     body = call.json()
     if isinstance(body, dict):
         return whole_number(body.get("partitions"), "partitions"), text_map(body.get("properties"), "properties")
@@ -102,7 +102,7 @@ async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
 
 
 async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
-    """Have the oldest entry of each backlog read, so that its age is known."""
+    """Reads the oldest entry of each backlog, so that its age is known."""
     for topic in found:
 
         def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
@@ -165,7 +165,7 @@ async def _delete_property(call: Call) -> Response:
 
 
 async def _terminate(call: Call) -> Response:
-    """200 with the id of the last message, a second time too."""
+    """Terminates a topic; 200 with the id of its last message, a second time too."""
     name = call.topic
     _check_persistent(name)
 
@@ -178,7 +178,7 @@ async def _terminate(call: Call) -> Response:
 
 
 async def _terminate_partitions(call: Call) -> Response:
-    """200 with the id of the last message of each partition, by its number."""
+    """Terminates all partitions; 200 with the id of the last message of each, by its number."""
     name = call.topic
     _check_persistent(name)
 
@@ -242,7 +242,7 @@ async def _compaction_status(call: Call) -> Response:
 
 
 async def _create_missed(call: Call) -> Response:
-    """204: all partitions of a partitioned topic exist."""
+    """Creates the partitions of a partitioned topic that are missing."""
     name = call.topic
 
     def create(core: Core) -> None:

@@ -1,6 +1,6 @@
 """Statistics of topics over REST, member for member as Apache Pulsar's TopicStats (admin-rest.md 1.5.2).
 
-Counters count since the start of the broker, sizes are those of what is stored, rates and average sizes are those of
+Counters count since the start of the broker, sizes are those of stored entries, rates and average sizes are those of
 the last interval of `rates`. Members of our own: `readOnlyReason`, of a damaged topic only; `backlogQuotaEvictions`.
 """
 
@@ -39,7 +39,7 @@ NOT_HERE: Final[dict[str, Any]] = {
     "committedTxnCount": 0,
     "replication": {},
 }
-"""Of features that this broker has not."""
+"""Members of features that this broker has not."""
 _STORED: Final = frozenset({"deduplicationStatus"})
 _NOTHING_STORED: Final = {
     "msgDropRate": 0.0,
@@ -47,7 +47,7 @@ _NOTHING_STORED: Final = {
     "backlogQuotaLimitTime": 0,
     "oldestBacklogMessageAgeSeconds": 0,
 }
-"""What the statistics of a non-persistent topic have instead."""
+"""Members of a non-persistent topic in their place."""
 _FILTERS: Final = dict.fromkeys(
     ("filterProcessedMsgCount", "filterAcceptedMsgCount", "filterRejectedMsgCount", "filterRescheduledMsgCount"), 0
 )
@@ -60,20 +60,21 @@ THROTTLED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a caller asked to be in or out."""
+    """Parts of the statistics that a caller asked for."""
 
     publishers: bool = True
     consumers: bool = True
     subscription_backlog_bytes: bool = True
     earliest: Mapping[tuple[str, str], int] | None = None
-    """When the oldest entry of each backlog was published, by topic and subscription; None when that was not asked."""
+    """Publish time of the oldest entry of each backlog, by topic and subscription; None when that was not asked."""
 
 
 EVERYTHING: Final = Wanted()
 
 
 def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
-    """One topic or partition. The oldest entry of the backlog is told if `usage.with_oldest` was asked before."""
+    """Returns the statistics of a topic or partition. The oldest entry of the backlog is told if `backlog_size.with_oldest`
+    was asked before."""
     subscriptions = {name: subscription_stats(each, wanted) for name, each in topic.subscriptions.items()}
     policies = core.policies_of(topic.name)
     rate = meters.published(topic)
@@ -140,14 +141,14 @@ def _oldest(core: Core, topic: Topic, wanted: Wanted) -> dict[str, Any]:
 
 
 def _earliest(subscription: Subscription, wanted: Wanted) -> int:
-    """-1 without a backlog, 0 when it was not asked."""
+    """Returns the publish time of the oldest entry: -1 without a backlog, 0 when it was not asked."""
     if wanted.earliest is None:
         return 0
     return wanted.earliest.get((subscription.topic.full_name, subscription.name), -1)
 
 
 def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
-    """One subscription; `msgBacklog` counts entries."""
+    """Returns the statistics of a subscription; `msgBacklog` counts entries."""
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
     delayed_entries, holes = subscription.dispatcher.delayed_count, subscription.cursor.acked.range_count()
@@ -202,7 +203,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
 
 
 def consumer_stats(consumer: Consumer) -> dict[str, Any]:
-    """One consumer."""
+    """Returns the statistics of a consumer."""
     rate = meters.consumed(consumer)
     return {
         "msgRateOut": rate.messages,
@@ -231,7 +232,7 @@ def consumer_stats(consumer: Consumer) -> dict[str, Any]:
 
 
 def publisher_stats(producer: Producer) -> dict[str, Any]:
-    """One producer."""
+    """Returns the statistics of a producer."""
     rate = meters.published(producer)
     return {
         **({} if producer.topic.non_persistent is None else {"msgDropRate": 0.0}),

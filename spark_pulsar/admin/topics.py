@@ -1,4 +1,4 @@
-"""Topics and partitions over REST (admin-rest.md 1.4). Each function runs in the core and raises what is refused."""
+"""Topics and partitions over REST (admin-rest.md 1.4). Each function runs in the core and raises its refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicName:
-    """The name in a path; 412 when it is none."""
+    """Parses the name in a path; 412 when it is none."""
     if len(local) > name_limits.MAX_TOPIC_NAME_LENGTH:
         raise Refused(412, name_limits.too_long("Topic name", len(local), name_limits.MAX_TOPIC_NAME_LENGTH))
     try:
@@ -32,7 +32,7 @@ def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicNam
 
 
 def check_namespace(core: Core, name: TopicName) -> None:
-    """404 unless the namespace exists."""
+    """Refuses a namespace that does not exist: 404."""
     try:
         registry.check_namespace(core, name)
     except TopicNotFound as error:
@@ -40,14 +40,14 @@ def check_namespace(core: Core, name: TopicName) -> None:
 
 
 def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_system: bool) -> list[str]:
-    """Topics and partitions of one domain of a namespace."""
+    """Returns the topics and partitions of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
     names = registry.names_in(core, tenant, namespace)
     return [name.full for name in names if name.domain == domain and (with_system or not name.is_hidden)]
 
 
 def list_partitioned(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
-    """Partitioned topics of one domain of a namespace."""
+    """Returns the partitioned topics of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
     return [each.full for each in registry.partitioned_names_in(core, tenant, namespace) if each.domain == domain]
 
@@ -58,7 +58,7 @@ def _check_listed_namespace(core: Core, tenant: str, namespace: str) -> None:
 
 
 def create(core: Core, name: TopicName, properties: Mapping[str, str]) -> None:
-    """A plain topic, or a partition of a partitioned one that is missing."""
+    """Creates a plain topic, or a missing partition of a partitioned one."""
     check_namespace(core, name)
     if registry.exists(core, name) or registry.partition_count(core, name) is not None:
         raise Refused(409, "This topic already exists")
@@ -81,7 +81,7 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str]) -> None:
 
 
 def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-    """A partitioned topic with all its partitions (TN-8)."""
+    """Creates a partitioned topic with all its partitions (TN-8)."""
     check_namespace(core, name)
     _check_count(core, partitions)
     if "-partition-" in name.local:
@@ -94,7 +94,7 @@ def create_partitioned(core: Core, name: TopicName, partitions: int, properties:
 
 
 def grow(core: Core, name: TopicName, partitions: int) -> None:
-    """More partitions of a partitioned topic; as many as now is no change (TN-8, PT-7)."""
+    """Adds partitions to a partitioned topic; the present number is no change (TN-8, PT-7)."""
     check_namespace(core, name)
     current = core.state.partitioned.get(name.full)
     if current is None:
@@ -114,7 +114,7 @@ def grow(core: Core, name: TopicName, partitions: int) -> None:
 
 
 def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> dict[str, object]:
-    """Number of partitions and properties; 404 when nothing of the name exists and it may not come into being."""
+    """Returns the number of partitions and the properties; 404 when no topic exists and none may be created."""
     check_namespace(core, name)
     known = core.state.partitioned.get(name.full)
     if known is not None:
@@ -128,7 +128,7 @@ def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> 
 
 
 def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
-    """A partitioned topic with all its partitions."""
+    """Deletes a partitioned topic with all its partitions."""
     check_namespace(core, name)
     count = registry.partition_count(core, name)
     if count is None:
@@ -146,7 +146,7 @@ def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
 
 
 def delete(core: Core, name: TopicName, *, force: bool) -> None:
-    """A plain topic or one partition. Idle subscriptions do not protect it, connected clients do."""
+    """Deletes a plain topic or one partition. Idle subscriptions do not protect it, connected clients do."""
     check_namespace(core, name)
     if registry.partition_count(core, name) is not None:
         raise Refused(
@@ -163,7 +163,7 @@ def delete(core: Core, name: TopicName, *, force: bool) -> None:
 
 
 def existing(core: Core, name: TopicName) -> Topic:
-    """The topic; 404 when there is none of this name."""
+    """Returns the topic; 404 when there is none of this name."""
     check_namespace(core, name)
     topic = registry.find(core, name)
     if topic is None:
@@ -172,7 +172,7 @@ def existing(core: Core, name: TopicName) -> Topic:
 
 
 def existing_partitions(core: Core, name: TopicName) -> list[Topic]:
-    """The topic, or all partitions of a partitioned topic; 404 when there is none of this name."""
+    """Returns the topic, or all partitions of a partitioned topic; 404 when there is none of this name."""
     count = registry.partition_count(core, name)
     if count is None:
         return [existing(core, name)]
@@ -181,13 +181,13 @@ def existing_partitions(core: Core, name: TopicName) -> list[Topic]:
 
 
 def properties(core: Core, name: TopicName) -> dict[str, str]:
-    """What was written on a topic or a partitioned topic."""
+    """Returns the properties of a topic or a partitioned topic."""
     known = core.state.partitioned.get(name.full)
     return dict(existing(core, name).state.properties if known is None else known.properties)
 
 
 def change_properties(core: Core, name: TopicName, added: Mapping[str, str], removed: str | None) -> None:
-    """Add some, or remove one."""
+    """Adds properties, or removes one."""
     left = {**properties(core, name), **added}
     if removed is not None:
         left.pop(removed, None)

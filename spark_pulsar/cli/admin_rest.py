@@ -87,7 +87,7 @@ def _parsed(text: str) -> Any:
 def _reason(text: str, status: int) -> str:
     answer = _parsed(text)
     if isinstance(answer, dict):
-        reason = answer.get("reason") or answer.get("message")  # the latter from what is in front of a broker
+        reason = answer.get("reason") or answer.get("message")  # the latter from a proxy in front of a broker
         if reason:
             return str(reason)
     return f"HTTP status {status}" + (f": {text}" if text else "")

@@ -80,7 +80,7 @@ def _payload(path: Path) -> Any:
 
 
 def _shown(topic: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """A schema as `pulsar-admin` shows it: a definition that is JSON unfolded."""
+    """Returns a schema as `pulsar-admin` shows it: a definition that is JSON unfolded."""
     try:
         definition = json.loads(answer["data"])
     except ValueError:

@@ -13,12 +13,12 @@ STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO:
 
 
 def print_findings(directory: Path) -> bool:
-    """Verify a data directory and print what was found; whether all durable data is in order."""
+    """Verifies a data directory and prints the findings; tells whether all durable data is in order."""
     return _look_and_print(Console(highlight=False), directory)
 
 
 def repair_and_print(directory: Path) -> bool:
-    """Repair a data directory, and print what was found and what was done; whether all is in order now."""
+    """Repairs a data directory, and prints findings and repairs; tells whether all is in order now."""
     from spark_pulsar.ledger.storage import StorageError
     from spark_pulsar.storage.offline.repair import repair
 

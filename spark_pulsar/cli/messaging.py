@@ -27,7 +27,7 @@ FOR_EVER_STEP_MS = 500  # so that Ctrl-C is noticed while waiting
 
 @dataclass(frozen=True, slots=True)
 class Subscribing:
-    """What to subscribe to and how, in the words of the command line."""
+    """A topic, a subscription, its type and its first position, in the words of the command line."""
 
     topic: str
     subscription: str
@@ -37,7 +37,7 @@ class Subscribing:
 
 @contextlib.contextmanager
 def _connected(service_url: str) -> Iterator[pulsar.Client]:
-    """An official client; its errors become one line on standard error and exit status 1."""
+    """Opens an official client; its errors become one line on standard error and exit status 1."""
     _check_listening(service_url)
     # The client's own log would say the same in ten lines.
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
@@ -53,7 +53,7 @@ def _connected(service_url: str) -> Iterator[pulsar.Client]:
 
 
 def _check_listening(service_url: str) -> None:
-    # The client tries a port that nobody listens on until its time-out; a single host can be asked first.
+    # The client tries a closed port until its time-out; a single host can be asked first.
     try:
         parts = urlsplit(service_url)
         host, port = parts.hostname, parts.port
@@ -75,7 +75,8 @@ def _failed(text: str) -> typer.Exit:
 def produce(
     service_url: str, topic: str, messages: Iterable[str], *, key: str | None, properties: dict[str, str], count: int
 ) -> None:
-    """Send every message `count` times, batched, and wait until all are on disk; says how many on standard error."""
+    """Sends every message `count` times, batched, and waits until all are on disk; prints their number on standard
+    error."""
     outcomes: Counter[Any] = Counter()
 
     def on_receipt(result: Any, _message_id: Any) -> None:
@@ -94,7 +95,7 @@ def produce(
 
 
 def consume(service_url: str, wanted: Subscribing, *, count: int, timeout_s: float, values_only: bool) -> None:
-    """Print and acknowledge messages until `count` came (0: for ever). Exit status 1 when the time is up before."""
+    """Prints and acknowledges messages until `count` came (0: for ever). Exit status 1 when the time is up before."""
     kind = _chosen(TYPES, wanted.kind, "--type")
     position = _chosen(POSITIONS, wanted.initial_position, "--initial-position")
     if not wanted.subscription:

@@ -17,11 +17,11 @@ LOG_TAIL_LINES = 30
 
 
 class BrokerDidNotStart(RuntimeError):
-    """The broker ended, or said nothing, before it was ready; the message holds the end of its log."""
+    """A broker that ended, or printed nothing, before it was ready; the message holds the end of its log."""
 
 
 class BrokerProcess:
-    """One broker, its data directory and its ports; the process behind them can be killed and started again.
+    """A broker, its data directory and its ports; the process behind them can be killed and started again.
 
     `service_url` and `admin_url` are set by the first `start` and stay the same over restarts, so that clients
     reconnect. Made by `broker_process`; use it directly only to control the life of the child without a `with` block,
@@ -44,7 +44,7 @@ class BrokerProcess:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._conf = self._write_conf(conf)
         self.log_path = self._scratch / "broker.log"
-        """Where `log` is kept until `close`."""
+        """The file of `log` until `close`."""
         self._host = host
         self._port = port
         self._http_port = http_port
@@ -68,16 +68,16 @@ class BrokerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is alive now."""
+        """Tells whether the process is alive now."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """What the broker has written to its log (standard error) so far, all starts together."""
+        """The broker's log (standard error) so far, all starts together."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Start the broker and wait until it accepts connections.
+        """Starts the broker and waits until it accepts connections.
 
         Raises BrokerDidNotStart after `timeout_s` seconds, or at once when the process ends before.
         """
@@ -106,9 +106,9 @@ class BrokerProcess:
         self._http_port = int(self.admin_url.rpartition(":")[2])
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """End the broker cleanly (SIGTERM) and return its exit status, 0 when none was running.
+        """Ends the broker cleanly (SIGTERM) and returns its exit status, 0 when none was running.
 
-        One that takes longer than `timeout_s` seconds is killed, and TimeoutExpired raised.
+        A broker that takes longer than `timeout_s` seconds is killed, and TimeoutExpired raised.
         """
         process = self._process
         if process is None:
@@ -120,7 +120,7 @@ class BrokerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End the broker with SIGKILL, as a crash does; nothing happens when it is not running."""
+        """Ends the broker with SIGKILL, as a crash does; nothing happens when it is not running."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -130,12 +130,13 @@ class BrokerProcess:
             process.stdin.close()
 
     def restart(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Stop the broker if it runs, and start it again on the same data directory and the same ports."""
+        """Stops the broker if it runs, and starts it again on the same data directory and the same ports."""
         self.stop()
         self.start(timeout_s)
 
     def close(self) -> None:
-        """Stop the broker and remove what this object made: its log, and the data directory unless it was given."""
+        """Stops the broker and removes the files of this object: its log, and the data directory unless it was
+        given."""
         try:
             self.stop()
         finally:
@@ -157,7 +158,8 @@ class BrokerProcess:
 
 
 class _ReadyLine:
-    """Waits for `ready pulsar://… http://…` on a child's output, then reads on so that the child never blocks on it."""
+    """A thread that waits for `ready pulsar://… http://…` on a child's output, then reads on so that the child never
+    blocks on it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._output = process.stdout
@@ -178,7 +180,7 @@ class _ReadyLine:
         self._settled.set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether the line came within `timeout_s` seconds; false also when the output ended without it."""
+        """Tells whether the line came within `timeout_s` seconds; false also when the output ended without it."""
         self._settled.wait(timeout_s)
         return self.urls[0] != ""
 
@@ -196,7 +198,7 @@ def broker_process(
     port: int = 0,
     http_port: int = 0,
 ) -> Iterator[BrokerProcess]:
-    """Run a broker as a child process for the length of a `with` block.
+    """Runs a broker as a child process for the length of a `with` block.
 
         with spark_pulsar.broker_process() as broker:
             client = pulsar.Client(broker.service_url)

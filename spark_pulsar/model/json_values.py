@@ -1,4 +1,4 @@
-"""Reads values of policies out of JSON, and says what is wrong with them."""
+"""Readers of values in the JSON of policies, and their errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Reader = Callable[[Any], Any]
 
 
 def number(value: object, what: str, most: int = INT) -> int:
-    """A whole number, also from text, a fraction (cut) or a truth value (T-16). `most`: the largest of its type."""
+    """Reads a whole number, also from text, a fraction (cut) or a truth value (T-16). `most`: the largest of its
+    type."""
     if isinstance(value, bool | int | float | str):
         try:
             found = int(value)
@@ -28,7 +29,7 @@ def number(value: object, what: str, most: int = INT) -> int:
 
 
 def truth(value: object, what: str) -> bool:
-    """true or false, also as text or number (T-16)."""
+    """Reads true or false, also as text or number (T-16)."""
     if isinstance(value, bool | int | float):
         return bool(value)
     if isinstance(value, str) and value.lower() in ("true", "false"):
@@ -37,14 +38,14 @@ def truth(value: object, what: str) -> bool:
 
 
 def members(value: object, what: str) -> Mapping[str, Any]:
-    """A JSON object."""
+    """Reads a JSON object."""
     if isinstance(value, Mapping):
         return value
     raise MalformedPolicy(f"{what}: want a JSON object, got {value!r}")
 
 
 def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
-    """A number that is not negative; `refusal` is said otherwise."""
+    """Reads a number that is not negative; `refusal` is the text of the error."""
     found = number(value, refusal, most)
     if found < 0:
         raise InvalidPolicy(refusal)
@@ -52,13 +53,13 @@ def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
 
 
 class MalformedPolicy(PulsarError):
-    """The value of a policy cannot be read, or contradicts itself."""
+    """A policy whose value cannot be read, or contradicts itself."""
 
     http_status = 400
 
 
 class OutOfRange(MalformedPolicy):
-    """A number is larger, or further below zero, than its type holds: what it is called, and the nearest one."""
+    """A number larger, or further below zero, than its type holds: its member, and the nearest number that fits."""
 
     def __init__(self, message: str, what: str, nearest: int) -> None:
         super().__init__(message)
@@ -67,13 +68,13 @@ class OutOfRange(MalformedPolicy):
 
 
 class InvalidPolicy(PulsarError):
-    """The value of a policy is out of its range, or contradicts another policy."""
+    """A policy whose value is out of its range, or contradicts another policy."""
 
     http_status = 412
 
 
 def subscription_types(value: object) -> frozenset[str]:
-    """Some of `SUBSCRIPTION_TYPES`."""
+    """Reads a list of some of `SUBSCRIPTION_TYPES`."""
     if not isinstance(value, list):
         raise MalformedPolicy(f"subscriptionTypesEnabled: want a list, got {value!r}")
     wrong = [each for each in value if each not in SUBSCRIPTION_TYPES]

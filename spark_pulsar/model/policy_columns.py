@@ -12,7 +12,7 @@ from .stored_policies import ByName
 
 
 class Null(Enum):
-    """Meanings of a request to set a policy that has no value in it."""
+    """Meanings of a request that sets a policy without a value."""
 
     IS_A_VALUE = auto()
     """The body is read like any other."""
@@ -23,7 +23,7 @@ class Null(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A policy as one level, namespaces or topics, has it."""
+    """A policy of one level: namespaces or topics."""
 
     path: str
     """Last segment of its REST path."""
@@ -39,9 +39,9 @@ class Level:
     """Answer when it is not set; None is an empty body."""
     unset_status: int = 200
     unset_is_default: bool = False
-    """Answers the configuration's value when it is not set."""
+    """An unset policy is answered with the configuration's value."""
     applied: bool = True
-    """Answers the value in effect, if asked, when it is not set."""
+    """An unset policy is answered, if asked, with the value in effect."""
     word: str = ""
     """Word of its commands, where it is not the row's."""
     names: str = ""
@@ -53,19 +53,20 @@ class Kind(NamedTuple):
 
     name: str
     read: Reader
-    """From stored JSON to the value."""
+    """Reads the value of stored JSON."""
     store: Callable[[Any, Level], Any] | None = None
-    """From a request's body to the JSON that is stored; raises PulsarError. None: the shape is special."""
+    """Reads a request's body and returns the JSON to store; raises PulsarError. None: REST and commands have own
+    code."""
     show: Callable[[Any], Any] = lambda value: value
-    """From the value to JSON."""
+    """Returns the JSON of a value."""
     parts: Mapping[str, Reader] | ByName | None = None
     """Readers of the members of a policy that holds several."""
     make: Callable[..., Any] = lambda value: value
-    """From the values of the configuration to the default."""
+    """Makes the default of the configuration's values."""
 
 
 class Written(Enum):
-    """Ways in which a command's option writes a value, and what is made of it."""
+    """Forms of a command's option; the name is the unit or type that the value is converted to."""
 
     NUMBER = auto()
     FRACTION = auto()

@@ -1,4 +1,4 @@
-"""Schemas as values: types, definitions with properties, strategies that say which may follow which (SC-2, SC-4)."""
+"""Schemas as values: types, definitions with properties, strategies of compatibility (SC-2, SC-4)."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class SchemaType(IntEnum):
 
 
 OF_CLIENTS: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
-"""Types that only say what a client does; no topic has them."""
+"""Types by which clients ask for something; no topic has them."""
 AVRO_BASED: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
 """Types whose definition is one of Avro."""
 UNSTRUCTURED: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})
-"""Types that promise nothing about a message."""
+"""Types without any structure of messages."""
 
 
 class Compatibility(StrEnum):
-    """Which schema may follow those that a topic has; UNDEFINED = as the next level up says."""
+    """A strategy: the schemas that may follow those of a topic; UNDEFINED is that of the next level up."""
 
     UNDEFINED = "UNDEFINED"
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
@@ -62,17 +62,17 @@ class Compatibility(StrEnum):
 
     @property
     def is_transitive(self) -> bool:
-        """Whether a schema must fit all that the topic has, not only the last."""
+        """Tells whether a schema must fit all that the topic has, not only the last."""
         return self.name.endswith("_TRANSITIVE")
 
     @property
     def new_reads_old(self) -> bool:
-        """Whether readers with the new schema must understand what was written with the old one."""
+        """Tells whether readers with the new schema must understand messages of the old one."""
         return self.name.startswith(("BACKWARD", "FULL"))
 
     @property
     def old_reads_new(self) -> bool:
-        """The other way round."""
+        """Tells whether readers with the old schema must understand messages of the new one."""
         return self.name.startswith(("FORWARD", "FULL"))
 
 
@@ -91,7 +91,7 @@ AUTO_UPDATE_STRATEGIES: Final[Mapping[str, Compatibility]] = {
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What messages look like: a type, its definition as its type has it, and properties that nobody interprets but
+    """A schema of messages: a type, a definition in the form of its type, and properties, of which the broker reads
     those of KEY_VALUE."""
 
     type: SchemaType
@@ -101,7 +101,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """One version of the schemas of a topic. A deleted one is the mark that the versions before it are gone (SC-10)."""
+    """A version of the schemas of a topic. A deleted one is the mark that the versions before it are gone (SC-10)."""
 
     version: int
     schema: Schema

@@ -1,6 +1,6 @@
-"""Documents of policies as they were stored, by an older version perhaps, which refused less than this one.
+"""Reading of stored documents of policies, perhaps of an older version, which refused less than this one.
 
-What is stored was accepted once. So it is never refused when it is read: a broker that did would not start on its own
+A stored policy was accepted once, so it is never refused when it is read: a broker that did would not start on its own
 data any more.
 """
 
@@ -14,30 +14,30 @@ from spark_pulsar.model.errors import PulsarError
 from .json_values import MalformedPolicy, OutOfRange, Reader, members
 
 Readers = Mapping[str, "Reader | Readers | ByName"]
-"""Of the members of a document, and of documents in it."""
+"""Readers of the members of a document, and of documents in it."""
 
 
 class ByName(NamedTuple):
-    """Of a document whose members are names that somebody chose: every one is a document of the same members."""
+    """Readers of a document whose members are names of users: each holds a document of the same members."""
 
     readers: Readers
 
 
 _MOST_NUMBERS: Final = 16
-"""Of one policy."""
+"""Numbers of one policy that are corrected."""
 _REFUSALS: Final = (PulsarError, ValueError, KeyError, TypeError)
 
 
 class Readable(NamedTuple):
-    """What is left of a document, and what is not as it was stored, in words."""
+    """A document as far as it can be read, and notes on the members that differ from the stored ones."""
 
     document: dict[str, Any]
     notes: tuple[str, ...]
 
 
 def readable(stored: Mapping[str, Any], readers: Readers | ByName) -> Readable:
-    """A document of which every reader takes its member: numbers that are too large for their type are the nearest
-    that it holds; what cannot be read even so is left out. Members without reader stay as they are."""
+    """Returns a document whose members their readers take. A number too large for its type becomes the nearest one that
+    fits; a member that cannot be read even so is left out. Members without reader stay as they are."""
     document: dict[str, Any] = {}
     notes: list[str] = []
     for member, value in stored.items():
@@ -63,7 +63,7 @@ def readable(stored: Mapping[str, Any], readers: Readers | ByName) -> Readable:
 
 
 def _within_range(read: Reader, value: Any) -> Any:
-    """The same value if the reader takes it, else one with the nearest numbers that it takes."""
+    """Returns the value itself if the reader takes it, else one with the nearest numbers that it takes."""
     mended = value
     for _ in range(_MOST_NUMBERS):
         try:

@@ -1,1 +1,1 @@
-"""Policies of namespaces and topics: stored documents, and what is effective."""
+"""Policies of namespaces and topics: stored documents, and the values in effect."""

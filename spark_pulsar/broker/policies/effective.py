@@ -1,7 +1,7 @@
-"""What holds for each topic, computed when asked for.
+"""Effective policies of each topic, computed when a feature asks for them.
 
 `PolicyBook.of` merges the policies of a topic and its namespace once per distinct pair and remembers the result until
-something changes. Who acts on a policy asks `core.policies_of(topic.name)` when it needs the value, and registers with
+one of them changes. A feature asks `core.policies_of(topic.name)` when it needs a value, and registers with
 `core.policies.watch` when a change must have an effect by itself (a timer to set, producers to close).
 """
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
 MAX_REMEMBERED_BYTES: Final = 1 << 25
-"""Of the names of topics whose effective policies are remembered: clients may ask for any name."""
+"""Bytes of the names of topics whose effective policies are remembered: clients may ask for any name."""
 
 _NAME_OVERHEAD_BYTES: Final = 128
 
 Watcher = Callable[[str, "str | None"], None]
-"""Gets a namespace, and the full name of a topic (without partition) when only that one's policies changed."""
+"""A function of a namespace, and of the full name of a topic (without partition) when only its policies changed."""
 
 
 class PolicyBook:
@@ -39,13 +39,13 @@ class PolicyBook:
         self._config = config
         self._by_topic: dict[str, EffectivePolicies] = {}
         self._room = MAX_REMEMBERED_BYTES
-        """What names in `_by_topic` may still take."""
+        """Bytes that names in `_by_topic` may still take."""
         self._by_texts: dict[tuple[str | None, ...], tuple[EffectivePolicies, EffectivePolicies]] = {}
-        """Of all topics that have these documents, and of the system topics among them."""
+        """Policies of all topics that have these documents, and of the system topics among them."""
         self._watchers: list[Watcher] = []
 
     def of(self, name: TopicName) -> EffectivePolicies:
-        """What holds for a topic or partition, which need not exist."""
+        """Returns the policies in effect for a topic or partition, which need not exist."""
         full = name.full
         known = self._by_topic.get(full)
         if known is None:
@@ -57,15 +57,16 @@ class PolicyBook:
         return known
 
     def of_namespace(self, name: TopicName) -> EffectivePolicies:
-        """What would hold for a topic if it had no policies of its own."""
+        """Returns the policies in effect for a topic without policies of its own."""
         return self._merged((self._state.namespaces.get(name.namespace_name), None, None))[name.is_system]
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` after every change, within the turn of the change."""
+        """Calls `watcher` after every change, within the turn of the change."""
         self._watchers.append(watcher)
 
     def changed(self, namespace: str, topic: str | None = None) -> None:
-        """Policies of a namespace, or of one topic of it, are others from now on."""
+        """Forgets computed policies and tells the watchers: those of a namespace, or of one topic of it, have
+        changed."""
         self._forget()
         self._by_texts.clear()
         for watcher in self._watchers:
@@ -84,7 +85,7 @@ class PolicyBook:
         )
         holds = self._merged(texts)[name.is_system]
         topic = self._state.topics_by_name.get(name.full)
-        return holds if topic is None or topic.damage is None else _letting_nothing_go(holds, topic)
+        return holds if topic is None or topic.damage is None else _deleting_nothing(holds, topic)
 
     def _merged(self, texts: tuple[str | None, ...]) -> tuple[EffectivePolicies, EffectivePolicies]:
         known = self._by_texts.get(texts)
@@ -96,15 +97,15 @@ class PolicyBook:
 
 
 def _without_limits(found: EffectivePolicies) -> EffectivePolicies:
-    """Of a system topic: as many may use it as want to (PR-13, SUB-5, CUR-18, TN-10)."""
+    """Returns the policies of a system topic, which has no limits of clients (PR-13, SUB-5, CUR-18, TN-10)."""
     return replace(
         found, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
     )
 
 
-def _letting_nothing_go(found: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
-    """Of a damaged topic nothing goes by itself: what policies say of it may be lost too, and what nobody can read
-    must not be skipped in silence."""
+def _deleting_nothing(found: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
+    """Returns the policies of a damaged topic, of which nothing is deleted by itself: its own policies may be lost too,
+    and entries that cannot be read must not be skipped in silence."""
     return replace(
         found,
         retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 def of_namespace(core: Core, namespace: str) -> dict[str, Any]:
-    """What was set for a namespace that exists, by member name."""
+    """Returns the policies that are set for a namespace that exists, by member."""
     return stored(core.state.namespaces[namespace]).document
 
 
 def of_topic(core: Core, name: TopicName, *, for_all_clusters: bool = False) -> dict[str, Any]:
-    """What was set for a topic itself (also when asked for one of its partitions), by member name."""
+    """Returns the policies that are set for a topic, or for the topic of a partition, by member."""
     text = core.state.documents[_kind(for_all_clusters)].get(name.base.full)
     return {} if text is None else stored(text).document
 
 
 def set_of_namespace(core: Core, namespace: str, member: str, value: object) -> None:
-    """Set one policy of a namespace that exists; None removes it."""
+    """Sets one policy of a namespace that exists; None removes it."""
     policies = _with(json.loads(core.state.namespaces[namespace]), member, value)
     core.append(NamespaceSet(namespace, json.dumps(policies)))
     core.policies.changed(namespace)
 
 
 def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for_all_clusters: bool = False) -> None:
-    """Set one policy of a topic with all its partitions; None removes it."""
+    """Sets one policy of a topic with all its partitions; None removes it."""
     kind, full = _kind(for_all_clusters), name.base.full
     policies = _with(json.loads(core.state.documents[kind].get(full, "{}")), member, value)
     core.append(DocumentSet(kind, full, json.dumps(policies)) if policies else DocumentDeleted(kind, full))
@@ -41,7 +41,7 @@ def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for
 
 
 def forget_topic(core: Core, name: TopicName) -> None:
-    """A topic (not: one of several partitions) is deleted: its policies go with it."""
+    """Deletes the policies of a deleted topic, which is not one of several partitions."""
     documents, full = core.state.documents, name.full
     gone = [kind for kind in (TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES) if full in documents[kind]]
     for kind in gone:
