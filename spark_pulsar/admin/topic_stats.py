@@ -73,8 +73,8 @@ EVERYTHING: Final = Wanted()
 
 
 def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
-    """Returns the statistics of a topic or partition. The oldest entry of the backlog is told if `backlog_size.with_oldest`
-    was asked before."""
+    """Returns the statistics of a topic or partition. The oldest entry of the backlog is told if
+    `backlog_size.with_oldest` was asked before."""
     subscriptions = {name: subscription_stats(each, wanted) for name, each in topic.subscriptions.items()}
     policies = core.policies_of(topic.name)
     rate = meters.published(topic)
