@@ -8,7 +8,7 @@ from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import HEADER
+from spark_pulsar.wire.frames import payload_head
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
 
 from .demultiplexer import next_id
@@ -59,8 +59,8 @@ class ProducerLine:
         """Returns the SEND of an entry in two pieces, so that the entry is not copied."""
         command = requests.send(
             self.producer_id, sent.sequence_id, sent.message_count, sent.highest_sequence_id, sent.is_chunk
-        ).SerializeToString()
-        return [HEADER.pack(4 + len(command) + len(sent.entry), len(command)) + command, sent.entry]
+        )
+        return [payload_head(command, len(sent.entry)), sent.entry]
 
     def close(self) -> None:
         """Closes the producer without waiting."""

@@ -149,21 +149,16 @@ def lookup_connect(
     proxy_through_service_url: bool = False,
 ) -> BaseCommand:
     """LOOKUP_RESPONSE: the topic is served at this address."""
-    return _lookup(
-        request_id,
-        CommandLookupTopicResponse.Connect,
-        service_url,
-        service_url_tls,
-        authoritative,
-        proxy_through_service_url,
-    )
-
-
-def lookup_redirect(
-    request_id: int, service_url: str, service_url_tls: str | None = None, authoritative: bool = False
-) -> BaseCommand:
-    """LOOKUP_RESPONSE: ask there."""
-    return _lookup(request_id, CommandLookupTopicResponse.Redirect, service_url, service_url_tls, authoritative, False)
+    command = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)
+    content = command.lookupTopicResponse
+    content.brokerServiceUrl = service_url
+    if service_url_tls is not None:
+        content.brokerServiceUrlTls = service_url_tls
+    content.response = CommandLookupTopicResponse.Connect
+    content.request_id = request_id
+    content.authoritative = authoritative
+    content.proxy_through_service_url = proxy_through_service_url
+    return command
 
 
 def lookup_failed(request_id: int, cause: PulsarError) -> BaseCommand:
@@ -378,23 +373,3 @@ def fill_message_id(data: MessageIdData, message_id: MessageId) -> None:
     data.entryId = unsigned(message_id.entry_id)
     data.partition = message_id.partition
     data.batch_index = message_id.batch_index
-
-
-def _lookup(
-    request_id: int,
-    response: CommandLookupTopicResponse.LookupType.ValueType,
-    service_url: str,
-    service_url_tls: str | None,
-    authoritative: bool,
-    proxy_through_service_url: bool,
-) -> BaseCommand:
-    command = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)
-    content = command.lookupTopicResponse
-    content.brokerServiceUrl = service_url
-    if service_url_tls is not None:
-        content.brokerServiceUrlTls = service_url_tls
-    content.response = response
-    content.request_id = request_id
-    content.authoritative = authoritative
-    content.proxy_through_service_url = proxy_through_service_url
-    return command

@@ -127,11 +127,15 @@ def command_frame(command: BaseCommand) -> bytes:
     return HEADER.pack(len(body) + 4, len(body)) + body
 
 
-def payload_frame(command: BaseCommand, entry: bytes | memoryview) -> bytes:
-    """Returns the frame of a SEND or MESSAGE: the command and the bytes of an entry as stored (see
-    entries.build_entry)."""
+def payload_head(command: BaseCommand, entry_size: int) -> bytes:
+    """Returns a SEND or MESSAGE up to its entry, whose bytes as stored follow (see entries.build_entry)."""
     body = command.SerializeToString()
-    return b"".join((HEADER.pack(len(body) + 4 + len(entry), len(body)), body, entry))
+    return HEADER.pack(len(body) + 4 + entry_size, len(body)) + body
+
+
+def payload_frame(command: BaseCommand, entry: bytes | memoryview) -> bytes:
+    """Returns the frame of a SEND or MESSAGE in one piece; see `payload_head`."""
+    return b"".join((payload_head(command, len(entry)), entry))
 
 
 def command_end(buffer: bytes, start: int, end: int) -> int:

@@ -13,11 +13,18 @@ from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import FrameSplitter, command_frame, parse_command, payload_frame
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandLookupTopicResponse, MessageMetadata
 from spark_pulsar.wire.replies import refusal
 from tests.eventually import eventually
 
 Handler = Callable[["Caller", BaseCommand, bytes], None]
+
+
+def lookup_redirect(request_id: int, service_url: str, authoritative: bool = False) -> BaseCommand:
+    """LOOKUP_RESPONSE: ask another broker."""
+    command = commands.lookup_connect(request_id, service_url, authoritative=authoritative)
+    command.lookupTopicResponse.response = CommandLookupTopicResponse.Redirect
+    return command
 
 
 class Caller:

@@ -19,7 +19,7 @@ from spark_pulsar.wire import commands
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.eventually import eventually
-from tests.unit.client.peer import Caller, Peer
+from tests.unit.client.peer import Caller, Peer, lookup_redirect
 
 MakeClient = Callable[..., PulsarClient]
 TOPIC = "persistent://public/default/t"
@@ -233,7 +233,7 @@ def test_an_idle_connection_closed_by_the_broker_is_replaced(peer: Peer, client_
 def test_a_redirect_is_followed_with_authoritative_copied(peer: Peer, other_peer: Peer, client_of: MakeClient) -> None:
     # covers W2
     peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_redirect(command.lookupTopic.request_id, other_peer.url, authoritative=True)
+        lookup_redirect(command.lookupTopic.request_id, other_peer.url, authoritative=True)
     )
     other_peer.last = MessageId(3, 4, -1, -1)
     assert client_of(peer.url).last_message_id(TOPIC) == MessageId(3, 4)
@@ -245,7 +245,7 @@ def test_a_redirect_is_followed_with_authoritative_copied(peer: Peer, other_peer
 
 def test_redirects_in_a_circle_end(peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_redirect(command.lookupTopic.request_id, peer.url)
+        lookup_redirect(command.lookupTopic.request_id, peer.url)
     )
     with pytest.raises(TooManyRedirects, match="more than 20"):
         client_of(peer.url).last_message_id(TOPIC)

@@ -12,7 +12,6 @@ from spark_pulsar.model.ids import EARLIEST_ID, MessageId, Position
 from spark_pulsar.wire import commands, frames, replies, requests
 from spark_pulsar.wire.commands import FIELD_OF, NO_REQUEST, request_id_of
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, Schema
-from spark_pulsar.wire.pulsar_api_pb2 import CommandLookupTopicResponse as Lookup
 from spark_pulsar.wire.pulsar_api_pb2 import CommandPartitionedTopicMetadataResponse as Metadata
 
 WHY = TopicNotFound("no such topic")
@@ -100,7 +99,6 @@ def test_optional_parts_appear_when_given() -> None:
     assert connected.feature_flags.supports_auth_refresh
     assert content_of(commands.producer_success(1, "p", topic_epoch=0)).HasField("topic_epoch")
     assert content_of(commands.lookup_connect(1, "a", "b")).brokerServiceUrlTls == "b"
-    assert content_of(commands.lookup_redirect(1, "a")).response == Lookup.Redirect
     assert content_of(commands.close_producer(1, service_url="u")).assignedBrokerServiceUrl == "u"
     assert content_of(commands.close_consumer(1, service_url="u")).assignedBrokerServiceUrl == "u"
     assert content_of(commands.close_consumer(1)).request_id == NO_REQUEST == 2**64 - 1
