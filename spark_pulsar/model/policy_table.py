@@ -148,10 +148,10 @@ def _limit(
         f"{meaning}; 0 is no limit.",
         Level(path, unset=0 if topic is None else None),
         topic,
-        effective,
-        member.replace("_", "-"),
-        (Option("", names, help="0 is no limit."),),
-        "Set {path}; 0 is no limit.",
+        field=effective,
+        word=member.replace("_", "-"),
+        options=(Option("", names, help="0 is no limit."),),
+        help="Set {path}; 0 is no limit.",
         defaults=(default,),
     )
 
@@ -164,9 +164,9 @@ def _rate(member: str, effective: str, meaning: str, path: str, word: str, defau
         meaning,
         Level(path, null=Null.REMOVES),
         Level(path, null=Null.KEEPS),
-        effective,
-        word,
-        (
+        field=effective,
+        word=word,
+        options=(
             Option(
                 "dispatchThrottlingRateInMsg",
                 "--msg-dispatch-rate -md",
@@ -202,9 +202,9 @@ POLICIES: Final = (
         "how much of acknowledged messages is kept. Both limits or none may be 0.",
         Level("retention"),
         Level("retention"),
-        "retention",
-        "retention",
-        (
+        field="retention",
+        word="retention",
+        options=(
             Option(
                 "retentionSizeInMB",
                 "--size -s",
@@ -228,9 +228,9 @@ POLICIES: Final = (
         Level(
             "messageTTL", "Invalid value for message TTL", parameter="messageTTL", null=Null.REMOVES, names="--ttl -t"
         ),
-        "message_ttl_s",
-        "message-ttl",
-        (Option("", "--messageTTL -ttl", Written.SECONDS, "120, 2m, 1h."),),
+        field="message_ttl_s",
+        word="message-ttl",
+        options=(Option("", "--messageTTL -ttl", Written.SECONDS, "120, 2m, 1h."),),
         defaults=("default_message_ttl_s",),
     ),
     Policy(
@@ -262,9 +262,9 @@ POLICIES: Final = (
         "how many bookies Apache Pulsar uses; this broker keeps the numbers and uses its one disk.",
         Level("persistence"),
         Level("persistence"),
-        "persistence",
-        "persistence",
-        (
+        field="persistence",
+        word="persistence",
+        options=(
             Option("bookkeeperEnsemble", "--bookkeeper-ensemble -e", default=2),
             Option("bookkeeperWriteQuorum", "--bookkeeper-write-quorum -w", default=2),
             Option("bookkeeperAckQuorum", "--bookkeeper-ack-quorum -a", default=2),
@@ -277,10 +277,10 @@ POLICIES: Final = (
         "whether a message that its producer sends again is stored once.",
         Level("deduplication"),
         Level("deduplicationEnabled", "deduplication"),
-        "deduplication",
-        "deduplication",
-        (_SWITCH,),
-        "Turn de-duplication on or off.",
+        field="deduplication",
+        word="deduplication",
+        options=(_SWITCH,),
+        help="Turn de-duplication on or off.",
         defaults=("deduplication",),
     ),
     Policy(
@@ -303,9 +303,9 @@ POLICIES: Final = (
         "how large a topic's uncompacted part gets before it is compacted by itself.",
         Level("compactionThreshold", method="PUT"),
         Level("compactionThreshold", "Invalid value for compactionThreshold"),
-        "compaction_threshold_bytes",
-        "compaction-threshold",
-        (Option("", "--threshold -t", Written.BYTES, "Size: 100M; 0 is never."),),
+        field="compaction_threshold_bytes",
+        word="compaction-threshold",
+        options=(Option("", "--threshold -t", Written.BYTES, "Size: 100M; 0 is never."),),
         defaults=("compaction_threshold_bytes",),
     ),
     Policy(
@@ -314,9 +314,9 @@ POLICIES: Final = (
         "after how long a subscription that nobody uses is deleted.",
         Level("subscriptionExpirationTime", "Invalid value for subscription expiration time"),
         None,
-        "subscription_expiration_minutes",
-        "subscription-expiration-time",
-        (Option("", "--time -t", help="Minutes; 0 is never."),),
+        field="subscription_expiration_minutes",
+        word="subscription-expiration-time",
+        options=(Option("", "--time -t", help="Minutes; 0 is never."),),
         defaults=("subscription_expiration_minutes",),
     ),
     _limit(
@@ -386,9 +386,9 @@ POLICIES: Final = (
         "which types of subscriptions may be used.",
         Level("subscriptionTypesEnabled", unset=[]),
         Level("subscriptionTypesEnabled", unset_status=204, applied=False),
-        "subscription_types",
-        "subscription-types-enabled",
-        (Option("", "--types -t", Written.WORDS, "Exclusive, Shared, Failover, Key_Shared, by commas."),),
+        field="subscription_types",
+        word="subscription-types-enabled",
+        options=(Option("", "--types -t", Written.WORDS, "Exclusive, Shared, Failover, Key_Shared, by commas."),),
         defaults=("subscription_types",),
     ),
     Policy(
@@ -397,9 +397,9 @@ POLICIES: Final = (
         "when a topic that nobody uses is deleted.",
         Level("inactiveTopicPolicies"),
         Level("inactiveTopicPolicies"),
-        "inactive_topic",
-        "inactive-topic-policies",
-        (
+        field="inactive_topic",
+        word="inactive-topic-policies",
+        options=(
             Option("maxInactiveDurationSeconds", "--max-inactive-duration -t", Written.SECONDS, "60s, 1h."),
             Option("inactiveTopicDeleteMode", "--delete-mode -m", Written.TEXT, f"{' or '.join(INACTIVE_MODES)}."),
             Option(
@@ -414,9 +414,9 @@ POLICIES: Final = (
         "whether messages wait for the time that their producers gave them.",
         Level("delayedDelivery"),
         Level("delayedDelivery"),
-        "delayed_delivery",
-        "delayed-delivery",
-        (
+        field="delayed_delivery",
+        word="delayed-delivery",
+        options=(
             Option("tickTime", "--time -t", Written.MILLISECONDS, "Tick: 1s. Kept, and without effect.", "1s"),
             Option(
                 "maxDeliveryDelayInMillis", "--max-delay --maxDelay", Written.MILLISECONDS, "1h; 0s is no limit.", "0s"
@@ -431,9 +431,9 @@ POLICIES: Final = (
         "how fast a topic may be published to.",
         Level("publishRate", null=Null.REMOVES),
         Level("publishRate", null=Null.KEEPS, unset_status=204, applied=False),
-        "publish_rate",
-        "publish-rate",
-        (
+        field="publish_rate",
+        word="publish-rate",
+        options=(
             Option(
                 "publishThrottlingRateInMsg",
                 "--msg-publish-rate -m",
@@ -471,7 +471,7 @@ POLICIES: Final = (
         "how fast one subscription is sent messages: `--subscription` of the command above.",
         None,
         Level("{subscription}/dispatchRate", null=Null.KEEPS),
-        "dispatch_rates_by_name",
+        field="dispatch_rates_by_name",
     ),
     Policy(
         SUBSCRIBE_RATE,
@@ -479,9 +479,9 @@ POLICIES: Final = (
         "how often one consumer may subscribe to a topic.",
         Level("subscribeRate", null=Null.REMOVES),
         Level("subscribeRate", null=Null.KEEPS),
-        "subscribe_rate",
-        "subscribe-rate",
-        (
+        field="subscribe_rate",
+        word="subscribe-rate",
+        options=(
             Option(
                 "subscribeThrottlingRatePerConsumer",
                 "--subscribe-rate -sr",
@@ -498,9 +498,9 @@ POLICIES: Final = (
         "whether using a topic creates it, and with how many partitions.",
         Level("autoTopicCreation"),
         None,
-        "auto_topic_creation",
-        "auto-topic-creation",
-        (
+        field="auto_topic_creation",
+        word="auto-topic-creation",
+        options=(
             _SWITCH._replace(member="allowAutoTopicCreation"),
             Option("topicType", "--type -t", Written.TEXT, "partitioned or non-partitioned.", None),
             Option("defaultNumPartitions", "--num-partitions -n", default=None),
@@ -518,9 +518,9 @@ POLICIES: Final = (
         "whether subscribing creates a subscription; without --enable it does not.",
         Level("autoSubscriptionCreation"),
         Level("autoSubscriptionCreation"),
-        "allow_auto_subscription_creation",
-        "auto-subscription-creation",
-        (Option(_ALLOW_SUBSCRIPTIONS, "--enable -e", Written.FLAG, default=False),),
+        field="allow_auto_subscription_creation",
+        word="auto-subscription-creation",
+        options=(Option(_ALLOW_SUBSCRIPTIONS, "--enable -e", Written.FLAG, default=False),),
         defaults=("allow_auto_subscription_creation",),
     ),
     Policy(
@@ -529,9 +529,9 @@ POLICIES: Final = (
         "which schemas may follow those that a topic has.",
         Level("schemaCompatibilityStrategy", method="PUT", unset=Compatibility.UNDEFINED),
         Level("schemaCompatibilityStrategy", method="PUT", names="--strategy -s"),
-        "schema_compatibility",
-        "schema-compatibility-strategy",
-        (Option("", "--compatibility -c", Written.UPPER_CASE, f"One of {', '.join(Compatibility)}."),),
+        field="schema_compatibility",
+        word="schema-compatibility-strategy",
+        options=(Option("", "--compatibility -c", Written.UPPER_CASE, f"One of {', '.join(Compatibility)}."),),
         defaults=("schema_compatibility",),
     ),
     Policy(
@@ -550,9 +550,9 @@ POLICIES: Final = (
         "whether producers and consumers may bring new schemas.",
         Level("isAllowAutoUpdateSchema", unset_is_default=True),
         None,
-        "allow_schema_updates",
-        "is-allow-auto-update-schema",
-        (_SWITCH,),
+        field="allow_schema_updates",
+        word="is-allow-auto-update-schema",
+        options=(_SWITCH,),
         shows="whether producers and consumers may bring new schemas.",
         defaults=("allow_schema_updates",),
     ),
@@ -562,9 +562,9 @@ POLICIES: Final = (
         "whether producers without schema are refused where there is one.",
         Level("schemaValidationEnforced", unset=False),
         Level("schemaValidationEnforced", unset=False),
-        "enforce_schemas",
-        "schema-validation-enforce",
-        (_SWITCH,),
+        field="enforce_schemas",
+        word="schema-validation-enforce",
+        options=(_SWITCH,),
         shows="whether producers without schema are refused where there is one.",
         defaults=("enforce_schemas",),
     ),
@@ -574,9 +574,9 @@ POLICIES: Final = (
         "whether topics take encrypted messages only.",
         Level("encryptionRequired", can_delete=False, unset=False),
         None,
-        "encryption_required",
-        "encryption-required",
-        (_SWITCH,),
+        field="encryption_required",
+        word="encryption-required",
+        options=(_SWITCH,),
         shows="whether topics take encrypted messages only.",
     ),
 )

@@ -1,4 +1,4 @@
-"""What holds for a topic: topic over namespace over configuration."""
+"""Effective policies: the topic's over the namespace's over the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an older version stored, with numbers that are refused today: the broker starts with it, serves, and answers."""
+"""Stored policies of an older version, with numbers that are refused today: the broker starts, serves and answers."""
 
 from __future__ import annotations
 
