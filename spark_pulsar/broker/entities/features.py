@@ -301,4 +301,5 @@ class SilentProducers(Protocol):
     """Names of producers that de-duplication remembers although they are not connected (`publishing.deduplication`)."""
 
     since_ms: dict[tuple[int, str], int]
+    found_ms: dict[tuple[int, str], int]
     is_watching: bool

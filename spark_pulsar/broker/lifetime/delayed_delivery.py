@@ -91,7 +91,7 @@ class DelayWatch:
     def check(self) -> None:
         """Asserts what must hold between turns; see `invariants`."""
         delays = self.delays
-        assert len(delays) == sum(map(len, delays.blocks.values())), "what is held has a time"
+        assert len(delays) == sum(map(len, delays.blocks.values())), "each held entry has a time"
         assert not delays or (self._timer is not None and self._timer.call is not None), "the next time is waited for"
 
     def free(self, ranges: Sequence[tuple[int, int, int]]) -> None:

@@ -11,7 +11,7 @@ tells when to go on. Two kinds of entries do not fit and are noted as *outliers*
 
 Whatever the search has done so far, `fresh_part` keeps expired entries from being delivered. Expired entries are acked
 one by one for every durable subscription: an entry that is not expired is never acked with them (TTL-4). Readers are
-not expired: what is stored can be read (TTL-1).
+not expired: stored entries can be read (TTL-1).
 
 Where the life of delayed entries is counted from their delivery (TTL-6), the search steps over those that wait, and
 they are noted as outliers when their time has come.
@@ -118,7 +118,7 @@ class TtlMonitor:
         self.expire_due()
 
     def expire_due(self) -> None:
-        """Expires in this turn what is due now."""
+        """Expires in this turn the entries that are due."""
         self._arm(self.core.now_ms, at_once=True)
 
     def appended(self, run: EntryRun) -> None:

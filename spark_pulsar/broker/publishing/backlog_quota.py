@@ -202,7 +202,7 @@ def _check_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Cal
         _evict_through(core, topic, target)
         done()
         if topic.last_add_confirmed < topic.ledger.last_position:
-            check(core, topic)  # what was published meanwhile may be evicted when it is on disk
+            check(core, topic)  # entries published meanwhile may be evicted when they are on disk
 
     def measured(is_known: bool) -> None:
         if is_known and not is_over():

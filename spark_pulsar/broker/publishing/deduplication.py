@@ -15,6 +15,7 @@ from enum import Enum
 from operator import add, le, lt
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker.turn.slices import run_in_slices
 from spark_pulsar.ledger.records.deduplication import SequencesForgotten, SequencesReached
 from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, NotAllowed, PulsarError
 from spark_pulsar.model.ids import signed
@@ -36,6 +37,7 @@ NOTHING_SENT: Final = -1
 _BELOW_ALL: Final = -(1 << 63) - 1
 _ABOVE_ALL: Final = 1 << 63
 _CHECKS_PER_TIMEOUT: Final = 10
+_TOPICS_A_TURN: Final = 256
 _MOST_OFTEN_MS: Final = 1_000
 _CPP_CLIENTS: Final = "Pulsar-CPP"
 _MIXED: Final = (
@@ -57,11 +59,13 @@ class Verdict(Enum):
 class SilentProducers:
     """Producers with known sequence ids that are not connected, and since when, as far as was noticed (DED-9)."""
 
-    __slots__ = ("is_watching", "since_ms")
+    __slots__ = ("found_ms", "is_watching", "since_ms")
 
     def __init__(self) -> None:
         self.since_ms: dict[tuple[int, str], int] = {}
-        """Times by topic id and producer name."""
+        """Times by topic id and producer name, as the last round found them."""
+        self.found_ms: dict[tuple[int, str], int] = {}
+        """Times that the round which goes on has found."""
         self.is_watching = False
         """True when any topic de-duplicates or did: a timer runs then."""
 
@@ -232,7 +236,9 @@ def _make_room(core: Core, topic: Topic, producer_name: str) -> None:
 
 def on_joined(core: Core, producer: Producer) -> None:
     """Notes that a producer is not silent any more."""
-    core.silent_producers.since_ms.pop((producer.topic.state.topic_id, producer.name), None)
+    silent, key = core.silent_producers, (producer.topic.state.topic_id, producer.name)
+    silent.since_ms.pop(key, None)
+    silent.found_ms.pop(key, None)
 
 
 def _watch(core: Core) -> None:
@@ -244,31 +250,32 @@ def _watch(core: Core) -> None:
 def _check_later(core: Core) -> None:
     timeout_ms = core.config.deduplication_producer_timeout_ms
     pause_ms = max(_MOST_OFTEN_MS, timeout_ms // _CHECKS_PER_TIMEOUT)
-
-    def check() -> None:
-        _forget_silent(core, timeout_ms)
-        _check_later(core)
-
-    core.at(core.now_ms + pause_ms, check)
+    core.at(core.now_ms + pause_ms, lambda: _forget_silent(core, timeout_ms))
 
 
 def _forget_silent(core: Core, timeout_ms: int) -> None:
-    """Forgets the producers that were away for the whole timeout, and notes those that are away now."""
-    now_ms, before = core.now_ms, core.silent_producers.since_ms
-    after: dict[tuple[int, str], int] = {}
-    for topic_id, state in core.state.topics.items():
-        if not state.sequences:
-            continue
-        topic = core.topics.get(state.name)
+    """Forgets the producers that were away for the whole timeout, and notes those that are away now; some topics a
+    turn."""
+    silent = core.silent_producers
+
+    def check(state: TopicState) -> None:
+        topic_id, topic = state.topic_id, core.topics.get(state.name)
+        if not state.sequences or topic_id not in core.state.topics:
+            return
         connected = () if topic is None else topic.producers
         gone: list[str] = []
         for name in state.sequences:
             if name not in connected:
-                since_ms = before.get((topic_id, name), now_ms)
-                if now_ms - since_ms >= timeout_ms:
+                since_ms = silent.since_ms.get((topic_id, name), core.now_ms)
+                if core.now_ms - since_ms >= timeout_ms:
                     gone.append(name)
                 else:
-                    after[topic_id, name] = since_ms
+                    silent.found_ms[topic_id, name] = since_ms
         if gone:
             core.append_lazily(SequencesForgotten(topic_id, tuple(gone)))
-    core.silent_producers.since_ms = after
+
+    def done() -> None:
+        silent.since_ms, silent.found_ms = silent.found_ms, {}
+        _check_later(core)
+
+    run_in_slices(core, map(check, list(core.state.topics.values())), _TOPICS_A_TURN, done)

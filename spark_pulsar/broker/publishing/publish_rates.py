@@ -58,7 +58,7 @@ class PublishLimit:
                 return
             sends = rest
         if not _is_open(producer):
-            return  # by what was stored of it: a backlog has reached its quota
+            return  # its stored entries brought a backlog to its quota
         self._held.append((producer, sends))
         self._note_held(producer)
         self._set_timer()
@@ -160,7 +160,7 @@ class PublishLimit:
                 continue
             rest = self._store(producer, sends)
             if producer not in self._runs_of:
-                continue  # closed by what was stored of it
+                continue  # closed because of its stored entries
             if rest is None:
                 self._note_gone(producer, 1)
             else:

@@ -78,7 +78,7 @@ def truncate(core: Core, topic: Topic) -> None:
         core.append(LedgersTrimmed(topic.state.topic_id, gone))
         for ledger_id in gone:
             core.cache.drop_ledger(ledger_id)
-        retention.trim(core, topic)  # what it waited for is gone
+        retention.trim(core, topic)  # the ledger that it waited for is gone
 
 
 def nth_unacked(subscription: Subscription, number: int) -> Position | None:

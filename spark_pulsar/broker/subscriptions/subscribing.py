@@ -108,7 +108,7 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
     latest = command.initialPosition == CommandSubscribe.Latest
     initial = lifecycle.at_end(topic) if latest else lifecycle.before_first(topic)
     if command.read_compacted and not latest and topic.state.compaction is not None:
-        initial = EARLIEST  # what was trimmed may be left in the compacted ledger
+        initial = EARLIEST  # trimmed messages may be left in the compacted ledger
     if topic.non_persistent is not None:  # no position, and durable or not makes no difference (TN-9, NP-8)
         return lifecycle.create_subscription(core, topic, command.subscription, initial, properties)
     if command.durable:

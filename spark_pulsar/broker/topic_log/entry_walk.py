@@ -59,7 +59,7 @@ class EntryWalk:
         self.is_over = self.has_failed = self.is_reading = False
 
     def walk(self, budget: int) -> int:
-        """Visits at most `budget` entries, fewer when some must be read first; returns what is left of the budget."""
+        """Visits at most `budget` entries, fewer when some must be read first; returns the rest of the budget."""
         while budget > 0 and not self.is_over:
             ranges = self.next_ranges()
             if not ranges:
@@ -104,7 +104,7 @@ class EntryWalk:
         def done(runs: list[EntryRun] | None) -> None:
             self.is_reading = False
             self._runs = runs or ()
-            if runs:  # what was consumed and dropped meanwhile is passed over
+            if runs:  # entries that were consumed and dropped meanwhile are passed over
                 self.position = max(self.position, wanted, Position(runs[0].ledger_id, runs[0].first_entry_id))
             elif not self.is_gone(wanted):
                 self.position, self.has_failed, self.is_over = wanted, True, True

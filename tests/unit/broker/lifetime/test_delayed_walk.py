@@ -28,7 +28,7 @@ class DelayedScene(Scene):
         super().__init__(seed)
         self.is_off = False
         self.freed: set[tuple[int, int]] = set()
-        """What was to be delivered later when it was switched off; it stays free."""
+        """Entries that were to be delivered later when it was switched off; they stay free."""
 
     def publish(self) -> None:
         client, now_ms = self.client(), self.world.now_ms

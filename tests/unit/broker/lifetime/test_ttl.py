@@ -17,7 +17,7 @@ from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, entry
 
 HOUR_MS = 3_600_000
 LATEST_MS = 1_000
-"""How late expiry may be."""
+"""Time by which entries may expire late."""
 TYPES = {"Exclusive": CommandSubscribe.Exclusive, "Shared": CommandSubscribe.Shared}
 
 

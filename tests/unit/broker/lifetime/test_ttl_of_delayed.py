@@ -13,7 +13,7 @@ from tests.unit.broker.lifetime.test_delayed_delivery import later, published, s
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry
 
 LATEST_MS = 1_000
-"""How late expiry may be."""
+"""Time by which entries may expire late."""
 
 
 def world_of(ttl_s: int = 1, **more: int) -> World:

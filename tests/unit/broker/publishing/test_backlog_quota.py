@@ -50,7 +50,7 @@ def receipts(client: Client) -> int:
 
 
 def is_closed(client: Client) -> bool:
-    """Whether CLOSE_PRODUCER came, and came last."""
+    """Tells whether CLOSE_PRODUCER came, and came last."""
     kinds = [each.command.type for each in client.effects if isinstance(each, fx.SendCommand)]
     closes = kinds.count(BaseCommand.CLOSE_PRODUCER)
     assert closes <= 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from spark_pulsar.broker.publishing import deduplication
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
+from spark_pulsar.ledger.records.deduplication import SequencesReached
 from spark_pulsar.model import policy_table
 from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
@@ -16,7 +19,7 @@ from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, ServerError
-from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry
+from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, entry
 
 REPEATED = Position(-1, -1)
 MINUTE_MS = 60_000
@@ -263,6 +266,28 @@ def test_it_is_turned_off_by_the_configuration(world: World, client: Client) -> 
     world = world.restart()
     assert world.connect().open_producer().last_sequence_id == -1
     assert world.state.topics_by_name[TOPIC].sequences == {}
+
+
+def test_silent_producers_of_many_topics_are_forgotten_in_slices() -> None:
+    # covers DED-9
+    topics = deduplication._TOPICS_A_TURN + 50
+    world = World(deduplication=True, deduplication_producer_timeout_ms=10 * MINUTE_MS, **QUIET)
+    names = [f"persistent://public/default/t{number}" for number in range(topics)]
+    world.ask(lambda core: [lifecycle.create(core, TopicName.parse(name)) for name in names])
+    ids = [world.state.topics_by_name[name].topic_id for name in names]
+    world.ask(lambda core: core.append(SequencesReached(ids, ["p"] * topics, [7] * topics)))
+    back = world.connect()
+    world.advance(9 * MINUTE_MS)
+    assert back.open_producer(topic=names[-1]).last_sequence_id == 7
+    back.close()
+    known = [sum(bool(topic.sequences) for topic in world.state.topics.values())]
+    while (deadline := world.broker.next_deadline()) is not None and known[-1] > 1:
+        world.advance(deadline - world.now_ms)
+        known.append(sum(bool(topic.sequences) for topic in world.state.topics.values()))
+    assert max(before - after for before, after in pairwise(known)) == deduplication._TOPICS_A_TURN
+    assert world.state.topics_by_name[names[-1]].sequences == {"p": 7}, "its time began anew"
+    world.advance(10 * MINUTE_MS)
+    assert not world.state.topics_by_name[names[-1]].sequences
 
 
 def test_producers_that_stay_away_are_forgotten() -> None:

@@ -198,7 +198,7 @@ OTHER = TOPIC + "-other"
 
 
 def throttles(world: World, client: Client) -> int:
-    """How many rates hold back something of a client."""
+    """Number of rates that hold back entries of a client."""
     return world.core.sessions[client.session_id].throttles
 
 

@@ -57,7 +57,7 @@ def answers(client: Client) -> Iterator[tuple[int, int, int, int]]:
 
 
 def facts(world: World) -> list[Any]:
-    """What the topics' numbers say."""
+    """Counters of the topics."""
     found: list[Any] = []
     for topic in world.core.topics.values():
         assert topic.last_add_confirmed == topic.ledger.last_position

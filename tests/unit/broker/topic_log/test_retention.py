@@ -264,7 +264,7 @@ def test_a_policy_of_the_topic_wins() -> None:
 
 
 def test_consumed_entries_are_kept_when_settled() -> None:
-    """What retention keeps is copied out of the journal, whoever has consumed it."""
+    """Entries that retention keeps are copied out of the journal, though all subscriptions consumed them."""
     # covers RET-1, TRIM-4
     world = World(cache_bytes=0)
     retain(world, 60, -1)
