@@ -328,7 +328,7 @@ class PulsarClient:
     def _on_cursors(
         self, what: str, topics: Collection[str], make: Callable[[Engine, str, Deadline], PipelinedRequest[Result]]
     ) -> dict[str, Result]:
-        """As `_each`; waits a little for another process that is on its way out of the same subscription.
+        """Calls each topic like `_each`, and waits a little for another process that is leaving the same subscription.
 
         That one partition refuses keeps none of the others waiting: it is raised when all have had their turn.
         """

@@ -82,7 +82,7 @@ class Counted(NamedTuple):
         return min(position.batch_index, int(self.counts[index])) if here else 0
 
     def advance(self, start: ReadPosition, grant: int) -> tuple[ReadPosition, int]:
-        """As `admission.advance`."""
+        """Advances `start` by `grant` messages, as `advance` does."""
         entries = zip(self.ledger_ids.tolist(), self.entry_ids.tolist(), self.counts.tolist(), strict=True)
         return advance(start, entries, grant)
 

@@ -85,7 +85,7 @@ def times(factor: int, read: Callable[[str], int]) -> Callable[[str], int]:
 
 
 natural: Final = whole(0, INT)
-"""Not negative. Apache Pulsar's own numbers are no larger."""
+"""Numbers from 0 on. Apache Pulsar's own are no larger."""
 positive: Final = whole(1, INT)
 limit: Final = whole(-1, INT, ", -1 for no limit")
 signed: Final = whole(-INT - 1, INT)

@@ -100,7 +100,7 @@ def decode_base64(data: Bytes, start: int, size: int, column: Bytes, at: int) ->
 
 @kernel(READ_BYTES, READ_INTS, READ_INTS, READ_INTS, WRITE_OFFSETS)
 def key_offsets(data: Bytes, starts: Ints, lengths: Ints, base64: Ints, offsets: Ints) -> tuple[int, int]:
-    """As ``bytes_offsets``, keys with ``base64[i]`` = 1 being base64 text: (total, nulls) or (code, row)."""
+    """Sums lengths of keys, decoded where ``base64[i]`` = 1, into Arrow offsets; (total, nulls) or (code, row)."""
     total, nulls = 0, 0
     offsets[0] = 0
     for i in range(len(lengths)):
@@ -120,7 +120,7 @@ def key_offsets(data: Bytes, starts: Ints, lengths: Ints, base64: Ints, offsets:
 
 @kernel(READ_BYTES, READ_INTS, READ_INTS, READ_OFFSETS, WRITE_BYTES)
 def gather_keys(data: Bytes, starts: Ints, base64: Ints, offsets: Ints, column: Bytes) -> tuple[int, int]:
-    """As ``gather_bytes``, decoding base64 keys; returns (0, -1) or (code, row)."""
+    """Copies keys as ``gather_bytes`` does, decoding base64 text; returns (0, -1) or (code, row)."""
     at = offsets[0]
     for i in range(len(starts)):
         behind = offsets[i + 1]
