@@ -214,7 +214,7 @@ def test_a_long_backlog_expires_in_slices(world: World) -> None:
     assert world.core.topics[TOPIC].subscriptions["s"].entries_expired == 8_000
 
 
-def test_nothing_is_looked_at_while_nothing_can_expire(world: World) -> None:
+def test_nothing_is_visited_while_nothing_can_expire(world: World) -> None:
     expire(world, 3_600)
     subscribed(client := world.connect())
     publish(client, world.now_ms)

@@ -222,7 +222,7 @@ def test_what_came_while_the_disk_was_busy_is_evicted_when_it_is_on_disk(
     # covers BQ-6
     limit(world, BACKLOG_EVICTION, size=10 * ENTRY_BYTES)
     world.disk_is_slow = True
-    publish(feeder, 12)  # the last two are not in the group that the look waits for
+    publish(feeder, 12)  # the last two are not in the group that the check waits for
     publish(feeder, 28, first=12)
     world.sync(12)
     world.disk_is_slow = False

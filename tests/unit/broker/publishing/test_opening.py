@@ -10,7 +10,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
 from tests.unit.broker.world import QUIET, TOPIC, Client, World
 
 UNANSWERED_MS = 10_000
-"""A PING that nobody answers is over by then."""
+"""Time after which a PING without a PONG is over."""
 
 
 def world_with_a_silent_holder(*names: str) -> World:
@@ -28,7 +28,7 @@ def open_producer(client: Client, request_id: int, name: str, mode: int = Produc
     client.send(command)
 
 
-def test_who_asks_again_under_another_name_while_the_holder_is_looked_for_opens_once() -> None:
+def test_who_asks_again_under_another_name_while_the_holder_is_checked_opens_once() -> None:
     # covers PR-2
     world = world_with_a_silent_holder("x", "y")
     newcomer = world.connect()
@@ -42,7 +42,7 @@ def test_who_asks_again_under_another_name_while_the_holder_is_looked_for_opens_
     assert not world.core.topics[TOPIC].producers
 
 
-def test_who_closes_while_the_holder_is_looked_for_does_not_open() -> None:
+def test_who_closes_while_the_holder_is_checked_does_not_open() -> None:
     # covers PR-2, PR-17
     world = world_with_a_silent_holder("x")
     newcomer = world.connect()

@@ -215,7 +215,7 @@ def test_a_ledger_that_is_trimmed_before_its_entries_are_on_disk(deletes: bool) 
     world.disk_is_slow = True
     send(client, turns(3, 8))
     world.ask(lambda core: lifecycle.unload(core, core.topics[name(1)]))
-    if deletes:  # then it is not known whose the entries were, and nobody can read them
+    if deletes:  # then the topic of the entries is not known, and no consumer can read them
         world.ask(lambda core: lifecycle.delete(core, core.topics[name(2)]))
     world.disk_is_slow = False
     world.settle()

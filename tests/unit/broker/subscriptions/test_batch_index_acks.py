@@ -1,4 +1,4 @@
-"""Acks of parts of batches whose size nobody knows, or lies about."""
+"""Acks of parts of batches whose size is unknown, or a lie."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_who_asks_again_joins_once() -> None:
     assert len(world.core.topics[TOPIC].subscriptions["s"].consumers) == 1
 
 
-def test_who_closes_while_a_rival_is_looked_for_does_not_join() -> None:
+def test_who_closes_while_a_rival_is_checked_does_not_join() -> None:
     # covers EX-1, row 30
     world = World(**QUIET)
     silent, newcomer = world.connect(), world.connect()
@@ -62,7 +62,7 @@ def test_who_closes_while_a_rival_is_looked_for_does_not_join() -> None:
     newcomer.send(requests.subscribe(1, TOPIC, "s", 1))
     newcomer.send(requests.close_consumer(2, 1))
     assert newcomer.expect(BaseCommand.SUCCESS).request_id == 2
-    world.advance(10_000)  # nobody answered the PING
+    world.advance(10_000)  # no PONG came
     assert newcomer.take_all() == []
     assert world.core.topics[TOPIC].subscriptions["s"].consumers == []
 

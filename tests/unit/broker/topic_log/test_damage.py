@@ -1,4 +1,4 @@
-"""A damaged topic lets go of nothing by itself until somebody accepts what is lost: its policies may be lost too."""
+"""A damaged topic trims and expires nothing until its loss is accepted: its policies may be lost too."""
 
 import pytest
 
@@ -26,7 +26,7 @@ LETTING_GO = {
 
 @pytest.fixture
 def world() -> World:
-    """A topic of three ledgers with a subscription that nobody uses; the second entry cannot be read."""
+    """A topic of three ledgers with a subscription without consumers; the second entry cannot be read."""
     world = World(**QUIET, ledger_max_entries=10, ledger_min_age_ms=-1)
     client = world.connect()
     client.open_consumer(permits=0)

@@ -1,4 +1,4 @@
-"""Subscriptions that nobody uses go when their time is over (CUR-17)."""
+"""Idle subscriptions are deleted when their time is over (CUR-17)."""
 
 import pytest
 

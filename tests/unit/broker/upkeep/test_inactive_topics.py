@@ -1,4 +1,4 @@
-"""Topics that nobody uses (TN-11, RET-6)."""
+"""Inactive topics are deleted (TN-11, RET-6)."""
 
 from __future__ import annotations
 

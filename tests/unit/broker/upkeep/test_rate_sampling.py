@@ -186,7 +186,7 @@ def test_times_and_counters_outlive_who_made_them() -> None:
         assert subscription[name] == at_ms, name
 
 
-def test_many_topics_are_looked_at_some_in_a_turn() -> None:
+def test_many_topics_are_sampled_some_in_a_turn() -> None:
     # covers section 17
     world = world_with_rates()
     client = world.connect()
