@@ -22,7 +22,7 @@ and the topics concerned are marked with exactly what they lost (`ledger.records
 **A disk that fails.** Without space, or permission, for the next segment the journal waits and the shell is told
 (`segment_upkeep`), early enough that acks, trims and checkpoints still have room. A failed write or sync of a group
 fails the storage: the shell opens it again, which starts a fresh file. So does a commit of which it is unknown whether
-it happened. `failpoints` names every step on the disk, for tests that stop at one.
+it happened.
 
 Threads: the shell's loop calls everything but `read`; the journal thread writes groups and calls back; the background
 thread settles, prepares and recycles segments. They share the run index and the extents, under one lock that no

@@ -19,7 +19,6 @@ TEXT = {"replace", "copy"}
 """Also methods of texts and lists: only modules of files count."""
 ELSEWHERE = {
     "disk.py": "it is the disk",
-    "failpoints.py": "it calls the disk",
     "memory.py": "it has no files",
     "repair.py": "it works on a directory that no broker uses, and can be run again",
 }

@@ -18,8 +18,8 @@ from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, Curs
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.policies import RetentionPolicy
-from spark_pulsar.storage.disk.failpoints import FailpointDisk
 from spark_pulsar.storage.files import FileStorage
+from tests.fault.failpoints import FailpointDisk
 
 KEPT, QUEUE = "persistent://public/default/kept", "persistent://public/default/queue"
 SUBSCRIPTION = "sub"

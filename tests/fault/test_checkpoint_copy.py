@@ -57,7 +57,7 @@ class Made:
         ledger = world.state.topics[1].ledger
         assert ledger.open_ledger is not None
         for _ in range(count):
-            ledger_id, entry_id = ledger.open_ledger.ledger_id, ledger.next_entry_id
+            ledger_id, entry_id = ledger.open_ledger.ledger_id, ledger.open_ledger.entries
             run = run_of(ledger_id, entry_id, [b"%d:%d/" % (ledger_id, entry_id) + b"." * 3000])
             world.apply_and_submit(EntriesAppended(run))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.storage.disk.failpoints import NAMES, STEPS
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.fault.failpoint_writer import KEPT, QUEUE, SEGMENT_BYTES, SUBSCRIPTION, entry_of
+from tests.fault.failpoints import NAMES, STEPS
 
 ROOT = Path(__file__).parents[2]
 KILLED = -9

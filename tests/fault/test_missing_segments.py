@@ -42,7 +42,8 @@ class Made:
     def _append(self, count: int) -> None:
         ledger = self.world.state.topics[1].ledger
         for _ in range(count):
-            run = run_of(1, ledger.next_entry_id, [b"%d/" % ledger.next_entry_id + b"." * 3000])
+            entry_id = ledger.total_entries
+            run = run_of(1, entry_id, [b"%d/" % entry_id + b"." * 3000])
             self.world.apply_and_submit(EntriesAppended(run))
 
     def remove(self, *numbers: int) -> None:

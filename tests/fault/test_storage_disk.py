@@ -36,7 +36,7 @@ def append(world: FileWorld, count: int) -> None:
     ledger = world.state.topics[1].ledger
     assert ledger.open_ledger is not None
     for _ in range(count):
-        ledger_id, entry_id = ledger.open_ledger.ledger_id, ledger.next_entry_id
+        ledger_id, entry_id = ledger.open_ledger.ledger_id, ledger.open_ledger.entries
         world.apply_and_submit(EntriesAppended(run_of(ledger_id, entry_id, [entry(ledger_id, entry_id)])))
 
 

@@ -103,11 +103,6 @@ class LedgerInfo(HasCounters):
         self.marks.add(self.entries, self.size_bytes)
         self.next_mark_bytes = self.size_bytes + MARK_BYTES
 
-    @property
-    def readable_entries(self) -> int:
-        """Entries that can still be read."""
-        return self.entries - self.first_entry_id
-
 
 # The rule of a full ledger (ML-2), for one ledger and for columns of many (`apply.columns`)
 

@@ -93,12 +93,6 @@ class ManagedLedger:
         return info is None or is_full(info, now_ms, limits)
 
     @property
-    def next_entry_id(self) -> int:
-        """The id the next entry of the open ledger gets."""
-        assert self.open_ledger is not None, "a ledger is opened before entries are appended"
-        return self.open_ledger.entries
-
-    @property
     def first_position(self) -> Position:
         """The oldest readable entry; the end when there is none."""
         return self.at_or_after(EARLIEST)

@@ -1,1 +1,1 @@
-"""The disk: file calls with failpoints, direct I/O, threads, free space, directory layout."""
+"""The disk: file calls, direct I/O, threads, directory layout and lock."""

@@ -124,11 +124,6 @@ class SegmentFiles:
             else:
                 self.disk.remove(path)
 
-    @property
-    def spare_count(self) -> int:
-        """Spare files at hand."""
-        return len(self._spares)
-
     def begin(
         self, first_group: int, group_bytes: int, group: Callable[[Segment], Sequence[Buffer]] | None = None
     ) -> Segment:

@@ -79,7 +79,7 @@ class Storage:
 
     def publish_one(self) -> None:
         """Without waiting."""
-        entry_id = self.state.topics[1].ledger.next_entry_id
+        entry_id = self.state.ledgers[1].entries
         self.submit(EntriesAppended(run_of(1, entry_id, [b"%d/" % entry_id + bytes(ENTRY_BYTES)])))
 
     def all_durable(self) -> bool:

@@ -181,9 +181,9 @@ def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
     files.wanted_spares = MAX_SPARES
     for segment in [files.begin(number, 100) for number in range(MAX_SPARES + 5)]:
         files.recycle(segment)
-    assert files.spare_count == MAX_SPARES
+    assert len(files._spares) == MAX_SPARES
     files.wanted_spares = MIN_SPARES
     files.release()
-    assert files.spare_count == MIN_SPARES
+    assert len(files._spares) == MIN_SPARES
     assert len(list(layout.journal.iterdir())) == MIN_SPARES
     files.close()

@@ -50,7 +50,7 @@ def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(tmp_
     for _ in range(5):
         threads.advance(KEEP_SPARES_S / 2)
         upkeep.note_load(is_burst=False)
-        assert (files.wanted_spares, files.spare_count) == (MAX_SPARES, 8)
+        assert (files.wanted_spares, len(files._spares)) == (MAX_SPARES, 8)
         upkeep.note_load(is_burst=True)
         assert len(threads.due) == 1
     threads.advance(KEEP_SPARES_S / 2)  # nobody notes the load of a broker at rest
@@ -58,7 +58,7 @@ def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(tmp_
     threads.advance(KEEP_SPARES_S / 2)
     assert (files.wanted_spares, threads.due) == (MIN_SPARES, [])
     upkeep.background.close()
-    assert files.spare_count == MIN_SPARES
+    assert len(files._spares) == MIN_SPARES
     files.close()
 
 
@@ -75,5 +75,5 @@ def test_spares_make_room_when_the_disk_is_needed_for_something_else(tmp_path: P
     upkeep.note_load(is_burst=False)
     threads.advance(KEEP_SPARES_S)
     upkeep.background.close()
-    assert (files.spare_count, threads.due) == (MIN_SPARES, [])
+    assert (len(files._spares), threads.due) == (MIN_SPARES, [])
     files.close()

@@ -1,8 +1,8 @@
 """Failpoints: every step by which the storage changes the disk, by name, and a disk that stops at them.
 
 A step's name is what is done and to what: `write_segment` writes a group, `rename_spare` makes a spare file a live
-segment. `FailpointDisk` announces each as `before_…` and `after_…`; tests crash there, or raise, or copy the directory.
-Nothing of this is in a broker that is not under test: it opens its storage with a plain `Disk`.
+segment in use. `FailpointDisk` announces each as `before_…` and `after_…`; tests crash there, or raise, or copy the
+directory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from .disk import Buffer, Disk
-from .layout import COPY_SUFFIX, JOURNAL_SUFFIX, LEDGER_SUFFIX, SPARE_PREFIX
+from spark_pulsar.storage.disk.disk import Buffer, Disk
+from spark_pulsar.storage.disk.layout import COPY_SUFFIX, JOURNAL_SUFFIX, LEDGER_SUFFIX, SPARE_PREFIX
 
 STEPS: Final = {
     "write_version": "the mark of a new data directory",
@@ -26,7 +26,7 @@ STEPS: Final = {
     "fill_spare": "zeros over a whole new segment file",
     "sync_spare": "those zeros",
     "write_spare": "the header that makes a spare file segment N",
-    "rename_spare": "a spare file becomes live segment N",
+    "rename_spare": "a spare file becomes segment N",
     "write_segment": "a group: what receipts wait for",
     "fill_segment": "zeros ahead of the writer",
     "sync_segment": "those zeros",
