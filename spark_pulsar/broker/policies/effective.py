@@ -1,8 +1,8 @@
 """Effective policies of each topic, computed when a feature asks for them.
 
 `PolicyBook.of` merges the policies of a topic and its namespace once per distinct pair and remembers the result until
-one of them changes. A feature asks `core.policies_of(topic.name)` when it needs a value, and registers with
-`core.policies.watch` when a change must have an effect by itself (a timer to set, producers to close).
+one of them changes. A feature asks `core.policies_of(topic.name)` when it needs a value. The monitors
+watch changes and tell the features that must act on them, topic by topic (`upkeep.monitors`).
 """
 
 from __future__ import annotations
