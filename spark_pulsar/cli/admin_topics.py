@@ -16,7 +16,7 @@ policies = typer.Typer(help="Policies of topics.", no_args_is_help=True)
 TOPIC = Target("TOPIC", topic_path, is_topic=True)
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1)]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Close who is connected.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Close connected producers and consumers first.")]
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
 _PAUSE_S = 0.2
 _DOMAINS = ("persistent", "non-persistent")

@@ -311,7 +311,7 @@ POLICIES: Final = (
     Policy(
         SUBSCRIPTION_EXPIRATION,
         _count(SUBSCRIPTION_EXPIRATION),
-        "after how long a subscription that nobody uses is deleted.",
+        "after how many minutes a subscription without consumers is deleted.",
         Level("subscriptionExpirationTime", "Invalid value for subscription expiration time"),
         None,
         field="subscription_expiration_minutes",
@@ -394,7 +394,7 @@ POLICIES: Final = (
     Policy(
         INACTIVE_TOPIC,
         _object(InactiveTopicPolicy, _default_inactive),
-        "when a topic that nobody uses is deleted.",
+        "when a topic without producers and consumers is deleted.",
         Level("inactiveTopicPolicies"),
         Level("inactiveTopicPolicies"),
         field="inactive_topic",

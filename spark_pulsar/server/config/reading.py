@@ -42,7 +42,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
     for key, text in settings.items():
         if key not in KEYS:
             if key in REFUSED_KEYS and text.lower() == "true":
-                raise InvalidConfiguration(f"{key}={text}: want false, this broker keeps nobody out yet")
+                raise InvalidConfiguration(f"{key}={text}: want false, this broker cannot refuse a client yet")
             (unsupported if key in PULSAR_KEYS else unknown).append(key)
         elif text:  # `key=` in broker.conf means: not set
             try:

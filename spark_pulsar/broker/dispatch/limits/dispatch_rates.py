@@ -197,11 +197,11 @@ def of_all(core: Core) -> DispatchLimiter | None:
 def adopt(core: Core, topic: Topic) -> None:
     """Limits a topic that came into use, or whose policies changed."""
     policies = core.policies_of(topic.name)
-    rates = Rates(consumers=policies.subscribe_rate or SubscribeRate())
+    rates = Rates(consumers=policies.subscribe_rate)
     if topic.non_persistent is None:
         rates = rates._replace(
-            topic=policies.dispatch_rate or DispatchRate(),
-            subscription=policies.subscription_dispatch_rate or DispatchRate(),
+            topic=policies.dispatch_rate,
+            subscription=policies.subscription_dispatch_rate,
             by_name=policies.dispatch_rates_by_name,
         )
     before = topic.dispatch_limits

@@ -74,7 +74,7 @@ def test_addresses_to_advertise(address: str) -> None:
 
 @pytest.mark.parametrize("key", REFUSED_KEYS)
 def test_who_relies_on_strangers_being_kept_out_is_told_that_they_are_not(key: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=f"{key}=true: want false, this broker keeps nobody out"):
+    with pytest.raises(InvalidConfiguration, match=f"{key}=true: want false, this broker cannot refuse a client"):
         load_config(None, {key: True})
     assert load_config(None, {key: False}).unsupported_keys == (key,)
 
