@@ -31,7 +31,7 @@ def picture(state: DurableState) -> dict[str, Any]:
 
 
 def shared_picture(state: DurableState) -> dict[str, Any]:
-    """The same, not copied: for comparing at once."""
+    """Picture of the state that is not copied: for comparing at once."""
     return {
         "topics": {
             topic.name: {

@@ -79,7 +79,7 @@ class World:
         assert done.wait(60), "a submit became not durable within a minute"
 
     def apply_and_submit(self, *records: Record) -> None:
-        """What a broker does with records."""
+        """Applies and submits records, as a broker does."""
         for record in records:
             apply(self.state, record)
         self.submit(records)

@@ -1,4 +1,4 @@
-"""What `spark_pulsar.ledger.storage.Storage` promises."""
+"""The contract of `spark_pulsar.ledger.storage.Storage`."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ READ_TIMEOUT_MS = 60_000
 
 
 def value_of(producer: str, number: int) -> bytes:
-    """What the producer sends as its message of that number: its name, the number, and some hundred bytes."""
+    """The producer's message of that number: its name, the number, and some hundred bytes."""
     filler = random.Random(f"{producer}/{number}")
     return f"{producer}/{number}/".encode() + filler.randbytes(filler.randrange(400))
 

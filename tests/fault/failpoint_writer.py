@@ -32,7 +32,7 @@ _IN_FLIGHT = 4
 
 
 def entry_of(number: int) -> bytes:
-    """What submit `number` appends to both topics."""
+    """The entry that submit `number` appends to both topics."""
     return b"%d/" % number + b"e" * (500 + number % 1500)
 
 

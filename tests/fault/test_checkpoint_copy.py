@@ -227,7 +227,7 @@ def test_a_crash_between_the_two_commits_leaves_the_copy_behind_and_whole(made: 
 
 
 class SecondCommitFails(Disk):
-    """Of two commits the second is the copy's: calls `at` and fails."""
+    """A disk on which the second of two commits, the copy's, calls `at` and fails."""
 
     def __init__(self) -> None:
         self.commits = 0
@@ -242,7 +242,7 @@ class SecondCommitFails(Disk):
 
 
 def test_a_copy_left_behind_long_ago_is_found_out(made: Made) -> None:
-    """It never is, as a copy that cannot be written is removed; if it were, the repair would say what is missing."""
+    """A copy that cannot be written is removed, so that none is left behind; the repair would say what is missing."""
     made.take_from_before(made.layout.checkpoint_copy)
     no_database(made.layout.checkpoint)
     errors = made.errors()

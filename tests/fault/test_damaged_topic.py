@@ -1,5 +1,5 @@
-"""What clients see of a damaged topic: producers are refused with a text that says why, consumers get what is readable
-and stop before what is lost, other topics work as ever; after a repair everything goes on."""
+"""Clients of a damaged topic: producers are refused with a text that says why, consumers get the readable entries and
+stop before the lost ones, other topics work as ever; after a repair everything goes on."""
 
 from __future__ import annotations
 

@@ -71,13 +71,13 @@ def test_an_unsynced_segment_whose_sync_failed_is_written_to_another_file(tmp_pa
 
 
 class FullToo(OnceNotSyncing):
-    """It may be full too: what is there can be overwritten then, and no more."""
+    """A disk that may be full, too: written blocks can be overwritten then, and no more."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_full = False
         self.written: dict[int, int] = {}
-        """How far files were written durably from their beginning on, by inode."""
+        """Bytes of files that were written durably from their beginning on, by inode."""
 
     def preallocate(self, fd: int, size: int) -> None:
         if self.is_full:
@@ -115,7 +115,7 @@ def test_an_unsynced_segment_is_overwritten_where_it_stands_when_the_disk_is_ful
 
 
 class UncertainCommit(Disk):
-    """The next commits are done, and then fail: nobody can know that."""
+    """The next commits are done, and then fail: the broker cannot know that."""
 
     failing = False
     failed = 0

@@ -66,7 +66,7 @@ class _Burst(threading.Thread):
         self.receipts.append(result)
 
     def await_receipts(self, count: int) -> None:
-        """So many are there."""
+        """Waits for so many receipts."""
         eventually(lambda: len(self.receipts) >= count, timeout_s=120)
 
 

@@ -223,7 +223,7 @@ def test_without_a_checkpoint_nothing_is_changed(made: Made) -> None:
 
 @pytest.mark.parametrize("is_new", [False, True], ids=["changed", "made"])
 def test_a_damaged_policy_is_not_believed(tmp_path: Path, *, is_new: bool) -> None:
-    """Its group fails its checksum: a retention or an age that nobody set would let go of messages."""
+    """Its group fails its checksum: a retention or a TTL that was never set would let go of messages."""
     world = FileWorld(tmp_path)
     namespace, topic = "tenant/ns", "persistent://tenant/ns/t"
     if not is_new:

@@ -43,7 +43,7 @@ def broker(data_dir: Path) -> Iterator[Broker]:
 
 
 def used_bytes(directory: Path) -> int:
-    """What the files really take on the disk."""
+    """Bytes that the files really take on the disk."""
     total = 0
     for path in directory.rglob("*"):
         try:

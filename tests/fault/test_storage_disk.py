@@ -234,7 +234,7 @@ def test_a_group_whose_sync_failed_is_written_again_elsewhere(tmp_path: Path) ->
 
 
 class FailingCommit(Disk):
-    """The next commit is done, and then fails: nobody can know that."""
+    """The next commit is done, and then fails: the broker cannot know that."""
 
     failing = False
 
@@ -283,7 +283,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 class CopyingDisk(Disk):
-    """Before each step that changes the disk, hands the moment to `before`; nobody else takes a step meanwhile."""
+    """Before each step that changes the disk, hands the moment to `before`; no other thread takes a step meanwhile."""
 
     def __init__(self, before: Callable[[], None]) -> None:
         self.before = before

@@ -163,8 +163,8 @@ def test_a_flipped_bit_in_the_journal_is_found(recorded: Recorded, tmp_path: Pat
 
 
 def lost_entries(root: Path, recorded: Recorded, place: tuple[str, int]) -> set[int]:
-    """Which entries cannot be read. `check` names the place; the topic is read-only if anything of it may be missing;
-    what is not lost is what was written."""
+    """Finds the entries that cannot be read. `check` names the place; the topic is read-only if anything of it may be
+    missing; the other entries are as they were written."""
     errors = [finding for finding in check(root) if finding.severity is Severity.ERROR]
     assert place in [(finding.file, finding.offset) for finding in errors]
     lost = set()

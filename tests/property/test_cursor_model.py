@@ -70,7 +70,7 @@ operations = st.lists(
 
 
 class NaiveCursor:
-    """What a cursor means, with a set of acked positions."""
+    """Model of a cursor: a set of acked positions."""
 
     def __init__(self, everything: list[Position]) -> None:
         self.everything = everything
@@ -120,7 +120,7 @@ class NaiveCursor:
 
 
 def perform(cursor: Cursor, name: str, value: Any, entries: int) -> None:
-    """The same on the real one; only existing entries are acked, as the broker makes sure."""
+    """Performs the step on the real cursor; only existing entries are acked, as the broker makes sure."""
     if name in ("ack", "redeliver"):
         inside = [(ledger_id, first, min(end, entries)) for ledger_id, first, end in value]
         inside = [some for some in inside if some[1] < some[2]]

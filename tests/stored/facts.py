@@ -1,4 +1,4 @@
-"""What a data directory holds, in a form of its own that stays when the classes of the state change."""
+"""Facts of a data directory, in a form of their own that stays when the classes of the state change."""
 
 from __future__ import annotations
 

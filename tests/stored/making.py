@@ -244,7 +244,7 @@ def make(root: Path) -> None:
 
 
 def facts_of(directory: Path, *, checkpoint: bool = False) -> dict[str, Any]:
-    """What this program finds in a directory, which it changes; more so with a checkpoint at the end."""
+    """Reads the facts of a directory, which opening changes; more so with a checkpoint at the end."""
     storage, state = FileStorage.open(directory, segment_bytes=SEGMENT_BYTES)
     try:
         found: dict[str, Any] = json.loads(json.dumps(facts(storage, state)))

@@ -18,7 +18,7 @@ ARCHIVES = sorted(HERE.glob("*.tar.xz"))
 
 
 def left_out(stored: Any, found: Any, path: str = "") -> list[str]:
-    """Where something of the first is not in the second, which may have more members."""
+    """Finds the first member that is not in the second, which may have more members."""
     if isinstance(stored, dict) and isinstance(found, dict):
         return [each for key in stored for each in left_out(stored[key], found.get(key), f"{path}/{key}")]
     return [] if stored == found else [f"{path}: {found!r}, not {stored!r}"]

@@ -71,7 +71,7 @@ class Opened:
         return self.storage.submit([record], self.groups.append, at_once=at_once)
 
     def calm(self, writes: int = QUICK_WRITES) -> None:
-        """So many writes by the thread, each awaited, and the thread at rest."""
+        """Lets the thread write so many times, each awaited, and come to rest."""
         for _ in range(writes):
             told = len(self.groups)
             self.submit(at_once=False)
@@ -95,7 +95,7 @@ def test_a_quick_disk_is_written_by_who_submits(tmp_path: Path) -> None:
     del opened.disk.writers[:]
     assert all(opened.submit(at_once=True) for _ in range(50))
     assert opened.disk.writers == [threading.current_thread().name] * 50
-    assert len(opened.groups) == told, "nobody is called back for what is done"
+    assert len(opened.groups) == told, "no call back for what is done"
     assert opened.storage.unwritten_bytes == 0
     assert not opened.submit(at_once=False)
     eventually(lambda: len(opened.groups) == told + 1)

@@ -1,4 +1,4 @@
-"""What files read without waiting: little at once, and nothing stays held."""
+"""Reads of files without waiting: little at once, and nothing stays held."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_nothing_is_changed(tmp_path: Path, make: object) -> None:
 
 def test_no_broker_opens_what_is_repaired(tmp_path: Path) -> None:
     class Opening(Disk):
-        """Somebody starts a broker in the middle of the repair."""
+        """A disk on which a broker is started in the middle of the repair."""
 
         refused: list[str]
 
@@ -197,7 +197,7 @@ def test_who_may_not_read_does_not_set_aside(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("looks", [True, False], ids=["check", "check --repair"])
 def test_a_repair_is_alone(tmp_path: Path, looks: bool) -> None:
     class Looking(Disk):
-        """Somebody else looks at the directory, or repairs it, in the middle of the repair."""
+        """A disk on which another process checks or repairs the directory in the middle of the repair."""
 
         refused: list[str]
 

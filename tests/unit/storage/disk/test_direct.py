@@ -32,7 +32,7 @@ class Watched(Disk):
 
 
 def written(path: Path, disk: Disk, before: bytes, buffers: list[bytes], offset: int) -> bytes:
-    """What the file holds after the buffers were written over `before`."""
+    """Content of the file after the buffers were written over `before`."""
     path.write_bytes(before)
     fd = os.open(path, os.O_RDWR)
     try:

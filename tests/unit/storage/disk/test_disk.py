@@ -1,4 +1,4 @@
-"""What the disk reads from the system's memory."""
+"""Reads of the disk from the system's memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_is_on_the_disk_alone_is_not_waited_for(tmp_path: Path, at: int, mo
     fd = disk.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
 
     def gone(fd: int, buffers: list[bytearray], offset: int, flags: int) -> int:
-        """As the system answers where a file system keeps everything in memory and nothing can be dropped."""
+        """Answers like a file system that keeps everything in memory, so that nothing can be dropped."""
         assert flags == os.RWF_NOWAIT
         if at <= offset < at + 100_000:
             raise BlockingIOError

@@ -96,7 +96,7 @@ class Storage:
         assert self.disk.reached.wait(60)
 
     def hold_up(self) -> None:
-        """As many full segments as there may be, and more to write."""
+        """Fills as many segments as there may be, with more to write."""
         self.begin_copying()
         self.publish(MOST_SEGMENTS - self.in_use)
         for _ in range(3):

@@ -53,7 +53,7 @@ def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(tmp_
         assert (files.wanted_spares, len(files._spares)) == (MAX_SPARES, 8)
         upkeep.note_load(is_burst=True)
         assert len(threads.due) == 1
-    threads.advance(KEEP_SPARES_S / 2)  # nobody notes the load of a broker at rest
+    threads.advance(KEEP_SPARES_S / 2)  # the load of a broker at rest is not noted
     assert files.wanted_spares == MAX_SPARES
     threads.advance(KEEP_SPARES_S / 2)
     assert (files.wanted_spares, threads.due) == (MIN_SPARES, [])

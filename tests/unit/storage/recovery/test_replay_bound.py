@@ -1,4 +1,4 @@
-"""How much an opening may have to replay: a checkpoint is due before it is too much."""
+"""Bound of the replay at opening: a checkpoint is due before it is too much."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""When full segments are settled, and how fast."""
+"""Pace of settling: when full segments are settled, and how fast."""
 
 import pytest
 
