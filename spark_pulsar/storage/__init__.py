@@ -1,4 +1,4 @@
-"""The storage promise of `spark_pulsar.ledger.storage`, kept with files (`files`) and in memory (`memory`).
+"""The storage promise of `spark_pulsar.ledger.storage`, kept with files (`files`).
 
 **Writing.** `journal` turns what was submitted into groups: one checksummed block, one durable write, by one thread,
 while the next group gathers. Groups fill preallocated segments (`segments`, bytes in `groups`). An index in memory

@@ -16,7 +16,7 @@ from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageFailed
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 from tests.eventually import eventually
 from tests.in_memory import can_be_asked_for_memory
 

@@ -21,7 +21,7 @@ from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Threads
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal.journal import Barrier, Submission
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 from .disk import PageCacheDisk, PowerLost
 from .profile import Profile

@@ -29,7 +29,8 @@ from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
-from spark_pulsar.storage import files, memory
+from spark_pulsar.storage import files
+from tests.contract import memory_storage
 
 from . import quotas, rules
 from .actors import Client, Link
@@ -285,7 +286,7 @@ class World:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(files, "apply", listen)
-            patch.setattr(memory, "apply", listen)
+            patch.setattr(memory_storage, "apply", listen)
             self.store.storage.checkpoint(self.state)
         self.note("checkpoint", *(type(record).__name__ for record in applied))
         if applied:

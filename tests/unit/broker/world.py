@@ -27,11 +27,11 @@ from spark_pulsar.broker.turn.events import (
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.server.compaction.compactor import BLOCK_ENTRIES, Block, Compactor
 from spark_pulsar.server.connection import Connection
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 START_MS = 1_795_000_000_000
 TOPIC = "persistent://public/default/t"

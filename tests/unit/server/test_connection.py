@@ -14,10 +14,10 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.model.limits import KEEP_ALIVE_INTERVAL_MS
 from spark_pulsar.server.connection import TURN_WEIGHT, Connection
 from spark_pulsar.server.engine import Engine
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import FrameSplitter, command_frame, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 TOPIC = "persistent://public/default/t"
 CONNECT = command_frame(requests.connect("test"))

@@ -17,13 +17,13 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.core_requests import CoreContradiction
 from spark_pulsar.server.engine import Engine
 from spark_pulsar.server.sockets import listen, local_text, peer_text
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, Schema
 from spark_pulsar.wire.sends import RunSplitter
 from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10

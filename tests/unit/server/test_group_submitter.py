@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from spark_pulsar.broker.turn.effects import AppendRecords
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.server.group_submitter import HELD_BYTES, HELD_RECORDS, GroupSubmitter
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 
 class Desk:

@@ -14,7 +14,7 @@ from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun, run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.server.reads import _AT_ONCE_BYTES, Reads
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 LARGE = _AT_ONCE_BYTES // 2 + 1
 

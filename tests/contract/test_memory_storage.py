@@ -5,7 +5,7 @@ import pytest
 from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import CounterSet
 from spark_pulsar.ledger.storage import StorageFailed
-from spark_pulsar.storage.memory import MemoryDisk, MemoryStorage
+from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 
 def test_nothing_is_durable_before_it_is_synced() -> None:
