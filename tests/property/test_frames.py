@@ -145,7 +145,7 @@ def test_runs_hold_what_protobuf_reads(
     st.integers(0, 2**63),
     st.lists(st.integers(1, 2000), min_size=1, max_size=3),
 )
-def test_sweeps_hold_what_protobuf_reads(
+def test_columnar_sends_hold_what_protobuf_reads(
     producers: list[int], steps: list[tuple[int, int, int]], first: int, sizes: list[int]
 ) -> None:
     made, at = [], dict.fromkeys(producers, first)
@@ -224,7 +224,7 @@ def test_receipts_are_what_protobuf_writes(
 
 @QUICK
 @given(st.lists(st.tuples(*[NUMBERS.filter(lambda number: number < 2**63)] * 4), max_size=30))
-def test_scattered_receipts_are_what_protobuf_writes(rows: list[tuple[int, int, int, int]]) -> None:
+def test_columnar_receipts_are_what_protobuf_writes(rows: list[tuple[int, int, int, int]]) -> None:
     expected = [
         frames.command_frame(commands.send_receipt(producer_id, sequence_id, Position(ledger_id, entry_id)))
         for producer_id, ledger_id, entry_id, sequence_id in rows

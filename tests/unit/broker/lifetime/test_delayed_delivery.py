@@ -299,7 +299,7 @@ def test_too_long_a_delay_is_refused_in_its_place() -> None:
 
 
 def test_producers_in_turn_on_one_connection() -> None:
-    # covers DEL-3: SENDs that come as a sweep
+    # covers DEL-3: SENDs that come by column
     from spark_pulsar.wire.frames import payload_frame
 
     world = World(**QUIET)

@@ -279,7 +279,7 @@ def test_walk_with_clocks_that_differ(seed: int) -> None:
 
 
 def in_turn(client: Client, *times_ms: int) -> None:
-    """SENDs of two producers in turn, in one read of the broker: a sweep."""
+    """SENDs of two producers in turn, in one read of the broker: columnar SENDs."""
     frames = [
         payload_frame(requests.send(1 + number % 2, 100 + number), entry("m", publish_time=time_ms))
         for number, time_ms in enumerate(times_ms)

@@ -97,7 +97,7 @@ def test_at_once_is_as_one_by_one(seed: int) -> None:
         world.disk_is_slow = False
         world.settle()
         heard += answers(client)
-    # A ledger that becomes full within a sweep takes all of it, so that ids may differ.
+    # A ledger that becomes full within columnar SENDs takes all of them, so that ids may differ.
     assert [receipt[:2] for receipt in told[0]] == [receipt[:2] for receipt in told[1]]
     assert facts(worlds[0]) == facts(worlds[1])
     for world in worlds:
