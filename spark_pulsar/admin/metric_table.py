@@ -147,7 +147,7 @@ BROKER: Final = (
         lambda scrape: scrape.core.pending_publish_bytes,
     ),
     BrokerMetric(
-        "spark_pulsar_storage_short",
+        "spark_pulsar_disk_full",
         "1 while the disk takes no more messages.",
         lambda scrape: int(bool(scrape.core.disk_full_reason)),
     ),

@@ -155,7 +155,7 @@ class _Runner:
             config.data_dir,
             on_failed=self._storage_failed,
             on_trouble=self._storage_trouble,
-            on_short=self._storage_full,
+            on_disk_full=self._storage_full,
             sync_data=config.journal_sync,
             segment_bytes=config.journal_segment_bytes,
         )

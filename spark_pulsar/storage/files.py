@@ -68,7 +68,7 @@ class FileStorage:
         lock_fd: int,
         on_failed: Callable[[StorageFailed], None] | None,
         on_trouble: Callable[[Exception], None] | None,
-        on_short: Callable[[str, bool], None] | None,
+        on_disk_full: Callable[[str, bool], None] | None,
         threads: Threads,
     ) -> None:
         self._layout = layout
@@ -77,7 +77,7 @@ class FileStorage:
         self._opened.callback(os.close, lock_fd)
         self._fail: Callable[[StorageFailed], None] = on_failed or _tell_nobody
         self._trouble: Callable[[Exception], None] = on_trouble or _tell_nobody
-        self._space = Space(on_short)
+        self._space = Space(on_disk_full)
         self._lock = threading.Lock()
         self._index = RunIndex()
         self._files = LedgerFiles(disk, layout)
@@ -114,7 +114,7 @@ class FileStorage:
         *,
         on_failed: Callable[[StorageFailed], None] | None = None,
         on_trouble: Callable[[Exception], None] | None = None,
-        on_short: Callable[[str, bool], None] | None = None,
+        on_disk_full: Callable[[str, bool], None] | None = None,
         sync_data: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
         disk: Disk | None = None,
@@ -124,8 +124,8 @@ class FileStorage:
 
         `on_failed` is told once when writing fails. `on_trouble` is told, by a thread, why a checkpoint failed: it is
         tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged records, so that
-        the next one passes over them. `on_short` is told by threads why there is no space for more of the journal, and
-        whether that holds up what was submitted; with an empty text when there is space again. With `sync_data=False`
+        the next one passes over them. `on_disk_full` is told by threads why there is no space for more of the journal,
+        and whether that holds up what was submitted; with an empty text when there is space again. With `sync_data=False`
         (Pulsar's journalSyncData) records count as durable when the system has them: kill -9 loses nothing, power loss
         loses the newest.
 
@@ -140,7 +140,7 @@ class FileStorage:
         except OSError as error:
             raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
         lock_fd = take_lock(layout)
-        storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_short, threads or Threads())
+        storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_disk_full, threads or Threads())
         try:
             state = storage._recover(sync_data, segment_bytes)
         except BaseException as error:

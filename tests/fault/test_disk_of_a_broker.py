@@ -89,7 +89,7 @@ def in_order(process: BrokerProcess) -> None:
     assert [str(finding) for finding in check(process.data_dir) if finding.severity is Severity.ERROR] == []
 
 
-def survive_shortage(process: BrokerProcess, begin: Callable[[], None], end: Callable[[], None]) -> None:
+def survive_a_full_disk(process: BrokerProcess, begin: Callable[[], None], end: Callable[[], None]) -> None:
     """Publish into a shortage until the broker says so, read meanwhile, and see everything through when it ends."""
     with connected(process) as client:
         client.subscribe(TOPIC, "keep").close()
@@ -122,7 +122,7 @@ def survive_shortage(process: BrokerProcess, begin: Callable[[], None], end: Cal
 @pytest.mark.parametrize("fault", ["full", "forbidden"])
 def test_producers_wait_while_the_disk_takes_no_more(process: BrokerProcess, faults: Path, fault: str) -> None:
     # covers DUR-10
-    survive_shortage(process, lambda: _write(faults, fault), lambda: _write(faults, ""))
+    survive_a_full_disk(process, lambda: _write(faults, fault), lambda: _write(faults, ""))
 
 
 def start_without_space(process: BrokerProcess, begin: Callable[[], None], end: Callable[[], None]) -> None:
@@ -196,7 +196,7 @@ def test_after_a_failed_sync_the_broker_starts_its_core_again(process: BrokerPro
     in_order(process)
 
 
-@pytest.mark.parametrize("survive", [survive_shortage, start_without_space, start_after_a_clean_stop])
+@pytest.mark.parametrize("survive", [survive_a_full_disk, start_without_space, start_after_a_clean_stop])
 def test_a_file_system_that_is_really_full(
     tmp_path: Path, survive: Callable[[BrokerProcess, Callable[[], None], Callable[[], None]], None]
 ) -> None:
@@ -209,7 +209,7 @@ def test_a_file_system_that_is_really_full(
     if mounted.returncode != 0:
         pytest.skip("mounting a small file system is not allowed here")
     ballast = small / "ballast"
-    left = 40 if survive is survive_shortage else 0
+    left = 40 if survive is survive_a_full_disk else 0
 
     def begin() -> None:
         space = os.statvfs(small)

@@ -66,7 +66,7 @@ def test_on_a_full_disk_what_was_submitted_waits_for_space(tmp_path: Path) -> No
         disk=disk,
         segment_bytes=SMALL_SEGMENT_BYTES,
         on_failed=failures.append,
-        on_short=lambda reason, is_stalled: space.append((reason, is_stalled)),
+        on_disk_full=lambda reason, is_stalled: space.append((reason, is_stalled)),
     )
     confirmed: list[int] = []
 

@@ -86,9 +86,9 @@ def test_a_damaged_topic_is_seen_in_stats_and_metrics() -> None:
 def test_a_disk_that_is_short_is_seen_in_health_and_metrics() -> None:
     # covers DUR-10
     world = World()
-    assert metrics_of(world)["spark_pulsar_storage_short",] == 0
+    assert metrics_of(world)["spark_pulsar_disk_full",] == 0
     world.happen([DiskFull("No space left on device")])
-    assert metrics_of(world)["spark_pulsar_storage_short",] == 1
+    assert metrics_of(world)["spark_pulsar_disk_full",] == 1
     status, _, answer = call(world, "GET", "/admin/v2/brokers/health")
     assert (status, "No space left" in answer["reason"]) == (503, True)
     assert call(world, "GET", "/admin/v2/brokers/ready")[0] == 200
