@@ -125,9 +125,10 @@ class FileStorage:
         `on_failed` is told once when writing fails. `on_trouble` is told, by a thread, why a checkpoint failed: it is
         tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged records, so that
         the next one passes over them. `on_disk_full` is told by threads why there is no space for more of the journal,
-        and whether that holds up what was submitted; with an empty text when there is space again. With `sync_data=False`
-        (Pulsar's journalSyncData) records count as durable when the system has them: kill -9 loses nothing, power loss
-        loses the newest.
+        and whether that holds up what was submitted; with an empty text when there is space again.
+
+        With `sync_data=False` (Pulsar's journalSyncData) records count as durable when the system has them: kill -9
+        loses nothing, power loss loses the newest.
 
         Damage is noted in the topics it concerns (`TopicState.damages`), which are read-only until it is accepted.
         Raises StorageLocked, StorageVersionUnknown, StorageDamaged when the checkpoint itself is damaged, or
