@@ -224,12 +224,12 @@ class RedeliveringDispatcher(Dispatcher):
         held = delayed_delivery.held_back(self.subscription)
         return self.position if held is None else Position(self.position[0], held.next_gap(*self.position))
 
-    def _send_new(self, most: int, send: Callable[[int, int, int], int]) -> bool:
-        """Sends entries for the first time, `most` at most, but for delayed ones. True when there may be more.
+    def _send_new(self, through: Position, most: int, send: Callable[[int, int, int], int]) -> bool:
+        """Sends entries up to `through` for the first time, `most` at most, but for delayed ones. True when there may
+        be more.
 
         `send` takes a ledger and a range of its entries, and returns the first one that it did not send.
         """
-        through = self.visible_through()
         held = delayed_delivery.held_back(self.subscription)
         ranges = self.subscription.cursor.unacked(self._first_new(), through, most)
         for ledger_id, first, end in ranges:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
 
     from .base import EntryRange
-    from .reading import EntryReader
 
 
 class SharedDispatcher(RedeliveringDispatcher):
@@ -43,29 +42,28 @@ class SharedDispatcher(RedeliveringDispatcher):
             ledger_id, first = self.replay.first() or (0, 0)
             following = self.replay.next_range(ledger_id, first)
             assert following is not None, "the set is not empty"
-            sent_through = self._deal(self.replay_reader, ledger_id, first, following[1])
+            sent_through = self._deal(ledger_id, first, following[1], is_replay=True)
             self.replay.remove(ledger_id, first, sent_through)
             if sent_through < following[1]:
                 return self._budget <= 0
-        if self.position > self.visible_through() or not self._unacked_allowance():
+        through = self.visible_through()
+        if self.position > through or not self._unacked_allowance():
             return False
         # No more than can be sent: among a million holes every entry is a range of its own.
         most = min(MAX_ENTRIES_A_TURN, self._permits(), self.turn_messages, self.turn_entries)
-        return most > 0 and self._send_new(most, self._deal_new) and self._permits() > 0
+        return most > 0 and self._send_new(through, most, self._deal) and self._permits() > 0
 
     def _has_waiting(self) -> bool:
         return bool(self.replay) or self.chunks.is_ready
 
-    def _deal_new(self, ledger_id: int, first: int, end: int) -> int:
-        return self._deal(self.reader, ledger_id, first, end, are_new=True)
-
-    def _deal(self, reader: EntryReader, ledger_id: int, first: int, end: int, *, are_new: bool = False) -> int:
+    def _deal(self, ledger_id: int, first: int, end: int, *, is_replay: bool = False) -> int:
         """Sends entries of one ledger in turns; returns the first one that was not sent."""
+        reader = self.replay_reader if is_replay else self.reader
         limit = self._consumer_limit()
         allowance = 0
         while first < end:
             if allowance <= 0:  # counted down meanwhile, and counted anew before it is said that there is none
-                allowance = min(self._unacked_allowance() if are_new else UNBOUNDED, self.turn_messages)
+                allowance = min(UNBOUNDED if is_replay else self._unacked_allowance(), self.turn_messages)
             if self._budget <= 0 or allowance <= 0 or self.turn_entries <= 0:
                 break
             consumer = self._next_consumer()

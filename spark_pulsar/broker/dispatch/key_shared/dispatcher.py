@@ -190,12 +190,13 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         return min(most, limit - consumer.unacked) if limit else most
 
     def _send_new_entries(self) -> bool:
-        if self.position > self.visible_through() or not self._unacked_allowance():
+        through = self.visible_through()
+        if self.position > through or not self._unacked_allowance():
             return False
         ahead = self._look_ahead()
         # A consumer whose replay queue is not empty gets that first.
         able = any(not queue and each.can_receive for each, queue in self.replay_queues.of.items())
-        return able and ahead > 0 and self._send_new(min(MAX_ENTRIES_A_TURN, ahead), self._spread)
+        return able and ahead > 0 and self._send_new(through, min(MAX_ENTRIES_A_TURN, ahead), self._spread)
 
     def _look_ahead(self) -> int:
         """Counts the entries that may still be read although none of them can be sent (section 21, row 2)."""
