@@ -46,23 +46,27 @@ _PARTITION: Final = "-partition-"
 class _Reasons:
     """Reasons for which a round visits topics."""
 
-    __slots__ = ("changed", "is_quota_check", "is_retention_check", "is_start")
+    __slots__ = ("changed", "is_quota_check", "is_retention_check", "is_start", "visited")
 
     def __init__(self) -> None:
         self.changed: set[str] = set()
         """Namespaces (`persistent://tenant/namespace/`) and topics (without partition) that have other policies."""
+        self.visited: set[str] = set()
+        """Topics that took the policies of `changed` topics already."""
         self.is_start = self.is_retention_check = self.is_quota_check = False
 
     def __bool__(self) -> bool:
         return bool(self.changed) or self.is_start or self.is_retention_check or self.is_quota_check
 
     def has_changed(self, full_name: str) -> bool:
-        """Tells whether a topic has other policies."""
+        """Tells whether a topic has other policies, which it did not take yet."""
         changed = self.changed
         return bool(changed) and (
             full_name[: full_name.rindex("/") + 1] in changed
-            or full_name in changed
-            or full_name.rpartition(_PARTITION)[0] in changed
+            or (
+                (full_name in changed or full_name.rpartition(_PARTITION)[0] in changed)
+                and full_name not in self.visited
+            )
         )
 
 
@@ -153,7 +157,9 @@ class Monitors:
         known = self._core.state.partitioned.get(topic)
         partitions = 0 if known is None else known.partitions
         for index in range(-1, min(partitions, VISITS_A_TURN - 1)):
-            self._visit(topic if index < 0 else f"{topic}{_PARTITION}{index}", has_changed=True)
+            full_name = topic if index < 0 else f"{topic}{_PARTITION}{index}"
+            self._visit(full_name, has_changed=True)
+            self._next.visited.add(full_name)
         # The round visits further partitions, and topics that bear the name of one.
         self._next.changed.add(topic)
         self._core.at(self._core.now_ms + PAUSE_MS, self._begin_round)

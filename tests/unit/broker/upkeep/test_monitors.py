@@ -11,9 +11,11 @@ from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.upkeep.monitors import VISITS_A_TURN, Monitors
 from spark_pulsar.model import policy_table
+from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import PublishRate
-from tests.unit.broker.world import QUIET, World
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from tests.unit.broker.world import QUIET, TOPIC, World, entry
 
 TOPICS = 1_000
 NAMESPACE = "public/default"
@@ -146,3 +148,21 @@ def test_the_start_of_a_broker_visits_in_slices(monkeypatch: pytest.MonkeyPatch)
     visits = Visits(world, monkeypatch)
     world.advance(1_000)
     assert (sum(visits.in_turn), visits.most) == (TOPICS + 1, VISITS_A_TURN)
+
+
+def test_policies_of_a_topic_take_effect_on_it_once() -> None:
+    # covers SH-7
+    world = World(max_unacked_per_subscription=4, **QUIET)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer(subscription_type=CommandSubscribe.Shared, permits=100)
+    client.publish(1, *(entry(str(number)) for number in range(10)))
+    client.take_all()
+    name = TopicName.parse(TOPIC)
+    world.ask(lambda core: policy_changes.set_of_topic(core, name, policy_table.MAX_UNACKED_PER_SUBSCRIPTION, 6))
+    assert client.messages() == ["4", "5"]
+    client.ack([Position(1, 0)])
+    world.advance(1_000)
+    assert client.messages() == []  # blocked until half of the six are acknowledged
+    client.ack([Position(1, 1), Position(1, 2), Position(1, 3)])
+    assert client.messages() == ["6", "7", "8", "9"]
