@@ -269,6 +269,8 @@ def _check_age(core: Core, topic: Topic) -> None:
             limit_s = core.policies_of(topic.name).age_quota.limit_time_s
             if limit_s > 0:
                 _check_age_at(core, topic, oldest.publish_ms + limit_s * 1000 + 1)
+        elif oldest is not None and oldest is not topic.oldest:  # it could not be read
+            _check_age_at(core, topic, core.now_ms + _AGAIN_MS)
 
     backlog_size.with_oldest(core, topic, found)
 

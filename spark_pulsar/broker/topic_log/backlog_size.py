@@ -101,7 +101,7 @@ def oldest_known(topic: Topic) -> OldestEntry | None:
 
 def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], None]) -> None:
     """Finds the oldest entry of the slowest backlog; `done` gets it in this or a later turn, None when there is no
-    backlog on disk. Asked again about the same entry it costs nothing."""
+    backlog on disk. Asked again about the same entry it costs nothing, unless the entry could not be read."""
     cursor = slowest(topic)
     if cursor is None:
         done(None)
@@ -116,8 +116,11 @@ def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], N
         return
 
     def read(entry: bytes | None) -> None:
-        topic.oldest = OldestEntry(name, position, None if entry is None else publish_time(entry))
-        done(topic.oldest)
+        if entry is None:
+            done(OldestEntry(name, position, None))
+        else:
+            topic.oldest = OldestEntry(name, position, publish_time(entry))
+            done(topic.oldest)
 
     entry_lookup.fetch(core, position, read)
 

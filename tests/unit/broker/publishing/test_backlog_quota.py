@@ -301,6 +301,24 @@ def test_eviction_by_age_leaves_entries_of_a_clock_that_is_ahead(world: World, e
     assert subscription(world).backlog == 1
 
 
+def test_an_age_is_checked_again_when_a_read_failed() -> None:
+    world = World(**QUIET, cache_bytes=0)
+    eater, feeder = world.connect(), world.connect()
+    eater.open_consumer("s", permits=0)
+    feeder.open_producer()
+    publish(feeder, 3)
+    world.advance(5_000)
+    world.disk_is_slow = True
+    limit(world, BACKLOG_EVICTION, seconds=2)
+    world.sync()
+    assert world.reads
+    world.serve_reads(fail=True)
+    world.disk_is_slow = False
+    assert subscription(world).backlog == 3
+    world.advance(2_000)
+    assert subscription(world).backlog == 0
+
+
 # ---- sizes and ages as statistics -------------------------------------------------------------------------------
 
 
