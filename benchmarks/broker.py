@@ -212,7 +212,7 @@ class Target:
 
 TARGETS = (
     Target("unbatched", (APACHE_PULSAR, "unbatched"), 1.0, True),
-    Target("batches", (APACHE_PULSAR, "batches"), 2.0, True),
+    Target("batches", (APACHE_PULSAR, "batches"), 2.5, True),
     Target("latency p50", (APACHE_PULSAR, "latency p50"), 0.25, False),
     Target("consume-batches", (APACHE_PULSAR, "consume-batches"), 4.0, True),
     Target("consume-unbatched", (APACHE_PULSAR, "consume-unbatched"), 5.0, True),
