@@ -13,8 +13,7 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import expire_by_time as expire_now
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
-from spark_pulsar.broker.topics import auto_creation, name_limits, partitions
-from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits, partitions
 from spark_pulsar.ledger.records.cursors import CursorPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
@@ -138,7 +137,7 @@ def create(core: Core, name: TopicName, subscription: str, place: Place | None, 
     if not lacking:
         raise Refused(409, "Subscription already exists for topic")
     made = [
-        topic_rules.create_subscription(core, topic, subscription, topic_rules.at_end(topic), place.properties)
+        lifecycle.create_subscription(core, topic, subscription, lifecycle.at_end(topic), place.properties)
         for topic in lacking
     ]
     if place.position == LATEST:
@@ -167,7 +166,7 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
         count = policies.auto_topic_creation.partitions
     partitions.check_subscription(count or 1, subscription, properties)
     if is_new and count is not None:
-        topic_rules.create_partitioned(core, name, count, {})
+        lifecycle.create_partitioned(core, name, count, {})
     if count is None:
         return [auto_creation.obtain(core, name, may_create=True)]
     return [auto_creation.obtain(core, name.at_partition(index), may_create=True) for index in range(count)]

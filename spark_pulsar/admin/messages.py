@@ -14,7 +14,7 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import entry_lookup, time_search
-from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.wire.compression import decompress
@@ -156,7 +156,7 @@ async def _peek(call: Call) -> Response:
         name = call.parts["subscription"]
         subscription = topic.subscriptions.get(name)
         if subscription is None:
-            topic_rules.create_initial_subscription(core, topic, name)
+            lifecycle.create_initial_subscription(core, topic, name)
             subscription = topic.subscriptions[name]
         position = cursor_moves.nth_unacked(subscription, number)
         if position is None:

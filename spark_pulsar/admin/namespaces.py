@@ -14,8 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
-from spark_pulsar.broker.topics import lifecycle as topic_rules
-from spark_pulsar.broker.topics import name_limits, policy_changes
+from spark_pulsar.broker.topics import lifecycle, name_limits, policy_changes
 from spark_pulsar.broker.topics.partitions import most
 from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
 from spark_pulsar.ledger.records.documents import TENANTS
@@ -349,7 +348,7 @@ async def _unload(call: Call) -> Response:
         if "bundle" in call.parts:
             _check_bundle(core, call.namespace, call.parts["bundle"])
         for topic in _topics_of(core, call):
-            topic_rules.unload(core, topic)
+            lifecycle.unload(core, topic)
 
     return await call.change(unload)
 

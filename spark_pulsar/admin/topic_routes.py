@@ -11,7 +11,7 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import backlog_size, retention, termination
-from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import lifecycle
 
 from . import cursors, internal_stats, partitioned_stats, topic_stats, topics
 from .answers import Refused, text_map, whole_number
@@ -207,7 +207,7 @@ async def _of_each(call: Call, action: Callable[[Core, Topic], object]) -> Respo
 
 
 async def _unload(call: Call) -> Response:
-    return await _of_each(call, topic_rules.unload)
+    return await _of_each(call, lifecycle.unload)
 
 
 async def _truncate(call: Call) -> Response:
@@ -249,7 +249,7 @@ async def _create_missed(call: Call) -> Response:
         topics.check_namespace(core, name)
         known = core.state.partitioned.get(name.full)
         if known is not None:
-            topic_rules.create_partitioned(core, name, known.partitions, known.properties)
+            lifecycle.create_partitioned(core, name, known.partitions, known.properties)
         elif not registry.exists(core, name):
             raise Refused(404, f"Topic {name} does not exist")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.topics import lifecycle as topic_rules
-from spark_pulsar.broker.topics import name_limits
+from spark_pulsar.broker.topics import lifecycle, name_limits
 from spark_pulsar.broker.topics import partitions as partition_rules
 from spark_pulsar.ledger.records.base import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed, TopicNotFound
@@ -77,7 +76,7 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str]) -> None:
                 f"partition of partitioned topic {name.base.local}",
             )
     _check_room(core, name, 1, status=409)
-    topic_rules.create(core, name, properties)
+    lifecycle.create(core, name, properties)
 
 
 def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
@@ -90,7 +89,7 @@ def create_partitioned(core: Core, name: TopicName, partitions: int, properties:
     if registry.partition_count(core, name) is not None or any(registry.exists(core, each) for each in taken):
         raise Refused(409, "This topic already exists")
     _check_room(core, name, partitions, status=412)
-    topic_rules.create_partitioned(core, name, partitions, properties)
+    lifecycle.create_partitioned(core, name, partitions, properties)
 
 
 def grow(core: Core, name: TopicName, partitions: int) -> None:
@@ -110,7 +109,7 @@ def grow(core: Core, name: TopicName, partitions: int) -> None:
         )
     if partitions > current.partitions:
         _check_room(core, name, partitions - current.partitions, status=412)
-        topic_rules.create_partitioned(core, name, partitions, current.properties)
+        lifecycle.create_partitioned(core, name, partitions, current.properties)
 
 
 def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> dict[str, object]:
@@ -142,7 +141,7 @@ def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
         topic = registry.find(core, name.at_partition(index))
         if topic is not None and not force and _connected(topic):
             raise Refused(412, "Topic has active producers/subscriptions")
-    topic_rules.delete_partitioned(core, name)
+    lifecycle.delete_partitioned(core, name)
 
 
 def delete(core: Core, name: TopicName, *, force: bool) -> None:
@@ -159,7 +158,7 @@ def delete(core: Core, name: TopicName, *, force: bool) -> None:
     connected = _connected(topic)
     if connected and not force:
         raise Refused(412, f"Topic has {connected} connected producers/consumers")
-    topic_rules.delete(core, topic)
+    lifecycle.delete(core, topic)
 
 
 def existing(core: Core, name: TopicName) -> Topic:

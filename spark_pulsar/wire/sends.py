@@ -165,7 +165,7 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
 
 
 def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command_size: int, max_total: int) -> int:
-    """Appends what begins with the SEND at `position`, or lengthen the last item with it; returns where it ends."""
+    """Appends the SEND at `position` as an item, or lengthens the last item with it; returns where the SEND ends."""
     payload_start = position + 8 + command_size
     if payload_start + ENTRY_HEAD_BYTES > end:
         return _add_odd(items, buffer, position, end)

@@ -1,7 +1,7 @@
 """A cursor: what one subscription has consumed of one topic (section 6 of the rules).
 
 State is the mark-delete position (everything at or before it is acked), the entries acked beyond it as ranges, bit sets
-of partly acked batches, and redelivery counts. Durable cursors are changed by `DurableState.apply` through the records
+of partly acked batches, and redelivery counts. Durable cursors are changed by `ledger.apply` through the records
 of `cursor_records`; the cursor of a reader (CUR-8) is the same class, changed directly and never recorded.
 """
 

@@ -85,7 +85,7 @@ class DelayBlock:
 
 
 class Delays:
-    """The delayed entries of one topic. Changed by `DurableState.apply` only; everything else asks."""
+    """The delayed entries of one topic. Changed by `ledger.apply` only; everything else asks."""
 
     __slots__ = ("_heads", "blocks", "held")
 

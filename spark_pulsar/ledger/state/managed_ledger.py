@@ -18,7 +18,7 @@ from .size_marks import Bounds, SizeSpan
 
 
 class ManagedLedger:
-    """The ledgers of one topic, oldest first. Changed by `DurableState.apply` only; everything else asks.
+    """The ledgers of one topic, oldest first. Changed by `ledger.apply` only; everything else asks.
 
     Positions it takes may point anywhere, also to ledgers that are gone; positions it returns may be one past the
     last entry, where the next one will stand (or may, if a new ledger is opened first).

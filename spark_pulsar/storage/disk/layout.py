@@ -145,7 +145,7 @@ def lock_to_look(layout: Layout) -> int | None:
 
 
 def _lock(layout: Layout, fd: int, kind: int, others: str) -> None:
-    """Locks the open file, or close it: StorageLocked says which `others` may have it, the process filled in."""
+    """Locks the open file, or closes it: StorageLocked names the `others` that may have it, the process filled in."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError as error:

@@ -12,7 +12,7 @@ import pytest
 from spark_pulsar.admin import broker_stats
 from spark_pulsar.admin.app import build_app
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.broker.topics import lifecycle as topic_rules
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.names import TopicName
 from tests.unit.admin.test_app import Gate, call
 from tests.unit.broker.world import World
@@ -30,7 +30,7 @@ def filled(count: int) -> World:
 
     def create(core: Core) -> None:
         for name in names(*range(count)):
-            topic_rules.create(core, TopicName.parse(name))
+            lifecycle.create(core, TopicName.parse(name))
 
     world.ask(create)
     return world
@@ -84,8 +84,8 @@ def test_topics_come_and_go_while_it_is_made(monkeypatch: pytest.MonkeyPatch) ->
 
     def change(core: Core) -> None:
         for name in set(names(*range(20))) - set(left):
-            topic_rules.delete(core, core.topics[name])
-        topic_rules.create(core, TopicName.parse(names(21)[0]))
+            lifecycle.delete(core, core.topics[name])
+        lifecycle.create(core, TopicName.parse(names(21)[0]))
 
     def between(blocks: int) -> None:
         if blocks == 1:
@@ -95,7 +95,7 @@ def test_topics_come_and_go_while_it_is_made(monkeypatch: pytest.MonkeyPatch) ->
 
     def empty(core: Core) -> None:
         for topic in list(core.topics.values()):
-            topic_rules.delete(core, topic)
+            lifecycle.delete(core, topic)
 
     def at_once(blocks: int) -> None:
         if blocks == 1:
