@@ -140,6 +140,7 @@ class Connection(asyncio.Protocol):
             self.engine.happen(happened)
         if self.failure is not None:
             self.engine.on_malformed(self, self.failure)
+        self.engine.has_read(len(data))
 
     def pause_writing(self) -> None:
         self.writing_paused = True

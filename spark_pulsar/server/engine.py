@@ -62,6 +62,10 @@ if TYPE_CHECKING:
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
 
+_TURN_READ_BYTES: Final = 1536 * 1024
+"""Bytes read from connections after which a turn does not wait for the rest that the sockets hold: the disk writes the
+first megabytes while the loop takes in the next. Producers with much in flight fill several megabytes at once."""
+
 _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
 
@@ -92,6 +96,8 @@ class Engine:
         self._last_session = 0
         self._happened: list[Event] = []
         self._turn_is_due = False
+        self._read_bytes = 0
+        """Bytes read from connections since the last turn."""
         self.is_behind = False
         """The last turn left events for the next one: connections that hold back more of them go on doing so."""
         self._timer: asyncio.TimerHandle | None = None
@@ -147,6 +153,12 @@ class Engine:
             self._turn_is_due = True
             self.loop.call_soon(self.turn)
 
+    def has_read(self, size_bytes: int) -> None:
+        """Counts bytes read from connections; after many the turn comes at once."""
+        self._read_bytes += size_bytes
+        if self._read_bytes >= _TURN_READ_BYTES:
+            self.turn()
+
     def on_connected(self, connection: Connection) -> None:
         """Tells the core of a new connection, or ends it when there is no room."""
         transport = connection.transport
@@ -179,6 +191,7 @@ class Engine:
     def turn(self) -> None:
         """Hands the events up to now to the core, and carries out its effects."""
         self._turn_is_due = False
+        self._read_bytes = 0
         if self._stopped:
             return
         happened = self._due()
