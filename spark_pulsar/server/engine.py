@@ -62,10 +62,6 @@ if TYPE_CHECKING:
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
 
-_TURN_READ_BYTES: Final = 1536 * 1024
-"""Bytes read from connections after which a turn does not wait for the rest that the sockets hold: the disk writes the
-first megabytes while the loop takes in the next. Producers with much in flight fill several megabytes at once."""
-
 _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
 
@@ -156,7 +152,7 @@ class Engine:
     def has_read(self, size_bytes: int) -> None:
         """Counts bytes read from connections; after many the turn comes at once."""
         self._read_bytes += size_bytes
-        if self._read_bytes >= _TURN_READ_BYTES:
+        if self._read_bytes >= turn_budget.TURN_READ_BYTES:
             self.turn()
 
     def on_connected(self, connection: Connection) -> None:

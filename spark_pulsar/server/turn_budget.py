@@ -1,4 +1,5 @@
-"""Turn budget: the bytes that one turn takes in, since the records of a turn are written in one submit."""
+"""Turn budget: the bytes that one turn takes in, since its records are written in one submit, and the bytes read after
+which it comes."""
 
 from __future__ import annotations
 
@@ -19,6 +20,10 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 TURN_BYTES: Final = MAX_SUBMIT_BYTES // 4
 """Bytes to write that one turn takes in, from all connections; a frame more, and what a turn adds, leave room."""
+
+TURN_READ_BYTES: Final = 1536 * 1024
+"""Bytes read from connections after which a turn does not wait for the rest that the sockets hold: the disk writes the
+first while the loop takes in the next. Producers with much in flight fill several megabytes at once."""
 
 _KEEPS_ITS_TEXT: Final = frozenset(
     {

@@ -204,6 +204,29 @@ def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.
     run(scene)
 
 
+def test_a_turn_comes_once_much_was_read_although_the_sockets_hold_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The disk is to write the first megabytes while the loop takes in the next.
+    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
+        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
+        (connection,) = engine.connections.values()
+        frames = [payload_frame(requests.send(1, number), ENTRY) for number in range(9)]
+        limit = sum(map(len, frames[:3]))
+        monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_READ_BYTES", limit)
+        before, groups = engine.turns, len(storage._disk.groups)
+        turns = []
+        for frame in frames:  # all in one callback of the loop
+            connection.data_received(frame)
+            turns.append(engine.turns - before)
+        assert turns == [0, 0, 1, 1, 1, 2, 2, 2, 3]
+        assert len(storage._disk.groups) - groups == 3
+        connection.data_received(frames[0][: limit // 3 - 1])
+        assert [(await peer.receive()).send_receipt.sequence_id for _ in range(9)] == list(range(9))
+        assert not stopped
+
+    run(scene)
+
+
 def test_one_turn_takes_no_more_schemas_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-15: many connections that bring large schemas at once
     monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_BYTES", 30_000)
