@@ -63,6 +63,9 @@ class Link:
     def happen(self, events: list[Event]) -> None:
         self._events += events
 
+    def has_read(self, size_bytes: int) -> None:
+        """Leaves it to the world when its next turn comes."""
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
