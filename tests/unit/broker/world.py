@@ -198,6 +198,9 @@ class Client:
     def happen(self, events: list[Event]) -> None:
         self._events += events
 
+    def has_read(self, size_bytes: int) -> None:
+        """Leaves it to `send_bytes` when the turn comes."""
+
     def is_closing(self) -> bool:
         return False
 
