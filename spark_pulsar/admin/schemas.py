@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from spark_pulsar.broker.schemas import definitions, registry
 from spark_pulsar.broker.schemas.definitions import InvalidSchema, SchemaTooLarge
 from spark_pulsar.model.errors import IncompatibleSchema
-from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
+from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema, join_key_and_value
 
 from .answers import Refused, unbounded_text_map
 from .calls import whole_number_in_path
@@ -52,7 +52,7 @@ def _key_and_value(text: str) -> bytes:
     if not isinstance(parts, dict) or not {"key", "value"} <= parts.keys():
         raise Refused(422, 'Invalid schema definition data for KEY_VALUE schema: want {"key": ..., "value": ...}')
     key, value = (b"" if parts[which] == "" else _compact(parts[which]).encode() for which in ("key", "value"))
-    return definitions.join(key, value)
+    return join_key_and_value(key, value)
 
 
 def _compact(value: Any) -> str:

@@ -25,8 +25,10 @@ from spark_pulsar.client.positions import after_entry
 from spark_pulsar.client.probes import Probes
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
+from spark_pulsar.client.schema_requests import RegisteredSchema, get_or_create_schema, get_schema
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.schemas import Schema
 from spark_pulsar.wire.entry_blocks import message_count_of
 
 from .pipelined_requests import PipelinedRequest, if_any, run_all, run_one, settled
@@ -198,6 +200,39 @@ class PulsarClient:
     def position_at_time(self, topic: str, publish_time_ms: int) -> MessageId:
         """`positions_at_time` of one partition."""
         return self.positions_at_time([topic], publish_time_ms)[topic]
+
+    # ---- schemas
+
+    def schema_of(self, topic: str, version: bytes | None = None) -> RegisteredSchema | None:
+        """Returns the schema of a topic, the last or the one with `version`; None when the registry has none.
+
+        A topic that does not exist has none either. UnexpectedReply for one that is too large or of an unknown type.
+        """
+        name = full_name(topic)
+        return self._one(
+            f"asking for the schema of {name}",
+            lambda engine, deadline: get_schema(engine.pool, name, version, deadline),
+        )
+
+    def schemas_of(self, topics: Collection[str]) -> dict[str, RegisteredSchema | None]:
+        """`schema_of` each topic, the last ones, asked for all at once."""
+        return self._each(
+            "asking for the schema of",
+            topics,
+            lambda engine, topic, deadline: get_schema(engine.pool, topic, None, deadline),
+        )
+
+    def register_schema(self, topic: str, schema: Schema, name: str = "") -> bytes:
+        """Returns the version of a schema of a topic, which gets it as its newest if no version is equal to it.
+
+        The topic must exist (a partition, or a topic without). IncompatibleSchema when the schema may not follow those
+        that are there, or the policies of the namespace let no client add one; TopicNotFound.
+        """
+        full = full_name(topic)
+        return self._one(
+            f"registering a schema of {full}",
+            lambda engine, deadline: get_or_create_schema(engine.directory, full, name, schema, deadline),
+        )
 
     # ---- reading and writing
 

@@ -107,3 +107,39 @@ class StoredSchema:
     schema: Schema
     created_ms: int
     is_deleted: bool = False
+
+
+# ---- definitions of KEY_VALUE -----------------------------------------------------------------------------------
+
+_LENGTH_BYTES: Final = 4
+
+
+class InvalidKeyValue(ValueError):
+    """Error of a definition that does not hold those of a key and a value, or names an unknown type for one."""
+
+
+def key_and_value(schema: Schema) -> tuple[Schema, Schema]:
+    """Splits a KEY_VALUE schema in two: their definitions stand one after the other behind their lengths, their types
+    in its properties. Raises InvalidKeyValue."""
+    key, rest = _length_prefixed(schema.data)
+    value, _ = _length_prefixed(rest)
+    return _part(schema, "key", key), _part(schema, "value", value)
+
+
+def join_key_and_value(key: bytes, value: bytes) -> bytes:
+    """Joins the definitions of a key and a value to that of a KEY_VALUE schema."""
+    return b"".join(len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in (key, value))
+
+
+def _length_prefixed(data: bytes) -> tuple[bytes, bytes]:
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big", signed=True)
+    if not _LENGTH_BYTES <= end <= len(data):
+        raise InvalidKeyValue("a length that does not fit")
+    return data[_LENGTH_BYTES:end], data[end:]
+
+
+def _part(schema: Schema, which: str, data: bytes) -> Schema:
+    name = schema.properties.get(f"{which}.schema.type", SchemaType.BYTES.name)
+    if name not in SchemaType.__members__:
+        raise InvalidKeyValue(f"the unknown type {name}")
+    return Schema(SchemaType[name], data)

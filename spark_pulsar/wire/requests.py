@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from spark_pulsar.model.ids import MessageId, Position, unsigned
 from spark_pulsar.model.limits import PROTOCOL_VERSION
+from spark_pulsar.model.schemas import Schema, SchemaType
 from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import (
     BaseCommand,
@@ -17,6 +18,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     MessageIdData,
     ProducerAccessMode,
 )
+from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
 
 
 def connect(
@@ -88,6 +90,35 @@ def topics_of_namespace(
     if pattern is not None:
         content.topics_pattern = pattern
     return command
+
+
+def get_schema(request_id: int, topic: str, version: bytes | None = None) -> BaseCommand:
+    """GET_SCHEMA: the schema with a version of a topic, or without one the last."""
+    command = BaseCommand(type=BaseCommand.GET_SCHEMA)
+    content = command.getSchema
+    content.request_id = request_id
+    content.topic = topic
+    if version is not None:
+        content.schema_version = version
+    return command
+
+
+def get_or_create_schema(request_id: int, topic: str, name: str, schema: Schema) -> BaseCommand:
+    """GET_OR_CREATE_SCHEMA: the version of a schema, which the topic gets if it is new and compatible."""
+    command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
+    content = command.getOrCreateSchema
+    content.request_id = request_id
+    content.topic = topic
+    fill_schema(content.schema, name, schema)
+    return command
+
+
+def fill_schema(wire: WireSchema, name: str, schema: Schema) -> None:
+    """Writes a schema into a command; a type that the wire has no number for goes as None."""
+    wire.name = name
+    wire.type = WireSchema.Type.ValueType(max(int(schema.type), int(SchemaType.NONE)))
+    wire.schema_data = schema.data
+    wire.properties.extend(_properties(schema.properties))
 
 
 def producer(

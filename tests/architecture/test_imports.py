@@ -68,7 +68,7 @@ def test_a_start_imports_nothing_that_few_need() -> None:
     # The ready line waits for all of this, and a busy machine takes ten times as long.
     loaded = loaded_by("import spark_pulsar.cli.main, spark_pulsar.cli.serving, spark_pulsar.server.runner")
     assert not {name.partition(".")[0] for name in loaded} & (HEAVY | WITH_THE_DISK | {"prometheus_client", "re2"})
-    rare = {"broker.schemas.avro", "broker.schemas.avro_compatibility", "broker.schemas.compatibility", "admin.app"}
+    rare = {"model.avro", "broker.schemas.avro_compatibility", "broker.schemas.compatibility", "admin.app"}
     assert not {f"spark_pulsar.{name}" for name in rare} & loaded
 
 

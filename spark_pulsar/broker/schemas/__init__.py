@@ -2,5 +2,5 @@
 
 `registry` holds the rules and is asked when a producer or consumer comes, never per message: a message carries the
 version it was written with, and it stays in there as it came. `compatibility` judges whether a schema may follow
-others, `definitions` whether it is one at all; `avro` and `avro_compatibility` are Avro's part in that.
+others, `definitions` whether it is one at all; `avro_compatibility`, over `model.avro`, is Avro's part in that.
 """

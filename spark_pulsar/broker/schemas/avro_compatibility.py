@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .avro import NO_DEFAULT, PRIMITIVES, AvroField, AvroType
+from spark_pulsar.model.avro import NO_DEFAULT, PRIMITIVES, AvroField, AvroType
 
 PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
     "int": frozenset({"long", "float", "double"}),

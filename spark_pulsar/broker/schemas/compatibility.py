@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from spark_pulsar.model import avro
+from spark_pulsar.model.avro import AvroType
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import AVRO_BASED, Compatibility, Schema, SchemaType
 
-from . import avro
-from .avro import AvroType
 from .avro_compatibility import TooMuchToCompare, can_read
 from .definitions import key_and_value, old_json_schema, root_message
 

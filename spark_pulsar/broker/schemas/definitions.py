@@ -9,10 +9,10 @@ from typing import Any, Final
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import DecodeError
 
+from spark_pulsar.model import schemas
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import AVRO_BASED, OF_CLIENTS, UNSTRUCTURED, Schema, SchemaType
 
-_LENGTH_BYTES: Final = 4
 _EMPTY_STRINGS: Final = (b"", b"null")
 """Definitions of a STRING; Python and C++ clients send the second."""
 
@@ -67,7 +67,7 @@ def check(schema: Schema) -> None:
 
 
 def _check_avro(schema: Schema) -> None:
-    from . import avro
+    from spark_pulsar.model import avro
 
     try:
         found = avro.parse(schema.data)
@@ -122,27 +122,8 @@ def _describe(files: FileDescriptorSet, name: str) -> bool:
 
 
 def key_and_value(schema: Schema) -> tuple[Schema, Schema]:
-    """Splits a KEY_VALUE schema in two: their definitions stand one after the other behind their lengths, their types
-    and properties in its properties."""
-    key, rest = _length_prefixed(schema.data)
-    value, _ = _length_prefixed(rest)
-    return _part(schema, "key", key), _part(schema, "value", value)
-
-
-def join(key: bytes, value: bytes) -> bytes:
-    """Joins the definitions of a key and a value to that of a KEY_VALUE schema."""
-    return b"".join(len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in (key, value))
-
-
-def _length_prefixed(data: bytes) -> tuple[bytes, bytes]:
-    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big", signed=True)
-    if not _LENGTH_BYTES <= end <= len(data):
-        raise InvalidSchema("Invalid schema definition data for KEY_VALUE schema caused by a length that does not fit")
-    return data[_LENGTH_BYTES:end], data[end:]
-
-
-def _part(schema: Schema, which: str, data: bytes) -> Schema:
-    name = schema.properties.get(f"{which}.schema.type", SchemaType.BYTES.name)
-    if name not in SchemaType.__members__:
-        raise InvalidSchema(f"Invalid schema definition data for KEY_VALUE schema caused by the unknown type {name}")
-    return Schema(SchemaType[name], data)
+    """Splits a KEY_VALUE schema in two. Raises InvalidSchema when it does not hold two."""
+    try:
+        return schemas.key_and_value(schema)
+    except schemas.InvalidKeyValue as error:
+        raise InvalidSchema(f"Invalid schema definition data for KEY_VALUE schema caused by {error}") from error

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.schemas import avro_compatibility
-from spark_pulsar.broker.schemas.avro import parse
 from spark_pulsar.broker.schemas.avro_compatibility import TooMuchToCompare, can_read
+from spark_pulsar.model.avro import parse
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")

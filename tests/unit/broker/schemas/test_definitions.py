@@ -13,7 +13,7 @@ from spark_pulsar.broker.schemas.compatibility import MAX_SHOWN, are_equal, chec
 from spark_pulsar.broker.schemas.definitions import InvalidSchema
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Compatibility as C
-from spark_pulsar.model.schemas import Schema, SchemaType
+from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, native, record
 
 ALL = list(C)[1:]
@@ -25,7 +25,7 @@ def avro(*fields: dict[str, object]) -> Schema:
 
 
 def key_value(value: bytes, key: bytes = b"", **more: str) -> Schema:
-    return Schema(SchemaType.KEY_VALUE, definitions.join(key, value), KEYED | more)
+    return Schema(SchemaType.KEY_VALUE, join_key_and_value(key, value), KEYED | more)
 
 
 def fits(existing: list[Schema], new: Schema, strategy: C) -> bool:
@@ -52,7 +52,7 @@ def fits(existing: list[Schema], new: Schema, strategy: C) -> bool:
         Schema(SchemaType.PROTOBUF_NATIVE, native("p.M")),
         Schema(SchemaType.PROTOBUF_NATIVE, native("p.M.Inner")),
         key_value(record(A)),
-        Schema(SchemaType.KEY_VALUE, definitions.join(b"k", b"v")),
+        Schema(SchemaType.KEY_VALUE, join_key_and_value(b"k", b"v")),
     ],
     ids=lambda schema: schema.type.name,
 )
