@@ -34,11 +34,6 @@ def refusal(error: PulsarError) -> Response:
     return JSONResponse({"reason": error.message}, status)
 
 
-def done() -> Response:
-    """Returns 204, the answer to a change (T-3)."""
-    return Response(status_code=204)
-
-
 def parse_body(body: bytes) -> Any:
     """Parses a body as JSON, whatever its content type; None for the bodies that mean nothing (T-12, T-13)."""
     text = body.strip()

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.responses import JSONResponse, Response
-
-from spark_pulsar.broker.entities import registry
 from spark_pulsar.ledger.records.documents import CLUSTERS
 
 from .answers import Refused
+from .calls import NAMESPACE_PATH, TOPIC_PATH, reads
 from .namespaces import existing
+from .topics import is_known
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+
     from .calls import Call, Handler, Routes
 
 
@@ -23,59 +24,53 @@ def _broker_id(call: Call) -> str:
     return call.admin_url.removeprefix("http://")
 
 
-async def _brokers(call: Call) -> Response:
-    return JSONResponse([_broker_id(call)])
+def _brokers(_core: Core, call: Call) -> object:
+    return [_broker_id(call)]
 
 
-async def _leader(call: Call) -> Response:
-    return JSONResponse({"serviceUrl": call.admin_url, "brokerId": _broker_id(call)})
-
-
-async def _internal_configuration(_call: Call) -> Response:
+def _internal_configuration(_core: Core, _call: Call) -> object:
     raise Refused(501, "This broker has no metadata store whose addresses it could tell")
 
 
 def _always(value: object) -> Handler:
-    async def answer(_call: Call) -> Response:
-        return JSONResponse(value)
-
-    return answer
+    return reads(lambda _core, _call: value)
 
 
-async def _isolation(call: Call) -> Response:
+def _isolation(core: Core, call: Call) -> object:
     cluster = call.parts["cluster"]
-    if cluster not in call.core.state.documents[CLUSTERS]:
+    if cluster not in core.state.documents[CLUSTERS]:
         raise Refused(404, f"Cluster {cluster} does not exist.")
     raise Refused(404, f"NamespaceIsolationPolicies for cluster {cluster} does not exist")
 
 
-async def _permissions(call: Call) -> Response:
-    existing(call.core, call.namespace)
-    return JSONResponse({})
+def _permissions(core: Core, call: Call) -> object:
+    existing(core, call.namespace)
+    return {}
 
 
-async def _topic_permissions(call: Call) -> Response:
-    core, name = call.core, call.topic
-    if not registry.exists(core, name) and registry.partition_count(core, name) is None:
-        raise Refused(404, f"Topic {name.full} not found")
-    return JSONResponse({})
+def _topic_permissions(core: Core, call: Call) -> object:
+    if not is_known(core, call.topic):
+        raise Refused(404, f"Topic {call.topic.full} not found")
+    return {}
 
 
 _CLUSTER: Final = "admin/v2/clusters/{cluster}"
-_NAMESPACE: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 
 ROUTES: Final[Routes] = (
-    ("admin/v2/brokers", {"GET": _brokers}),
-    ("admin/v2/brokers/leaderBroker", {"GET": _leader}),
+    ("admin/v2/brokers", {"GET": reads(_brokers)}),
+    (
+        "admin/v2/brokers/leaderBroker",
+        {"GET": reads(lambda _, call: {"serviceUrl": call.admin_url, "brokerId": _broker_id(call)})},
+    ),
     ("admin/v2/brokers/configuration", {"GET": _always([])}),
-    ("admin/v2/brokers/internal-configuration", {"GET": _internal_configuration}),
+    ("admin/v2/brokers/internal-configuration", {"GET": reads(_internal_configuration)}),
     ("admin/v2/brokers/configuration/values", {"GET": _always({})}),
-    ("admin/v2/brokers/{cluster}", {"GET": _brokers}),
+    ("admin/v2/brokers/{cluster}", {"GET": reads(_brokers)}),
     ("admin/v2/resourcegroups", {"GET": _always([])}),
     (f"{_CLUSTER}/failureDomains", {"GET": _always({})}),
-    (f"{_CLUSTER}/namespaceIsolationPolicies", {"GET": _isolation}),
-    (f"{_NAMESPACE}/permissions", {"GET": _permissions}),
-    (f"{_NAMESPACE}/permissions/subscription", {"GET": _permissions}),
-    ("admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions", {"GET": _topic_permissions}),
+    (f"{_CLUSTER}/namespaceIsolationPolicies", {"GET": reads(_isolation)}),
+    (f"{NAMESPACE_PATH}/permissions", {"GET": reads(_permissions)}),
+    (f"{NAMESPACE_PATH}/permissions/subscription", {"GET": reads(_permissions)}),
+    (f"{TOPIC_PATH}/permissions", {"GET": reads(_topic_permissions)}),
 )
 """Paths that stand behind those of other modules: their names under `brokers/` are no clusters."""

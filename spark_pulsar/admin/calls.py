@@ -1,17 +1,20 @@
-"""A request of the admin API, as its handler sees it. Each module of handlers has a table `ROUTES`."""
+"""A request of the admin API, and the forms of handlers: of values read, and of changes. Each module of handlers has a
+table `ROUTES`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from .answers import Refused, done, flag, parse_body
+from .answers import Refused, flag, parse_body
+from .gate import Answer, ask_later
 from .topics import topic_name
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName
 
     from .gate import Gate
@@ -79,15 +82,52 @@ class Call:
         """Reads a query value that is true or false; absent is false."""
         return flag(self.query.get(name))
 
-    async def change(self, request: Callable[[Core], object]) -> Response:
-        """Runs `request` in the core; 204 when its changes are on disk."""
-        await self.gate.ask(request)
-        return done()
 
-
+Change = Callable[["Core", Call], object]
+"""A change of the core that a request asks for."""
 Handler = Callable[[Call], Awaitable[Response]]
 Routes = tuple[tuple[str, dict[str, Handler]], ...]
 """Paths with their methods; `{name}` is a named part."""
+
+NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"
+TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+
+
+def reads(read: Callable[[Core, Call], object], status: int = 200) -> Handler:
+    """Makes the handler that answers with a value of the core as JSON."""
+
+    async def handler(call: Call) -> Response:
+        return JSONResponse(read(call.core, call), status)
+
+    return handler
+
+
+def changes(change: Change, status: int = 204) -> Handler:
+    """Makes the handler that changes the core; its answer without a body comes when the changes are on disk (T-3)."""
+
+    async def handler(call: Call) -> Response:
+        await call.gate.ask(lambda core: change(core, call))
+        return Response(status_code=status)
+
+    return handler
+
+
+def shows_change(change: Change) -> Handler:
+    """Makes the handler that changes the core; the result as JSON when its changes are on disk."""
+
+    async def handler(call: Call) -> Response:
+        return JSONResponse(await call.gate.ask(lambda core: change(core, call)))
+
+    return handler
+
+
+def shows_later(begin: Callable[[Core, Call, Callable[[Answer | PulsarError], None]], None]) -> Handler:
+    """Makes the handler that shows an answer as JSON, when the core has it."""
+
+    async def handler(call: Call) -> Response:
+        return JSONResponse(await ask_later(call.gate, lambda core, answer: begin(core, call, answer)))
+
+    return handler
 
 
 def _without_port(host: str) -> str:

@@ -6,13 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import JSONResponse, Response
-
 from spark_pulsar.ledger.records.documents import CLUSTERS, TENANTS, DocumentDeleted, DocumentSet
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import check_entity
 
 from .answers import Refused
+from .calls import changes, reads
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -24,12 +23,19 @@ _ALWAYS: Final = ("brokerClientTlsEnabled", "tlsAllowInsecureConnection", "broke
 _OWN_ADDRESSES_UNKNOWN: Final = "{}"
 
 
-def _checked_name(name: str, what: str) -> str:
+def _check_name(name: str, what: str) -> None:
     try:
         check_entity(name)
     except InvalidTopicName as error:
         raise Refused(412, f"{what} name is not valid") from error
-    return name
+
+
+def _known(core: Core, kind: str, name: str, missing: str) -> str:
+    """Returns the document of a cluster or tenant; 404 with this reason when there is none."""
+    text = core.state.documents[kind].get(name)
+    if text is None:
+        raise Refused(404, missing)
+    return text
 
 
 # ---- clusters ---------------------------------------------------------------------------------------------------
@@ -48,58 +54,36 @@ def _cluster_data(body: object) -> dict[str, Any]:
     return data
 
 
-async def _list_clusters(call: Call) -> Response:
-    return JSONResponse(sorted(call.core.state.documents[CLUSTERS]))
-
-
-async def _get_cluster(call: Call) -> Response:
-    text = call.core.state.documents[CLUSTERS].get(call.parts["cluster"])
-    if text is None:
-        raise Refused(404, "Cluster does not exist")
-    data = json.loads(text)
+def _get_cluster(core: Core, call: Call) -> object:
+    text = _known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
     if text == _OWN_ADDRESSES_UNKNOWN:
         data = {"serviceUrl": call.admin_url, "brokerServiceUrl": call.service_url}
-    return JSONResponse({**dict.fromkeys(_ALWAYS, False), **data})
+    else:
+        data = json.loads(text)
+    return {**dict.fromkeys(_ALWAYS, False), **data}
 
 
-async def _create_cluster(call: Call) -> Response:
+def _create_cluster(core: Core, call: Call) -> None:
     name, body = call.parts["cluster"], call.json()
-
-    def create(core: Core) -> None:
-        _checked_name(name, "Cluster")
-        data = _cluster_data(body)
-        if name in core.state.documents[CLUSTERS]:
-            raise Refused(409, "Cluster already exists")
-        core.append(DocumentSet(CLUSTERS, name, json.dumps(data)))
-
-    await call.gate.ask(create)
-    return Response(status_code=200)
+    _check_name(name, "Cluster")
+    data = _cluster_data(body)
+    if name in core.state.documents[CLUSTERS]:
+        raise Refused(409, "Cluster already exists")
+    core.append(DocumentSet(CLUSTERS, name, json.dumps(data)))
 
 
-async def _update_cluster(call: Call) -> Response:
-    name, body = call.parts["cluster"], call.json()
-
-    def update(core: Core) -> None:
-        data = _cluster_data(body)
-        if name not in core.state.documents[CLUSTERS]:
-            raise Refused(404, "Cluster does not exist")
-        core.append(DocumentSet(CLUSTERS, name, json.dumps(data)))
-
-    await call.gate.ask(update)
-    return Response(status_code=200)
+def _update_cluster(core: Core, call: Call) -> None:
+    data = _cluster_data(call.json())
+    _known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
+    core.append(DocumentSet(CLUSTERS, call.parts["cluster"], json.dumps(data)))
 
 
-async def _delete_cluster(call: Call) -> Response:
+def _delete_cluster(core: Core, call: Call) -> None:
     name = call.parts["cluster"]
-
-    def delete(core: Core) -> None:
-        if name not in core.state.documents[CLUSTERS]:
-            raise Refused(404, "Cluster does not exist")
-        if name == core.config.cluster_name:
-            raise Refused(412, f"Cluster {name} is the one that this broker serves")
-        core.append(DocumentDeleted(CLUSTERS, name))
-
-    return await call.change(delete)
+    _known(core, CLUSTERS, name, "Cluster does not exist")
+    if name == core.config.cluster_name:
+        raise Refused(412, f"Cluster {name} is the one that this broker serves")
+    core.append(DocumentDeleted(CLUSTERS, name))
 
 
 # ---- tenants ----------------------------------------------------------------------------------------------------
@@ -126,69 +110,57 @@ def namespaces_of(core: Core, tenant: str) -> list[str]:
     return sorted(name for name in core.state.namespaces if name.startswith(f"{tenant}/"))
 
 
-async def _list_tenants(call: Call) -> Response:
-    return JSONResponse(sorted(call.core.state.documents[TENANTS]))
+def _get_tenant(core: Core, call: Call) -> object:
+    return json.loads(_known(core, TENANTS, call.parts["tenant"], "Tenant does not exist"))
 
 
-async def _get_tenant(call: Call) -> Response:
-    text = call.core.state.documents[TENANTS].get(call.parts["tenant"])
-    if text is None:
-        raise Refused(404, "Tenant does not exist")
-    return JSONResponse(json.loads(text))
-
-
-async def _create_tenant(call: Call) -> Response:
+def _create_tenant(core: Core, call: Call) -> None:
     name, body = call.parts["tenant"], call.json()
-
-    def create(core: Core) -> None:
-        _checked_name(name, "Tenant")
-        info = _tenant_info(core, body)
-        if name in core.state.documents[TENANTS]:
-            raise Refused(409, "Tenant already exist")
-        core.append(DocumentSet(TENANTS, name, json.dumps(info)))
-
-    return await call.change(create)
+    _check_name(name, "Tenant")
+    info = _tenant_info(core, body)
+    if name in core.state.documents[TENANTS]:
+        raise Refused(409, "Tenant already exist")
+    core.append(DocumentSet(TENANTS, name, json.dumps(info)))
 
 
-async def _update_tenant(call: Call) -> Response:
-    name, body = call.parts["tenant"], call.json()
-
-    def update(core: Core) -> None:
-        info = _tenant_info(core, body)
-        if name not in core.state.documents[TENANTS]:
-            raise Refused(404, f"Tenant {name} not found")
-        own = core.config.cluster_name
-        if own not in info["allowedClusters"] and namespaces_of(core, name):
-            raise Refused(409, f"Cluster {own} cannot be taken away: the tenant has namespaces on it")
-        core.append(DocumentSet(TENANTS, name, json.dumps(info)))
-
-    return await call.change(update)
+def _update_tenant(core: Core, call: Call) -> None:
+    name, info = call.parts["tenant"], _tenant_info(core, call.json())
+    _known(core, TENANTS, name, f"Tenant {name} not found")
+    own = core.config.cluster_name
+    if own not in info["allowedClusters"] and namespaces_of(core, name):
+        raise Refused(409, f"Cluster {own} cannot be taken away: the tenant has namespaces on it")
+    core.append(DocumentSet(TENANTS, name, json.dumps(info)))
 
 
-async def _delete_tenant(call: Call) -> Response:
-    name, force = call.parts["tenant"], call.flag("force")
-
-    def delete(core: Core) -> None:
-        if force:
-            raise Refused(405, "Broker doesn't allow forced deletion of tenants")
-        if name not in core.state.documents[TENANTS]:
-            raise Refused(404, "Tenant doesn't exist")
-        if namespaces_of(core, name):
-            raise Refused(409, "The tenant still has active namespaces")
-        core.append(DocumentDeleted(TENANTS, name))
-
-    return await call.change(delete)
+def _delete_tenant(core: Core, call: Call) -> None:
+    name = call.parts["tenant"]
+    if call.flag("force"):
+        raise Refused(405, "Broker doesn't allow forced deletion of tenants")
+    _known(core, TENANTS, name, "Tenant doesn't exist")
+    if namespaces_of(core, name):
+        raise Refused(409, "The tenant still has active namespaces")
+    core.append(DocumentDeleted(TENANTS, name))
 
 
 ROUTES: Final[Routes] = (
-    ("admin/v2/clusters", {"GET": _list_clusters}),
+    ("admin/v2/clusters", {"GET": reads(lambda core, _: sorted(core.state.documents[CLUSTERS]))}),
     (
         "admin/v2/clusters/{cluster}",
-        {"GET": _get_cluster, "PUT": _create_cluster, "POST": _update_cluster, "DELETE": _delete_cluster},
+        {
+            "GET": reads(_get_cluster),
+            "PUT": changes(_create_cluster, 200),
+            "POST": changes(_update_cluster, 200),
+            "DELETE": changes(_delete_cluster),
+        },
     ),
-    ("admin/v2/tenants", {"GET": _list_tenants}),
+    ("admin/v2/tenants", {"GET": reads(lambda core, _: sorted(core.state.documents[TENANTS]))}),
     (
         "admin/v2/tenants/{tenant}",
-        {"GET": _get_tenant, "PUT": _create_tenant, "POST": _update_tenant, "DELETE": _delete_tenant},
+        {
+            "GET": reads(_get_tenant),
+            "PUT": changes(_create_tenant),
+            "POST": changes(_update_tenant),
+            "DELETE": changes(_delete_tenant),
+        },
     ),
 )

@@ -6,41 +6,39 @@ import zlib
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from starlette.responses import JSONResponse, PlainTextResponse
-
-from spark_pulsar.broker.entities import registry
+from starlette.responses import PlainTextResponse
 
 from .answers import Refused
+from .calls import reads
 from .namespaces import bundle_edges
-from .topics import check_namespace
+from .topics import check_namespace, is_known
 
 if TYPE_CHECKING:
     from starlette.responses import Response
+
+    from spark_pulsar.broker.entities.core import Core
 
     from .calls import Call, Routes
 
 _LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 
 
-async def _lookup(call: Call) -> Response:
-    core, name = call.core, call.topic
+def _lookup(core: Core, call: Call) -> object:
+    name = call.topic
     check_namespace(core, name)
     listener = call.query.get("listenerName") or call.headers.get(_LISTENER_HEADER)
     if listener:
         raise Refused(400, f"the broker do not have {listener} listener")
-    known = registry.exists(core, name) or registry.partition_count(core, name) is not None
-    if not known and not core.policies_of(name).auto_topic_creation.allowed:
+    if not is_known(core, name) and not core.policies_of(name).auto_topic_creation.allowed:
         raise Refused(404, f"Topic not found {name}")
     # The C++ client reads both addresses unchecked, whether there is TLS or not.
-    return JSONResponse(
-        {
-            "brokerUrl": call.service_url,
-            "brokerUrlTls": "",
-            "httpUrl": call.admin_url,
-            "nativeUrl": call.service_url,
-            "brokerUrlSsl": "",
-        }
-    )
+    return {
+        "brokerUrl": call.service_url,
+        "brokerUrlTls": "",
+        "httpUrl": call.admin_url,
+        "nativeUrl": call.service_url,
+        "brokerUrlSsl": "",
+    }
 
 
 async def _bundle(call: Call) -> Response:
@@ -57,6 +55,6 @@ def bundle_of(edges: list[str], topic: str) -> str:
 _TOPIC: Final = "lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
 
 ROUTES: Final[Routes] = (
-    (_TOPIC, {"GET": _lookup}),
+    (_TOPIC, {"GET": reads(_lookup)}),
     (f"{_TOPIC}/bundle", {"GET": _bundle}),
 )

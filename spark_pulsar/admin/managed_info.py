@@ -10,22 +10,18 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import JSONResponse
-
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions.backlog_scan import BacklogScan
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import backlog_size
 
 from . import cursors
-from .gate import ask_later
+from .calls import TOPIC_PATH, reads, shows_later
 from .internal_stats import MAX_RANGES
 from .subscriptions import subscription_in
-from .topics import check_namespace, existing, existing_partitions
+from .topics import check_namespace, existing, existing_partitions, is_known
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
-
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.state.cursor import Cursor
@@ -39,16 +35,14 @@ VERSION: Final = 0
 """Version of the description, which Apache Pulsar counts up with each write; ours is no document of its own."""
 
 
-async def _internal_info(call: Call) -> Response:
-    core, name = call.core, call.topic
+def _internal_info(core: Core, call: Call) -> object:
+    name = call.topic
     cursors.check_stored(name, "Internal info")
     check_namespace(core, name)
     if registry.partition_count(core, name) is None:
-        return JSONResponse(internal_info(core, existing(core, name)))
+        return internal_info(core, existing(core, name))
     found = existing_partitions(core, name)
-    return JSONResponse(
-        {"version": VERSION, "partitions": {topic.full_name: internal_info(core, topic) for topic in found}}
-    )
+    return {"version": VERSION, "partitions": {topic.full_name: internal_info(core, topic) for topic in found}}
 
 
 def internal_info(core: Core, topic: Topic) -> dict[str, Any]:
@@ -101,13 +95,13 @@ def _place(position: Position) -> dict[str, int]:
     return {"ledgerId": position.ledger_id, "entryId": position.entry_id}
 
 
-async def _backlog(call: Call) -> Response:
+def _backlog(core: Core, call: Call) -> object:
     """Answers the backlog of a topic, or of all partitions together; zeros for a topic that does not exist, as Apache
     Pulsar does."""
-    core, name = call.core, call.topic
+    name = call.topic
     check_namespace(core, name)
-    is_there = registry.exists(core, name) or registry.partition_count(core, name) is not None
-    found = [topic for topic in existing_partitions(core, name) if topic.non_persistent is None] if is_there else []
+    partitions = existing_partitions(core, name) if is_known(core, name) else []
+    found = [topic for topic in partitions if topic.non_persistent is None]
     details: dict[str, dict[str, int]] = {}
     for topic in found:
         for each in topic.subscriptions.values():
@@ -115,43 +109,36 @@ async def _backlog(call: Call) -> Response:
                 known = details.setdefault(each.name, {"cursorBacklog": 0, "cursorLedgerId": -1})
                 known["cursorBacklog"] += max(0, each.backlog)
     infos = [info for topic in found for info in topic.ledger.ledgers.values()]
-    return JSONResponse(
-        {
-            "storageSize": sum(backlog_size.storage_bytes(topic) for topic in found),
-            "totalMessages": sum(info.entries for info in infos),
-            "messageBacklog": sum(each["cursorBacklog"] for each in details.values()),
-            "brokerName": call.broker_name,
-            "topicName": f"{name.tenant}/{name.namespace}/{name.domain}/{name.local}",
-            "dataLedgerDetails": [
-                {
-                    "entries": info.entries,
-                    "timestamp": core.now_ms if info.sealed_ms is None else info.sealed_ms,
-                    "size": info.size_bytes,
-                    "ledgerId": info.ledger_id,
-                }
-                for info in infos
-            ],
-            "cursorDetails": details,
-            "statGeneratedAt": core.now_ms,
-        }
-    )
+    return {
+        "storageSize": sum(backlog_size.storage_bytes(topic) for topic in found),
+        "totalMessages": sum(info.entries for info in infos),
+        "messageBacklog": sum(each["cursorBacklog"] for each in details.values()),
+        "brokerName": call.broker_name,
+        "topicName": f"{name.tenant}/{name.namespace}/{name.domain}/{name.local}",
+        "dataLedgerDetails": [
+            {
+                "entries": info.entries,
+                "timestamp": core.now_ms if info.sealed_ms is None else info.sealed_ms,
+                "size": info.size_bytes,
+                "ledgerId": info.ledger_id,
+            }
+            for info in infos
+        ],
+        "cursorDetails": details,
+        "statGeneratedAt": core.now_ms,
+    }
 
 
-async def _analyze(call: Call) -> Response:
+def _analyze(core: Core, call: Call, answer: Callable[[dict[str, Any] | PulsarError], None]) -> None:
     """Counts the unacknowledged entries of a subscription, from a place on if one is named. Acknowledged entries
     between that place and mark-delete, which Apache Pulsar counts, do not count."""
     name, place = call.topic, cursors.place_in(call.json())
-    hint = "please try do it on specific topic partition"
-
-    def begin(core: Core, answer: Callable[[dict[str, Any] | PulsarError], None]) -> None:
-        refusal = f"Analyze backlog on a partitioned topic is not allowed, {hint}"
-        subscription = cursors.one(core, name, subscription_in(call), refusal=refusal)
-        cursors.check_stored(name, "Analyze backlog")
-        start = subscription.cursor.mark_delete if place is None else place.position
-        scan = BacklogScan(core, subscription, start, lambda: answer(_counted(scan)))
-        scan.step()
-
-    return JSONResponse(await ask_later(call.gate, begin))
+    refusal = "Analyze backlog on a partitioned topic is not allowed, please try do it on specific topic partition"
+    subscription = cursors.one(core, name, subscription_in(call), refusal=refusal)
+    cursors.check_stored(name, "Analyze backlog")
+    start = subscription.cursor.mark_delete if place is None else place.position
+    scan = BacklogScan(core, subscription, start, lambda: answer(_counted(scan)))
+    scan.step()
 
 
 def _counted(scan: BacklogScan) -> dict[str, Any]:
@@ -173,10 +160,8 @@ def _counted(scan: BacklogScan) -> dict[str, Any]:
     return counted
 
 
-_TOPIC: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-
 ROUTES: Final[Routes] = (
-    (f"{_TOPIC}/internal-info", {"GET": _internal_info}),
-    (f"{_TOPIC}/backlog", {"GET": _backlog}),
-    (f"{_TOPIC}/subscription/{{subscription}}/analyzeBacklog", {"POST": _analyze}),
+    (f"{TOPIC_PATH}/internal-info", {"GET": reads(_internal_info)}),
+    (f"{TOPIC_PATH}/backlog", {"GET": reads(_backlog)}),
+    (f"{TOPIC_PATH}/subscription/{{subscription}}/analyzeBacklog", {"POST": shows_later(_analyze)}),
 )

@@ -22,7 +22,7 @@ from spark_pulsar.wire.entries import Entry, parse_entry, text_of
 from spark_pulsar.wire.pulsar_api_pb2 import CompressionType
 
 from .answers import Refused
-from .calls import whole_number_in_path
+from .calls import TOPIC_PATH, shows_later, whole_number_in_path
 from .gate import ask_later
 from .topics import check_namespace, existing
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
 
-    from .calls import Call, Routes
+    from .calls import Call, Handler, Routes
 
 
 class Stored(NamedTuple):
@@ -43,7 +43,7 @@ class Stored(NamedTuple):
 StoredAnswer = Callable[["Stored | PulsarError"], None]
 
 
-def _topic(core: Core, call: Call, what: str, hint: str = "") -> Topic:
+def stored_topic(core: Core, call: Call, what: str, hint: str = "") -> Topic:
     """Returns the topic of a call; 405 for a partitioned parent and for a non-persistent topic."""
     name = call.topic
     if not name.is_persistent:
@@ -139,61 +139,54 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 # ---- paths -------------------------------------------------------------------------------------------------------
 
 
-async def _shown(call: Call, begin: Callable[[Core, StoredAnswer], None]) -> Response:
-    stored: Stored = await ask_later(call.gate, begin)
-    return message_answer(stored.position, stored.entry)
+def _shows(begin: Callable[[Core, Call, StoredAnswer], None]) -> Handler:
+    """Makes the handler that shows a stored entry."""
+
+    async def handler(call: Call) -> Response:
+        stored: Stored = await ask_later(call.gate, lambda core, answer: begin(core, call, answer))
+        return message_answer(stored.position, stored.entry)
+
+    return handler
 
 
-async def _peek(call: Call) -> Response:
+def _peek(core: Core, call: Call, answer: StoredAnswer) -> None:
     """Answers the n-th unacked entry (CUR-15). A missing subscription is created at the beginning, as in Apache
     Pulsar."""
     number = whole_number_in_path(call.parts["number"])
-
-    def begin(core: Core, answer: StoredAnswer) -> None:
-        topic = _topic(core, call, "Peek messages")
-        if number < 1:
-            raise Refused(412, "The position of a message is a number from 1 on")
-        name = call.parts["subscription"]
-        subscription = topic.subscriptions.get(name)
-        if subscription is None:
-            lifecycle.create_initial_subscription(core, topic, name)
-            subscription = topic.subscriptions[name]
-        position = cursor_moves.nth_unacked(subscription, number)
-        if position is None:
-            raise Refused(404, "Message not found")
-        _fetch(core, topic, position, answer)
-
-    return await _shown(call, begin)
+    topic = stored_topic(core, call, "Peek messages")
+    if number < 1:
+        raise Refused(412, "The position of a message is a number from 1 on")
+    name = call.parts["subscription"]
+    subscription = topic.subscriptions.get(name)
+    if subscription is None:
+        lifecycle.create_initial_subscription(core, topic, name)
+        subscription = topic.subscriptions[name]
+    position = cursor_moves.nth_unacked(subscription, number)
+    if position is None:
+        raise Refused(404, "Message not found")
+    _fetch(core, topic, position, answer)
 
 
-async def _by_id(call: Call) -> Response:
+def _by_id(core: Core, call: Call, answer: StoredAnswer) -> None:
     wanted = Position(whole_number_in_path(call.parts["ledger"]), whole_number_in_path(call.parts["entry"]))
-
-    def begin(core: Core, answer: StoredAnswer) -> None:
-        name = call.topic
-        check_namespace(core, name)
-        if registry.partition_count(core, name) is not None:
-            raise Refused(405, "GetMessageById is not allowed on partitioned-topic")
-        _fetch(core, _topic(core, call, "GetMessageById"), wanted, answer)
-
-    return await _shown(call, begin)
+    name = call.topic
+    check_namespace(core, name)
+    if registry.partition_count(core, name) is not None:
+        raise Refused(405, "GetMessageById is not allowed on partitioned-topic")
+    _fetch(core, stored_topic(core, call, "GetMessageById"), wanted, answer)
 
 
-async def _examine(call: Call) -> Response:
+def _examine(core: Core, call: Call, answer: StoredAnswer) -> None:
     """Answers the n-th entry from the oldest or from the newest one."""
     from_oldest = call.query.get("initialPosition", "latest") == "earliest"
     number = max(1, whole_number_in_path(call.query.get("messagePosition", "1")))
-
-    def begin(core: Core, answer: StoredAnswer) -> None:
-        hint = ", please try examine message on specific topic partition"
-        topic = _topic(core, call, "Examine messages", hint)
-        total = topic.ledger.count_between(EARLIEST, topic.last_add_confirmed)
-        if total == 0:
-            raise Refused(412, "Could not examine messages due to the total message is zero")
-        index = min(number, total) - 1
-        _fetch(core, topic, topic.ledger.position_at(index if from_oldest else total - 1 - index), answer)
-
-    return await _shown(call, begin)
+    hint = ", please try examine message on specific topic partition"
+    topic = stored_topic(core, call, "Examine messages", hint)
+    total = topic.ledger.count_between(EARLIEST, topic.last_add_confirmed)
+    if total == 0:
+        raise Refused(412, "Could not examine messages due to the total message is zero")
+    index = min(number, total) - 1
+    _fetch(core, topic, topic.ledger.position_at(index if from_oldest else total - 1 - index), answer)
 
 
 async def _id_at_time(call: Call) -> Response:
@@ -202,35 +195,30 @@ async def _id_at_time(call: Call) -> Response:
 
     def begin(core: Core, answer: Callable[[Position | PulsarError], None]) -> None:
         hint = ", please try do it on specific topic partition"
-        time_search.first_at_or_after(core, _topic(core, call, "Get message ID by timestamp", hint), time_ms, answer)
+        time_search.first_at_or_after(
+            core, stored_topic(core, call, "Get message ID by timestamp", hint), time_ms, answer
+        )
 
     position: Position = await ask_later(call.gate, begin)
     return JSONResponse(id_json(position, call.topic.partition))
 
 
-async def _last_id(call: Call) -> Response:
-    def begin(core: Core, answer: Callable[[dict[str, Any] | PulsarError], None]) -> None:
-        name = call.topic
-        if not name.is_persistent:
-            raise Refused(405, "GetLastMessageId on a non-persistent topic is not allowed")
-        topic = existing(core, name)
-        last, current = topic.last_add_confirmed, topic.ledger.current
+def _last_id(core: Core, call: Call, answer: Callable[[dict[str, Any] | PulsarError], None]) -> None:
+    name = call.topic
+    if not name.is_persistent:
+        raise Refused(405, "GetLastMessageId on a non-persistent topic is not allowed")
+    topic = existing(core, name)
+    last, current = topic.last_add_confirmed, topic.ledger.current
 
-        def fetched(entry: bytes | None) -> None:
-            size = 0 if entry is None else entry_lookup.declared_batch_size(entry)
-            answer(
-                id_json(last, name.partition, size - 1)
-                | {"batchSize": 0, "outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
-                if size
-                else id_json(last, name.partition)
-            )
+    def fetched(entry: bytes | None) -> None:
+        size = 0 if entry is None else entry_lookup.declared_batch_size(entry)
+        of_batch = {"batchSize": 0, "outstandingAcksInSameBatch": 0, "originalBatchSize": 0} if size else {}
+        answer(id_json(last, name.partition, size - 1) | of_batch)
 
-        if topic.ledger.contains(last):
-            entry_lookup.fetch(core, last, fetched)
-        else:
-            answer(id_json(Position(-1 if current is None else current.ledger_id, -1), name.partition))
-
-    return JSONResponse(await ask_later(call.gate, begin))
+    if topic.ledger.contains(last):
+        entry_lookup.fetch(core, last, fetched)
+    else:
+        answer(id_json(Position(-1 if current is None else current.ledger_id, -1), name.partition))
 
 
 def id_json(position: Position, partition: int, batch_index: int = -1) -> dict[str, Any]:
@@ -244,12 +232,10 @@ def id_json(position: Position, partition: int, batch_index: int = -1) -> dict[s
     }
 
 
-_TOPIC: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-
 ROUTES: Final[Routes] = (
-    (f"{_TOPIC}/subscription/{{subscription}}/position/{{number}}", {"GET": _peek}),
-    (f"{_TOPIC}/ledger/{{ledger}}/entry/{{entry}}", {"GET": _by_id}),
-    (f"{_TOPIC}/examinemessage", {"GET": _examine}),
-    (f"{_TOPIC}/messageid/{{time}}", {"GET": _id_at_time}),
-    (f"{_TOPIC}/lastMessageId", {"GET": _last_id}),
+    (f"{TOPIC_PATH}/subscription/{{subscription}}/position/{{number}}", {"GET": _shows(_peek)}),
+    (f"{TOPIC_PATH}/ledger/{{ledger}}/entry/{{entry}}", {"GET": _shows(_by_id)}),
+    (f"{TOPIC_PATH}/examinemessage", {"GET": _shows(_examine)}),
+    (f"{TOPIC_PATH}/messageid/{{time}}", {"GET": _id_at_time}),
+    (f"{TOPIC_PATH}/lastMessageId", {"GET": shows_later(_last_id)}),
 )

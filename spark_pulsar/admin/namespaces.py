@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
 
 from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.schemas import registry
@@ -33,11 +33,14 @@ from spark_pulsar.model.policy_table import (
 )
 
 from .answers import Refused, text_map, whole_number
+from .calls import NAMESPACE_PATH, changes, reads
 from .clusters import namespaces_of
 from .topics import list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from starlette.responses import Response
 
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
@@ -196,54 +199,42 @@ def _check_clusters(wanted: Any, allowed: list[str], tenant: str) -> None:
             raise Refused(403, f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{tenant}]")
 
 
-async def _list(call: Call) -> Response:
-    core, tenant = call.core, call.parts["tenant"]
+def _list(core: Core, call: Call) -> object:
+    tenant = call.parts["tenant"]
     if tenant not in core.state.documents[TENANTS]:
         raise Refused(404, "Tenant not found")
-    return JSONResponse(namespaces_of(core, tenant))
+    return namespaces_of(core, tenant)
 
 
-async def _get(call: Call) -> Response:
-    return JSONResponse(_shown(call.core, existing(call.core, call.namespace)))
-
-
-async def _create(call: Call) -> Response:
+def _create(core: Core, call: Call) -> None:
     tenant, namespace, body = call.parts["tenant"], call.namespace, call.json()
-
-    def create(core: Core) -> None:
-        try:
-            check_entity(call.parts["namespace"])
-            name_limits.check_name("Namespace", namespace)
-        except (InvalidTopicName, NotAllowed) as error:
-            raise Refused(412, "Namespace name is not valid") from error
-        if tenant not in core.state.documents[TENANTS]:
-            raise Refused(404, "Tenant does not exist")
-        if namespace in core.state.namespaces:
-            raise Refused(409, "Namespace already exists")
-        wanted = _wanted(core, namespace, body if isinstance(body, Mapping) else {})
-        core.append(NamespaceSet(namespace, json.dumps(wanted)))
-        core.policies.changed(namespace)
-
-    return await call.change(create)
+    try:
+        check_entity(call.parts["namespace"])
+        name_limits.check_name("Namespace", namespace)
+    except (InvalidTopicName, NotAllowed) as error:
+        raise Refused(412, "Namespace name is not valid") from error
+    if tenant not in core.state.documents[TENANTS]:
+        raise Refused(404, "Tenant does not exist")
+    if namespace in core.state.namespaces:
+        raise Refused(409, "Namespace already exists")
+    wanted = _wanted(core, namespace, body if isinstance(body, Mapping) else {})
+    core.append(NamespaceSet(namespace, json.dumps(wanted)))
+    core.policies.changed(namespace)
 
 
-async def _delete(call: Call) -> Response:
-    tenant, name, force = call.parts["tenant"], call.parts["namespace"], call.flag("force")
-
-    def delete(core: Core) -> None:
-        if force:
-            raise Refused(405, "Broker doesn't allow forced deletion of namespaces")
-        existing(core, call.namespace, f"Namespace {call.namespace} does not exist.")
-        if topic_names.names_in(core, tenant, name) or topic_names.partitioned_names_in(core, tenant, name):
-            raise Refused(409, "Cannot delete non empty namespace")
-        registry.forget_namespace(core, call.namespace)
-        core.append(NamespaceDeleted(call.namespace))
-        core.policies.changed(call.namespace)
-
-    return await call.change(delete)
+def _delete(core: Core, call: Call) -> None:
+    tenant, name = call.parts["tenant"], call.parts["namespace"]
+    if call.flag("force"):
+        raise Refused(405, "Broker doesn't allow forced deletion of namespaces")
+    existing(core, call.namespace, f"Namespace {call.namespace} does not exist.")
+    if topic_names.names_in(core, tenant, name) or topic_names.partitioned_names_in(core, tenant, name):
+        raise Refused(409, "Cannot delete non empty namespace")
+    registry.forget_namespace(core, call.namespace)
+    core.append(NamespaceDeleted(call.namespace))
+    core.policies.changed(call.namespace)
 
 
-async def _topics(call: Call) -> Response:
+def _topics(core: Core, call: Call) -> object:
     mode = call.query.get("mode", "PERSISTENT")
     if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
         raise Refused(404, f"{mode!r} is no mode of this list")
@@ -252,58 +243,45 @@ async def _topics(call: Call) -> Response:
     found: list[str] = []
     for domain in ("persistent", "non-persistent"):
         if mode in ("ALL", domain.upper().replace("-", "_")):
-            found += list_topics(call.core, domain, tenant, name, with_system=with_system)
-    return JSONResponse(found)
-
-
-async def _get_bundles(call: Call) -> Response:
-    return JSONResponse(_bundles(existing(call.core, call.namespace)))
+            found += list_topics(core, domain, tenant, name, with_system=with_system)
+    return found
 
 
 # ---- properties -------------------------------------------------------------------------------------------------
 
 
-async def _get_properties(call: Call) -> Response:
-    return JSONResponse(existing(call.core, call.namespace).get("properties", {}))
+def _properties(core: Core, call: Call) -> dict[str, str]:
+    return dict(existing(core, call.namespace).get("properties", {}))
 
 
-def _change_properties(core: Core, namespace: str, changed: Mapping[str, str], removed: frozenset[str]) -> None:
-    known = existing(core, namespace).get("properties", {})
-    kept = {key: value for key, value in known.items() if key not in removed}
-    properties = {**kept, **changed}
+def _set_properties(core: Core, call: Call, properties: Mapping[str, str]) -> None:
     name_limits.check_properties("Namespace properties", properties)
-    policy_changes.set_of_namespace(core, namespace, "properties", properties or None)
+    policy_changes.set_of_namespace(core, call.namespace, "properties", properties or None)
 
 
-async def _put_properties(call: Call) -> Response:
+def _put_properties(core: Core, call: Call) -> None:
     added = text_map(call.json(), "properties")
-    return await call.change(lambda core: _change_properties(core, call.namespace, added, frozenset()))
+    _set_properties(core, call, _properties(core, call) | added)
 
 
-async def _delete_properties(call: Call) -> Response:
-    def delete(core: Core) -> None:
-        existing(core, call.namespace)
-        policy_changes.set_of_namespace(core, call.namespace, "properties", None)
-
-    return await call.change(delete)
+def _delete_properties(core: Core, call: Call) -> None:
+    existing(core, call.namespace)
+    _set_properties(core, call, {})
 
 
 async def _get_property(call: Call) -> Response:
-    found = existing(call.core, call.namespace).get("properties", {}).get(call.parts["key"])
-    return PlainTextResponse(found or "")
+    return PlainTextResponse(_properties(call.core, call).get(call.parts["key"]) or "")
 
 
-async def _put_property(call: Call) -> Response:
-    added = {call.parts["key"]: call.parts["value"]}
-    return await call.change(lambda core: _change_properties(core, call.namespace, added, frozenset()))
+def _put_property(core: Core, call: Call) -> None:
+    _set_properties(core, call, _properties(core, call) | {call.parts["key"]: call.parts["value"]})
 
 
 async def _delete_property(call: Call) -> Response:
-    key = call.parts["key"]
-
     def delete(core: Core) -> str:
-        old = str(existing(core, call.namespace).get("properties", {}).get(key, ""))
-        _change_properties(core, call.namespace, {}, frozenset({key}))
+        left = _properties(core, call)
+        old = left.pop(call.parts["key"], "")
+        _set_properties(core, call, left)
         return old
 
     return PlainTextResponse(await call.gate.ask(delete))
@@ -342,76 +320,73 @@ def _named(core: Core, call: Call, subscription: str | None) -> list[Subscriptio
     ]
 
 
-async def _unload(call: Call) -> Response:
-    def unload(core: Core) -> None:
-        existing(core, call.namespace, "Namespace not found")
-        if "bundle" in call.parts:
-            _check_bundle(core, call.namespace, call.parts["bundle"])
-        for topic in _topics_of(core, call):
-            lifecycle.unload(core, topic)
-
-    return await call.change(unload)
+def _unload(core: Core, call: Call) -> None:
+    existing(core, call.namespace, "Namespace not found")
+    if "bundle" in call.parts:
+        _check_bundle(core, call.namespace, call.parts["bundle"])
+    for topic in _topics_of(core, call):
+        lifecycle.unload(core, topic)
 
 
-async def _clear_backlog(call: Call) -> Response:
+def _clear_backlog(core: Core, call: Call) -> None:
     subscription = call.parts.get("subscription")
-
-    def clear(core: Core) -> None:
-        found = _named(core, call, subscription)
-        if subscription is not None and not found and "bundle" not in call.parts:
-            raise Refused(404, f"Subscription {subscription} not found in namespace {call.namespace}")
-        for each in found:
-            cursor_moves.clear_backlog(core, each)
-
-    return await call.change(clear)
+    found = _named(core, call, subscription)
+    if subscription is not None and not found and "bundle" not in call.parts:
+        raise Refused(404, f"Subscription {subscription} not found in namespace {call.namespace}")
+    for each in found:
+        cursor_moves.clear_backlog(core, each)
 
 
-async def _unsubscribe(call: Call) -> Response:
-    def unsubscribe(core: Core) -> None:
-        existing(core, call.namespace)
-        found = _named(core, call, call.parts["subscription"])
-        if any(each.consumers for each in found):
-            raise Refused(412, "Subscription has active connected consumers")
-        for each in found:
-            subscribing.delete(core, each)
-
-    return await call.change(unsubscribe)
+def _unsubscribe(core: Core, call: Call) -> None:
+    existing(core, call.namespace)
+    found = _named(core, call, call.parts["subscription"])
+    if any(each.consumers for each in found):
+        raise Refused(412, "Subscription has active connected consumers")
+    for each in found:
+        subscribing.delete(core, each)
 
 
-async def _get_replication(call: Call) -> Response:
-    existing(call.core, call.namespace)
-    return JSONResponse([call.core.config.cluster_name])
+def _get_replication(core: Core, call: Call) -> object:
+    existing(core, call.namespace)
+    return [core.config.cluster_name]
 
 
-async def _set_replication(call: Call) -> Response:
-    existing(call.core, call.namespace)
+def _set_replication(core: Core, call: Call) -> None:
+    existing(core, call.namespace)
     wanted = call.json()
     if not wanted or not isinstance(wanted, list):
         raise Refused(412, "ClusterIds should not be null or empty")
     if "global" in wanted:
         raise Refused(412, "Cannot specify global in the list of replication clusters")
     for cluster in wanted:
-        if cluster != call.core.config.cluster_name:
+        if cluster != core.config.cluster_name:
             raise Refused(403, f"Invalid cluster id: {cluster}")
-    return Response(status_code=200)
 
-
-_NAMESPACE: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 
 ROUTES: Final[Routes] = (
-    ("admin/v2/namespaces/{tenant}", {"GET": _list}),
-    (_NAMESPACE, {"GET": _get, "PUT": _create, "DELETE": _delete}),
-    (f"{_NAMESPACE}/topics", {"GET": _topics}),
-    (f"{_NAMESPACE}/bundles", {"GET": _get_bundles}),
-    (f"{_NAMESPACE}/unload", {"PUT": _unload}),
-    (f"{_NAMESPACE}/{{bundle}}/unload", {"PUT": _unload}),
-    (f"{_NAMESPACE}/clearBacklog", {"POST": _clear_backlog}),
-    (f"{_NAMESPACE}/clearBacklog/{{subscription}}", {"POST": _clear_backlog}),
-    (f"{_NAMESPACE}/{{bundle}}/clearBacklog", {"POST": _clear_backlog}),
-    (f"{_NAMESPACE}/{{bundle}}/clearBacklog/{{subscription}}", {"POST": _clear_backlog}),
-    (f"{_NAMESPACE}/unsubscribe/{{subscription}}", {"POST": _unsubscribe}),
-    (f"{_NAMESPACE}/properties", {"GET": _get_properties, "PUT": _put_properties, "DELETE": _delete_properties}),
-    (f"{_NAMESPACE}/property/{{key}}", {"GET": _get_property, "DELETE": _delete_property}),
-    (f"{_NAMESPACE}/property/{{key}}/{{value}}", {"PUT": _put_property}),
-    (f"{_NAMESPACE}/replication", {"GET": _get_replication, "POST": _set_replication}),
+    ("admin/v2/namespaces/{tenant}", {"GET": reads(_list)}),
+    (
+        NAMESPACE_PATH,
+        {
+            "GET": reads(lambda core, call: _shown(core, existing(core, call.namespace))),
+            "PUT": changes(_create),
+            "DELETE": changes(_delete),
+        },
+    ),
+    (f"{NAMESPACE_PATH}/topics", {"GET": reads(_topics)}),
+    (f"{NAMESPACE_PATH}/bundles", {"GET": reads(lambda core, call: _bundles(existing(core, call.namespace)))}),
+    (f"{NAMESPACE_PATH}/unload", {"PUT": changes(_unload)}),
+    (f"{NAMESPACE_PATH}/{{bundle}}/unload", {"PUT": changes(_unload)}),
+    (f"{NAMESPACE_PATH}/clearBacklog", {"POST": changes(_clear_backlog)}),
+    (f"{NAMESPACE_PATH}/clearBacklog/{{subscription}}", {"POST": changes(_clear_backlog)}),
+    (f"{NAMESPACE_PATH}/{{bundle}}/clearBacklog", {"POST": changes(_clear_backlog)}),
+    (f"{NAMESPACE_PATH}/{{bundle}}/clearBacklog/{{subscription}}", {"POST": changes(_clear_backlog)}),
+    (f"{NAMESPACE_PATH}/unsubscribe/{{subscription}}", {"POST": changes(_unsubscribe)}),
+    (
+        f"{NAMESPACE_PATH}/properties",
+        {"GET": reads(_properties), "PUT": changes(_put_properties), "DELETE": changes(_delete_properties)},
+    ),
+    (f"{NAMESPACE_PATH}/property/{{key}}", {"GET": _get_property, "DELETE": _delete_property}),
+    (f"{NAMESPACE_PATH}/property/{{key}}/{{value}}", {"PUT": changes(_put_property)}),
+    (f"{NAMESPACE_PATH}/replication", {"GET": reads(_get_replication), "POST": changes(_set_replication, 200)}),
 )

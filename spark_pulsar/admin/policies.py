@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.policies.documents import merged
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.json_values import InvalidPolicy
@@ -24,9 +23,9 @@ from spark_pulsar.model.policy_columns import Null
 from spark_pulsar.model.policy_table import BACKLOG_QUOTAS, BY_MEMBER, POLICIES, RETENTION, SUBSCRIPTION_POLICIES
 
 from .answers import Refused
-from .calls import value_or_empty, whole_number_in_path
+from .calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, value_or_empty, whole_number_in_path
 from .namespaces import check_partitions, existing
-from .topics import check_namespace
+from .topics import check_namespace, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +93,7 @@ def _topic(call: Call, core: Core, _changed: str = "") -> Place:
     if name.partition >= 0:
         raise Refused(412, "Not allowed to set/get topic policy for a partition")
     check_namespace(core, name)
-    if not registry.exists(core, name) and registry.partition_count(core, name) is None:
+    if not is_known(core, name):
         raise Refused(404, f"Topic {name} not found")
     return Place(core, name.namespace_name, name, call.flag("isGlobal"))
 
@@ -137,29 +136,24 @@ def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], f
             return Response(status_code=level.unset_status)
         return value_or_empty(value)
 
-    async def set_(call: Call) -> Response:
+    def set_(core: Core, call: Call) -> None:
         text = call.query.get(level.parameter) if level.parameter else None
         body = call.json() if not level.parameter else None if text is None else whole_number_in_path(text)
+        place = find(call, core, member)
+        if body is None and level.null is not Null.IS_A_VALUE:
+            if level.null is Null.REMOVES:
+                place.set(member, None)
+            return
+        value = store(body, level)
+        check_partitions(core, member, value)
+        if member == RETENTION:
+            _check_retention(place, RetentionPolicy.from_json(value))
+        place.set(member, value)
 
-        def change(core: Core) -> None:
-            place = find(call, core, member)
-            if body is None and level.null is not Null.IS_A_VALUE:
-                if level.null is Null.REMOVES:
-                    place.set(member, None)
-                return
-            value = store(body, level)
-            check_partitions(core, member, value)
-            if member == RETENTION:
-                _check_retention(place, RetentionPolicy.from_json(value))
-            place.set(member, value)
-
-        return await call.change(change)
-
-    async def delete(call: Call) -> Response:
-        return await call.change(lambda core: find(call, core, member).set(member, None))
-
-    methods: dict[str, Handler] = {"GET": get, level.method: set_}
-    return {**methods, "DELETE": delete} if level.can_delete else methods
+    methods: dict[str, Handler] = {"GET": get, level.method: changes(set_)}
+    if level.can_delete:
+        methods["DELETE"] = changes(lambda core, call: find(call, core, member).set(member, None))
+    return methods
 
 
 # ---- policies with a value for each of several names ------------------------------------------------------------
@@ -195,45 +189,30 @@ def _changes_by_name(
     """Returns the methods that set and remove the value of one name, and leave the others."""
     member, keeps = policy.member, policy.topic is not None and policy.topic.null is Null.KEEPS
 
-    async def set_(call: Call) -> Response:
+    def set_(core: Core, call: Call) -> None:
         name, body = name_of(call), call.json()
+        place = find(call, core, member)
+        if body is None and keeps:
+            return
+        values = {**place.stored().get(member, {}), name: store(place, name, body)}
+        if len(values) > MOST_NAMES:
+            raise Refused(412, f"A topic has rates of its own for {MOST_NAMES} subscriptions at most")
+        place.set(member, values)
 
-        def change(core: Core) -> None:
-            place = find(call, core, member)
-            if body is None and keeps:
-                return
-            values = {**place.stored().get(member, {}), name: store(place, name, body)}
-            if len(values) > MOST_NAMES:
-                raise Refused(412, f"A topic has rates of its own for {MOST_NAMES} subscriptions at most")
-            place.set(member, values)
+    def delete(core: Core, call: Call) -> None:
+        name, place = name_of(call), find(call, core, member)
+        rest = {each: value for each, value in place.stored().get(member, {}).items() if each != name}
+        place.set(member, rest or None)
 
-        return await call.change(change)
-
-    async def delete(call: Call) -> Response:
-        name = name_of(call)
-
-        def change(core: Core) -> None:
-            place = find(call, core, member)
-            rest = {each: value for each, value in place.stored().get(member, {}).items() if each != name}
-            place.set(member, rest or None)
-
-        return await call.change(change)
-
-    return {"POST": set_, "DELETE": delete}
+    return {"POST": changes(set_), "DELETE": changes(delete)}
 
 
-async def _get_namespace_quotas(call: Call) -> Response:
-    return JSONResponse(_namespace(call, call.core).stored().get(BACKLOG_QUOTAS, {}))
-
-
-async def _get_topic_quotas(call: Call) -> Response:
-    place = _topic(call, call.core)
+def _topic_quotas(core: Core, call: Call) -> object:
+    place = _topic(call, core)
     if not call.flag("applied"):
-        return JSONResponse(place.stored().get(BACKLOG_QUOTAS, {}))
-    effective = call.core.policies_of(call.topic)
-    return JSONResponse(
-        {DESTINATION_STORAGE: effective.size_quota.to_json(), MESSAGE_AGE: effective.age_quota.to_json()}
-    )
+        return place.stored().get(BACKLOG_QUOTAS, {})
+    effective = core.policies_of(call.topic)
+    return {DESTINATION_STORAGE: effective.size_quota.to_json(), MESSAGE_AGE: effective.age_quota.to_json()}
 
 
 async def _get_subscription_rate(call: Call) -> Response:
@@ -249,25 +228,24 @@ async def _get_subscription_rate(call: Call) -> Response:
 # ---- paths ------------------------------------------------------------------------------------------------------
 
 
-_NAMESPACE: Final = "admin/v2/namespaces/{tenant}/{namespace}"
-_TOPIC: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-
-
 def _routes() -> Routes:
     found: list[tuple[str, dict[str, Handler]]] = []
     for policy in POLICIES:
-        for level, base, find in ((policy.namespace, _NAMESPACE, _namespace), (policy.topic, _TOPIC, _topic)):
+        for level, base, find in ((policy.namespace, NAMESPACE_PATH, _namespace), (policy.topic, TOPIC_PATH, _topic)):
             if level is not None and policy.kind.store is not None:
                 found.append((f"{base}/{level.path}", _methods(policy, level, policy.kind.store, find)))
     quotas, rates = BY_MEMBER[BACKLOG_QUOTAS], BY_MEMBER[SUBSCRIPTION_POLICIES]
     return (
         *found,
-        (f"{_NAMESPACE}/backlogQuotaMap", {"GET": _get_namespace_quotas}),
-        (f"{_NAMESPACE}/backlogQuota", _changes_by_name(quotas, _namespace, _quota_type, _store_quota)),
-        (f"{_TOPIC}/backlogQuotaMap", {"GET": _get_topic_quotas}),
-        (f"{_TOPIC}/backlogQuota", _changes_by_name(quotas, _topic, _quota_type, _store_quota)),
         (
-            f"{_TOPIC}/{{subscription}}/dispatchRate",
+            f"{NAMESPACE_PATH}/backlogQuotaMap",
+            {"GET": reads(lambda core, call: _namespace(call, core).stored().get(BACKLOG_QUOTAS, {}))},
+        ),
+        (f"{NAMESPACE_PATH}/backlogQuota", _changes_by_name(quotas, _namespace, _quota_type, _store_quota)),
+        (f"{TOPIC_PATH}/backlogQuotaMap", {"GET": reads(_topic_quotas)}),
+        (f"{TOPIC_PATH}/backlogQuota", _changes_by_name(quotas, _topic, _quota_type, _store_quota)),
+        (
+            f"{TOPIC_PATH}/{{subscription}}/dispatchRate",
             {"GET": _get_subscription_rate, **_changes_by_name(rates, _topic, _subscription, _store_rate)},
         ),
     )

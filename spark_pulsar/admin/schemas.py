@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import JSONResponse
-
 from spark_pulsar.broker.schemas import definitions, registry
 from spark_pulsar.broker.schemas.definitions import InvalidSchema, SchemaTooLarge
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema, join_key_and_value
 
 from .answers import Refused, unbounded_text_map
-from .calls import whole_number_in_path
+from .calls import reads, shows_change, whole_number_in_path
 from .namespaces import existing
 from .topics import topic_name
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
-
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.model.names import TopicName
 
@@ -86,78 +82,68 @@ def _shown(stored: StoredSchema) -> dict[str, Any]:
     }
 
 
-async def _latest(call: Call) -> Response:
-    found = registry.latest(call.core, _topic(call))
+def _latest(core: Core, call: Call) -> object:
+    found = registry.latest(core, _topic(call))
     if found is None or found.is_deleted:
         raise Refused(404, "Schema not found")
-    return JSONResponse(_shown(found))
+    return _shown(found)
 
 
-async def _at_version(call: Call) -> Response:
-    found = registry.at_version(call.core, _topic(call), whole_number_in_path(call.parts["version"]))
+def _at_version(core: Core, call: Call) -> object:
+    found = registry.at_version(core, _topic(call), whole_number_in_path(call.parts["version"]))
     if found is None:
         raise Refused(404, "Schema not found")
-    return JSONResponse(_shown(found))
+    return _shown(found)
 
 
-async def _all(call: Call) -> Response:
-    versions = registry.versions_of(call.core, _topic(call))
-    return JSONResponse({"getSchemaResponses": [_shown(each) for each in versions]})
+def _all(core: Core, call: Call) -> object:
+    return {"getSchemaResponses": [_shown(each) for each in registry.versions_of(core, _topic(call))]}
 
 
-async def _post(call: Call) -> Response:
+def _post(core: Core, call: Call) -> object:
     name, schema = _topic(call), _payload(call)
-
-    def put(core: Core) -> int:
-        existing(core, name.namespace_name)
-        return registry.put(core, name, schema)
-
-    return JSONResponse({"version": {"version": await call.gate.ask(put)}})
+    existing(core, name.namespace_name)
+    return {"version": {"version": registry.put(core, name, schema)}}
 
 
-async def _delete(call: Call) -> Response:
+def _delete(core: Core, call: Call) -> object:
     """Deletes all schemas of a topic. With `force` the next version is 0 again; else a mark takes a version."""
-    name, force = _topic(call), call.flag("force")
-
-    def delete(core: Core) -> int:
-        existing(core, name.namespace_name)
-        if not force:
-            return registry.delete(core, name)
-        registry.forget(core, name)
-        return registry.NO_VERSION
-
-    return JSONResponse({"version": await call.gate.ask(delete)})
+    name = _topic(call)
+    existing(core, name.namespace_name)
+    if not call.flag("force"):
+        return {"version": registry.delete(core, name)}
+    registry.forget(core, name)
+    return {"version": registry.NO_VERSION}
 
 
-async def _compatibility(call: Call) -> Response:
+def _compatibility(core: Core, call: Call) -> object:
     name, schema = _topic(call), _payload(call)
-    existing(call.core, name.namespace_name)
+    existing(core, name.namespace_name)
     fits = True
     try:
-        registry.check(call.core, schema)
-        registry.check_may_follow(call.core, name, schema)
+        registry.check(core, schema)
+        registry.check_may_follow(core, name, schema)
     except (InvalidSchema, SchemaTooLarge):
         raise
     except IncompatibleSchema:
         fits = False
-    strategy = registry.strategy_of(call.core, name)
-    return JSONResponse({"compatibility": fits, "schemaCompatibilityStrategy": strategy.value}, 202)
+    return {"compatibility": fits, "schemaCompatibilityStrategy": registry.strategy_of(core, name).value}
 
 
-async def _version(call: Call) -> Response:
-    """Answers the version whose text is that of the body, -1 when there is none."""
+def _version(core: Core, call: Call) -> object:
+    """Returns the version whose text is that of the body, -1 when there is none."""
     schema = _payload(call)
-    versions = registry.versions_of(call.core, _topic(call))
+    versions = registry.versions_of(core, _topic(call))
     alike = (each.version for each in versions if (each.schema.type, each.schema.data) == (schema.type, schema.data))
-    return JSONResponse({"version": next(alike, registry.NO_VERSION)})
+    return {"version": next(alike, registry.NO_VERSION)}
 
 
 _SCHEMAS: Final = "admin/v2/schemas/{tenant}/{namespace}/{topic}"
 
 ROUTES: Final[Routes] = (
-    (f"{_SCHEMAS}/schema", {"GET": _latest, "POST": _post, "DELETE": _delete}),
-    (f"{_SCHEMAS}/schema/{{version}}", {"GET": _at_version}),
-    (f"{_SCHEMAS}/schemas", {"GET": _all}),
-    (f"{_SCHEMAS}/compatibility", {"POST": _compatibility}),
-    (f"{_SCHEMAS}/version", {"POST": _version}),
+    (f"{_SCHEMAS}/schema", {"GET": reads(_latest), "POST": shows_change(_post), "DELETE": shows_change(_delete)}),
+    (f"{_SCHEMAS}/schema/{{version}}", {"GET": reads(_at_version)}),
+    (f"{_SCHEMAS}/schemas", {"GET": reads(_all)}),
+    (f"{_SCHEMAS}/compatibility", {"POST": reads(_compatibility, 202)}),
+    (f"{_SCHEMAS}/version", {"POST": reads(_version)}),
 )

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from . import cursors
-from .answers import Refused, done, text_map
-from .calls import whole_number_in_path
+from .answers import Refused, text_map
+from .calls import TOPIC_PATH, changes, reads, whole_number_in_path
 from .gate import ask_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from starlette.responses import Response
-
     from spark_pulsar.broker.entities.core import Core
 
-    from .calls import Call, Routes
+    from .calls import Call, Handler, Routes
 
 
 def subscription_in(call: Call) -> str:
@@ -30,102 +28,89 @@ def subscription_in(call: Call) -> str:
     return name
 
 
-async def _later(call: Call, begin: Callable[[Core, cursors.Answer], None]) -> Response:
-    await ask_later(call.gate, begin)
-    return done()
-
-
-def _place(call: Call) -> cursors.Place:
+def wanted_place(call: Call) -> cursors.Place:
+    """Reads the place that the body must name."""
     place = cursors.place_in(call.json())
     if place is None:
         raise Refused(400, "The request body names no message id")
     return place
 
 
-async def _list(call: Call) -> Response:
-    return JSONResponse(cursors.names_of(call.core, call.topic))
+def _age_s(call: Call) -> int:
+    """Reads the age from which on entries expire; 405 for a topic that stores nothing."""
+    cursors.check_stored(call.topic, "Expire messages")
+    return whole_number_in_path(call.parts["seconds"])
 
 
-async def _create(call: Call) -> Response:
-    topic, place = call.topic, cursors.place_in(call.json())
-    return await _later(call, lambda core, answer: cursors.create(core, topic, subscription_in(call), place, answer))
+def _expire(core: Core, call: Call) -> None:
+    cursors.check_stored(call.topic, "Expire messages")
+    cursors.expire_to_place(core, call.topic, subscription_in(call), wanted_place(call))
 
 
-async def _delete(call: Call) -> Response:
-    topic, force = call.topic, call.flag("force")
-    return await call.change(lambda core: cursors.delete(core, topic, subscription_in(call), force=force))
+def _later(begin: Callable[[Core, Call, cursors.Answer], None]) -> Handler:
+    """Makes the handler of a change that may have to read entries first; 204 when it is done."""
+
+    async def handler(call: Call) -> Response:
+        def run(core: Core, answer: cursors.Answer) -> None:
+            begin(core, call, answer)
+
+        await ask_later(call.gate, run)
+        return Response(status_code=204)
+
+    return handler
 
 
-async def _get_properties(call: Call) -> Response:
-    return JSONResponse(cursors.properties_of(call.core, call.topic, subscription_in(call)))
+def _create(core: Core, call: Call, answer: cursors.Answer) -> None:
+    cursors.create(core, call.topic, subscription_in(call), cursors.place_in(call.json()), answer)
 
 
-async def _set_properties(call: Call) -> Response:
-    topic, properties = call.topic, text_map(call.json(), "properties")
-    return await call.change(lambda core: cursors.set_properties(core, topic, subscription_in(call), properties))
+def _reset_to_time(core: Core, call: Call, answer: cursors.Answer) -> None:
+    time_ms = whole_number_in_path(call.parts["time"])
+    cursors.reset_to_time(core, call.topic, subscription_in(call), time_ms, answer)
 
 
-async def _clear(call: Call) -> Response:
-    topic = call.topic
-    return await call.change(lambda core: cursors.clear_backlog(core, topic, subscription_in(call)))
+def _reset(core: Core, call: Call, answer: cursors.Answer) -> None:
+    cursors.reset_to_place(core, call.topic, subscription_in(call), wanted_place(call), answer)
 
 
-async def _skip(call: Call) -> Response:
-    topic, entries = call.topic, whole_number_in_path(call.parts["count"])
-    return await call.change(lambda core: cursors.skip(core, topic, subscription_in(call), entries))
+def _expire_by_time(core: Core, call: Call, answer: cursors.Answer) -> None:
+    cursors.expire_by_time(core, call.topic, subscription_in(call), _age_s(call), answer)
 
 
-async def _reset_to_time(call: Call) -> Response:
-    topic, time_ms = call.topic, whole_number_in_path(call.parts["time"])
-    return await _later(
-        call, lambda core, answer: cursors.reset_to_time(core, topic, subscription_in(call), time_ms, answer)
-    )
+def _delete(core: Core, call: Call) -> None:
+    cursors.delete(core, call.topic, subscription_in(call), force=call.flag("force"))
 
 
-async def _reset(call: Call) -> Response:
-    topic, place = call.topic, _place(call)
-    return await _later(
-        call, lambda core, answer: cursors.reset_to_place(core, topic, subscription_in(call), place, answer)
-    )
+def _get_properties(core: Core, call: Call) -> object:
+    return cursors.properties_of(core, call.topic, subscription_in(call))
 
 
-def _check_expirable(call: Call) -> None:
-    if not call.topic.is_persistent:
-        raise Refused(405, "Expire messages on a non-persistent topic is not allowed")
+def _set_properties(core: Core, call: Call) -> None:
+    cursors.set_properties(core, call.topic, subscription_in(call), text_map(call.json(), "properties"))
 
 
-async def _expire(call: Call) -> Response:
-    _check_expirable(call)
-    topic, place = call.topic, _place(call)
-    return await call.change(lambda core: cursors.expire_to_place(core, topic, subscription_in(call), place))
+def _clear(core: Core, call: Call) -> None:
+    cursors.clear_backlog(core, call.topic, subscription_in(call))
 
 
-async def _expire_by_time(call: Call) -> Response:
-    _check_expirable(call)
-    topic, age_s = call.topic, whole_number_in_path(call.parts["seconds"])
-    return await _later(
-        call, lambda core, answer: cursors.expire_by_time(core, topic, subscription_in(call), age_s, answer)
-    )
+def _skip(core: Core, call: Call) -> None:
+    cursors.skip(core, call.topic, subscription_in(call), whole_number_in_path(call.parts["count"]))
 
 
-async def _expire_all(call: Call) -> Response:
-    _check_expirable(call)
-    topic, age_s = call.topic, whole_number_in_path(call.parts["seconds"])
-    return await _later(call, lambda core, answer: cursors.expire_all_by_time(core, topic, age_s, answer))
-
-
-_TOPIC: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
-_SUBSCRIPTION: Final = f"{_TOPIC}/subscription/{{subscription}}"
+_SUBSCRIPTION: Final = f"{TOPIC_PATH}/subscription/{{subscription}}"
 
 ROUTES: Final[Routes] = (
-    (f"{_TOPIC}/subscriptions", {"GET": _list}),
-    (_SUBSCRIPTION, {"PUT": _create, "DELETE": _delete}),
-    (f"{_SUBSCRIPTION}/properties", {"GET": _get_properties, "PUT": _set_properties}),
-    (f"{_SUBSCRIPTION}/skip_all", {"POST": _clear}),
-    (f"{_SUBSCRIPTION}/skip/{{count}}", {"POST": _skip}),
-    (f"{_SUBSCRIPTION}/resetcursor", {"POST": _reset}),
-    (f"{_SUBSCRIPTION}/resetcursor/{{time}}", {"POST": _reset_to_time}),
-    (f"{_SUBSCRIPTION}/expireMessages", {"POST": _expire}),
-    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _expire_by_time}),
-    (f"{_TOPIC}/all_subscription/expireMessages/{{seconds}}", {"POST": _expire_all}),
+    (f"{TOPIC_PATH}/subscriptions", {"GET": reads(lambda core, call: cursors.names_of(core, call.topic))}),
+    (_SUBSCRIPTION, {"PUT": _later(_create), "DELETE": changes(_delete)}),
+    (f"{_SUBSCRIPTION}/properties", {"GET": reads(_get_properties), "PUT": changes(_set_properties)}),
+    (f"{_SUBSCRIPTION}/skip_all", {"POST": changes(_clear)}),
+    (f"{_SUBSCRIPTION}/skip/{{count}}", {"POST": changes(_skip)}),
+    (f"{_SUBSCRIPTION}/resetcursor", {"POST": _later(_reset)}),
+    (f"{_SUBSCRIPTION}/resetcursor/{{time}}", {"POST": _later(_reset_to_time)}),
+    (f"{_SUBSCRIPTION}/expireMessages", {"POST": changes(_expire)}),
+    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _later(_expire_by_time)}),
+    (
+        f"{TOPIC_PATH}/all_subscription/expireMessages/{{seconds}}",
+        {"POST": _later(lambda core, call, answer: cursors.expire_all_by_time(core, call.topic, _age_s(call), answer))},
+    ),
 )

@@ -15,7 +15,7 @@ from spark_pulsar.broker.topics import lifecycle
 
 from . import cursors, internal_stats, partitioned_stats, topic_stats, topics
 from .answers import Refused, text_map, whole_number
-from .calls import value_or_empty
+from .calls import TOPIC_PATH, changes, reads, shows_change
 from .gate import ask_later
 from .messages import id_json
 
@@ -27,30 +27,16 @@ if TYPE_CHECKING:
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName
 
-    from .calls import Call, Routes
+    from .calls import Call, Change, Routes
 
 
-async def _list(call: Call) -> Response:
-    parts = call.parts
-    found = topics.list_topics(
-        call.core, parts["domain"], parts["tenant"], parts["namespace"], with_system=call.flag("includeSystemTopic")
-    )
-    return JSONResponse(found)
+def _list(core: Core, call: Call) -> object:
+    parts, with_system = call.parts, call.flag("includeSystemTopic")
+    return topics.list_topics(core, parts["domain"], parts["tenant"], parts["namespace"], with_system=with_system)
 
 
-async def _list_partitioned(call: Call) -> Response:
-    parts = call.parts
-    return JSONResponse(topics.list_partitioned(call.core, parts["domain"], parts["tenant"], parts["namespace"]))
-
-
-async def _create(call: Call) -> Response:
-    name, properties = call.topic, text_map(call.json(), "properties")
-    return await call.change(lambda core: topics.create(core, name, properties))
-
-
-async def _delete(call: Call) -> Response:
-    name, force = call.topic, call.flag("force")
-    return await call.change(lambda core: topics.delete(core, name, force=force))
+def _list_partitioned(core: Core, call: Call) -> object:
+    return topics.list_partitioned(core, call.parts["domain"], call.parts["tenant"], call.parts["namespace"])
 
 
 def _partitions_in(call: Call) -> tuple[int, dict[str, str]]:
@@ -61,25 +47,8 @@ def _partitions_in(call: Call) -> tuple[int, dict[str, str]]:
     return whole_number(body, "partitions"), {}
 
 
-async def _create_partitions(call: Call) -> Response:
-    name = call.topic
-    count, properties = _partitions_in(call)
-    return await call.change(lambda core: topics.create_partitioned(core, name, count, properties))
-
-
-async def _grow_partitions(call: Call) -> Response:
-    name, (count, _) = call.topic, _partitions_in(call)
-    return await call.change(lambda core: topics.grow(core, name, count))
-
-
-async def _get_partitions(call: Call) -> Response:
-    may_be_created = call.flag("checkAllowAutoCreation")
-    return JSONResponse(topics.partition_metadata(call.core, call.topic, may_be_created=may_be_created))
-
-
-async def _delete_partitions(call: Call) -> Response:
-    name, force = call.topic, call.flag("force")
-    return await call.change(lambda core: topics.delete_partitioned(core, name, force=force))
+def _get_partitions(core: Core, call: Call) -> object:
+    return topics.partition_metadata(core, call.topic, may_be_created=call.flag("checkAllowAutoCreation"))
 
 
 async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
@@ -131,129 +100,92 @@ async def _partitioned_stats(call: Call) -> Response:
     )
 
 
-async def _internal_stats(call: Call) -> Response:
-    return JSONResponse(internal_stats.internal_stats(topics.existing(call.core, call.topic)))
-
-
-async def _partitioned_internal_stats(call: Call) -> Response:
-    core, name = call.core, call.topic
+def _partitioned_internal_stats(core: Core, call: Call) -> object:
+    name = call.topic
     known = core.state.partitioned.get(name.full)
     if known is None:
         raise Refused(404, f"Partitioned Topic {name} not found")
     found = topics.existing_partitions(core, name)
     stats = {topic.full_name: internal_stats.internal_stats(topic) for topic in found}
-    return JSONResponse({"metadata": {"partitions": known.partitions, "deleted": False}, "partitions": stats})
+    return {"metadata": {"partitions": known.partitions, "deleted": False}, "partitions": stats}
 
 
-async def _get_properties(call: Call) -> Response:
-    return JSONResponse(topics.properties(call.core, call.topic))
-
-
-async def _put_properties(call: Call) -> Response:
-    name, added = call.topic, text_map(call.json(), "properties")
-    return await call.change(lambda core: topics.change_properties(core, name, added, None))
-
-
-async def _delete_property(call: Call) -> Response:
+def _delete_property(core: Core, call: Call) -> None:
     name, key = call.topic, call.query.get("key")
     if key is None:
         raise Refused(412, "Which property? Name it as ?key=NAME")
-    return await call.change(lambda core: topics.change_properties(core, name, {}, key))
+    topics.change_properties(core, name, {}, removed=key)
 
 
 # ---- changes of a topic ------------------------------------------------------------------------------------------
 
 
-async def _terminate(call: Call) -> Response:
+def _terminate(core: Core, call: Call) -> dict[str, Any]:
     """Terminates a topic; 200 with the id of its last message, a second time too."""
     name = call.topic
     _check_persistent(name)
-
-    def end(core: Core) -> dict[str, Any]:
-        if registry.partition_count(core, name) is not None:
-            raise Refused(405, "Termination of a partitioned topic is not allowed")
-        return _end(core, topics.existing(core, name))
-
-    return JSONResponse(await call.gate.ask(end))
+    if registry.partition_count(core, name) is not None:
+        raise Refused(405, "Termination of a partitioned topic is not allowed")
+    return _end(core, topics.existing(core, name))
 
 
-async def _terminate_partitions(call: Call) -> Response:
+def _terminate_partitions(core: Core, call: Call) -> dict[str, Any]:
     """Terminates all partitions; 200 with the id of the last message of each, by its number."""
     name = call.topic
     _check_persistent(name)
-
-    def end(core: Core) -> dict[str, Any]:
-        topics.check_namespace(core, name)
-        if registry.partition_count(core, name) is None:
-            raise Refused(
-                405,
-                "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use "
-                "terminate commands",
-            )
-        return {str(topic.partition): _end(core, topic) for topic in topics.existing_partitions(core, name)}
-
-    return JSONResponse(await call.gate.ask(end))
+    topics.check_namespace(core, name)
+    if registry.partition_count(core, name) is None:
+        raise Refused(
+            405,
+            "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use "
+            "terminate commands",
+        )
+    return {str(topic.partition): _end(core, topic) for topic in topics.existing_partitions(core, name)}
 
 
-async def _of_each(call: Call, action: Callable[[Core, Topic], object]) -> Response:
-    """Changes a topic, or all partitions of a partitioned one; 204."""
-    name = call.topic
+def _of_each(action: Callable[[Core, Topic], object], check: Callable[[TopicName], None] | None = None) -> Change:
+    """Returns the change of a topic, or of all partitions of a partitioned one, whose name passes the check."""
 
-    def change(core: Core) -> None:
+    def change(core: Core, call: Call) -> None:
+        name = call.topic
+        if check is not None:
+            check(name)
         for topic in topics.existing_partitions(core, name):
             action(core, topic)
 
-    return await call.change(change)
+    return change
 
 
-async def _unload(call: Call) -> Response:
-    return await _of_each(call, lifecycle.unload)
-
-
-async def _truncate(call: Call) -> Response:
-    """Moves every subscription to the end, and gives back the space of all messages."""
-    if not call.topic.is_persistent:
+def _check_truncatable(name: TopicName) -> None:
+    if not name.is_persistent:
         raise Refused(412, "unsupport truncate")
-    return await _of_each(call, cursor_moves.truncate)
 
 
-async def _trim(call: Call) -> Response:
-    """Gives back the space of the messages that retention does not keep; 200 with nothing."""
-
-    def trim(core: Core, topic: Topic) -> None:
-        if topic.non_persistent is None:
-            retention.trim(core, topic)
-
-    await _of_each(call, trim)
-    return value_or_empty(None)
+def _check_compactable(name: TopicName) -> None:
+    cursors.check_stored(name, "Compaction")
 
 
-async def _compact(call: Call) -> Response:
-    """Begins a compaction (admin-rest.md 1.8); 409 while one runs."""
-    cursors.check_stored(call.topic, "Compaction")
-    return await _of_each(call, compaction.request)
+def _trim(core: Core, topic: Topic) -> None:
+    if topic.non_persistent is None:
+        retention.trim(core, topic)
 
 
-async def _compaction_status(call: Call) -> Response:
+def _compaction_status(core: Core, call: Call) -> object:
     """Answers the outcome of the last compaction since the start of the broker."""
-    cursors.check_stored(call.topic, "Compaction")
-    status, error = compaction.status(call.core, topics.existing(call.core, call.topic))
-    return JSONResponse({"status": status, "lastError": error})
+    _check_compactable(call.topic)
+    status, error = compaction.status(core, topics.existing(core, call.topic))
+    return {"status": status, "lastError": error}
 
 
-async def _create_missed(call: Call) -> Response:
+def _create_missed(core: Core, call: Call) -> None:
     """Creates the partitions of a partitioned topic that are missing."""
     name = call.topic
-
-    def create(core: Core) -> None:
-        topics.check_namespace(core, name)
-        known = core.state.partitioned.get(name.full)
-        if known is not None:
-            lifecycle.create_partitioned(core, name, known.partitions, known.properties)
-        elif not registry.exists(core, name):
-            raise Refused(404, f"Topic {name} does not exist")
-
-    return await call.change(create)
+    topics.check_namespace(core, name)
+    known = core.state.partitioned.get(name.full)
+    if known is not None:
+        lifecycle.create_partitioned(core, name, known.partitions, known.properties)
+    elif not registry.exists(core, name):
+        raise Refused(404, f"Topic {name} does not exist")
 
 
 def _end(core: Core, topic: Topic) -> dict[str, Any]:
@@ -265,32 +197,52 @@ def _check_persistent(name: TopicName) -> None:
         raise Refused(406, "Need to provide a persistent topic name")
 
 
-_NAMESPACE: Final = "admin/v2/{domain}/{tenant}/{namespace}"
-_TOPIC: Final = f"{_NAMESPACE}/{{topic}}"
+_DOMAIN: Final = "admin/v2/{domain}/{tenant}/{namespace}"
 
 ROUTES: Final[Routes] = (
-    (_NAMESPACE, {"GET": _list}),
-    (f"{_NAMESPACE}/partitioned", {"GET": _list_partitioned}),
-    (_TOPIC, {"PUT": _create, "DELETE": _delete}),
+    (_DOMAIN, {"GET": reads(_list)}),
+    (f"{_DOMAIN}/partitioned", {"GET": reads(_list_partitioned)}),
     (
-        f"{_TOPIC}/partitions",
+        TOPIC_PATH,
         {
-            "GET": _get_partitions,
-            "PUT": _create_partitions,
-            "POST": _grow_partitions,
-            "DELETE": _delete_partitions,
+            "PUT": changes(lambda core, call: topics.create(core, call.topic, text_map(call.json(), "properties"))),
+            "DELETE": changes(lambda core, call: topics.delete(core, call.topic, force=call.flag("force"))),
         },
     ),
-    (f"{_TOPIC}/stats", {"GET": _stats}),
-    (f"{_TOPIC}/partitioned-stats", {"GET": _partitioned_stats}),
-    (f"{_TOPIC}/internalStats", {"GET": _internal_stats}),
-    (f"{_TOPIC}/partitioned-internalStats", {"GET": _partitioned_internal_stats}),
-    (f"{_TOPIC}/unload", {"PUT": _unload}),
-    (f"{_TOPIC}/properties", {"GET": _get_properties, "PUT": _put_properties, "DELETE": _delete_property}),
-    (f"{_TOPIC}/terminate", {"POST": _terminate}),
-    (f"{_TOPIC}/terminate/partitions", {"POST": _terminate_partitions}),
-    (f"{_TOPIC}/truncate", {"DELETE": _truncate}),
-    (f"{_TOPIC}/trim", {"POST": _trim}),
-    (f"{_TOPIC}/createMissedPartitions", {"POST": _create_missed}),
-    (f"{_TOPIC}/compaction", {"PUT": _compact, "GET": _compaction_status}),
+    (
+        f"{TOPIC_PATH}/partitions",
+        {
+            "GET": reads(_get_partitions),
+            "PUT": changes(lambda core, call: topics.create_partitioned(core, call.topic, *_partitions_in(call))),
+            "POST": changes(lambda core, call: topics.grow(core, call.topic, _partitions_in(call)[0])),
+            "DELETE": changes(lambda core, call: topics.delete_partitioned(core, call.topic, force=call.flag("force"))),
+        },
+    ),
+    (f"{TOPIC_PATH}/stats", {"GET": _stats}),
+    (f"{TOPIC_PATH}/partitioned-stats", {"GET": _partitioned_stats}),
+    (
+        f"{TOPIC_PATH}/internalStats",
+        {"GET": reads(lambda core, call: internal_stats.internal_stats(topics.existing(core, call.topic)))},
+    ),
+    (f"{TOPIC_PATH}/partitioned-internalStats", {"GET": reads(_partitioned_internal_stats)}),
+    (
+        f"{TOPIC_PATH}/properties",
+        {
+            "GET": reads(lambda core, call: topics.properties(core, call.topic)),
+            "PUT": changes(
+                lambda core, call: topics.change_properties(core, call.topic, text_map(call.json(), "properties"))
+            ),
+            "DELETE": changes(_delete_property),
+        },
+    ),
+    (f"{TOPIC_PATH}/unload", {"PUT": changes(_of_each(lifecycle.unload))}),
+    (f"{TOPIC_PATH}/terminate", {"POST": shows_change(_terminate)}),
+    (f"{TOPIC_PATH}/terminate/partitions", {"POST": shows_change(_terminate_partitions)}),
+    (f"{TOPIC_PATH}/truncate", {"DELETE": changes(_of_each(cursor_moves.truncate, _check_truncatable))}),
+    (f"{TOPIC_PATH}/trim", {"POST": changes(_of_each(_trim), 200)}),
+    (f"{TOPIC_PATH}/createMissedPartitions", {"POST": changes(_create_missed)}),
+    (
+        f"{TOPIC_PATH}/compaction",
+        {"PUT": changes(_of_each(compaction.request, _check_compactable)), "GET": reads(_compaction_status)},
+    ),
 )

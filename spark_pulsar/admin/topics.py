@@ -38,6 +38,11 @@ def check_namespace(core: Core, name: TopicName) -> None:
         raise Refused(404, "Namespace not found") from error
 
 
+def is_known(core: Core, name: TopicName) -> bool:
+    """Tells whether there is a topic or a partitioned topic of this name."""
+    return registry.exists(core, name) or registry.partition_count(core, name) is not None
+
+
 def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_system: bool) -> list[str]:
     """Returns the topics and partitions of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
@@ -59,7 +64,7 @@ def _check_listed_namespace(core: Core, tenant: str, namespace: str) -> None:
 def create(core: Core, name: TopicName, properties: Mapping[str, str]) -> None:
     """Creates a plain topic, or a missing partition of a partitioned one."""
     check_namespace(core, name)
-    if registry.exists(core, name) or registry.partition_count(core, name) is not None:
+    if is_known(core, name):
         raise Refused(409, "This topic already exists")
     if name.partition >= 0:
         count = registry.partition_count(core, name.base)
@@ -185,7 +190,7 @@ def properties(core: Core, name: TopicName) -> dict[str, str]:
     return dict(existing(core, name).state.properties if known is None else known.properties)
 
 
-def change_properties(core: Core, name: TopicName, added: Mapping[str, str], removed: str | None) -> None:
+def change_properties(core: Core, name: TopicName, added: Mapping[str, str], removed: str | None = None) -> None:
     """Adds properties, or removes one."""
     left = {**properties(core, name), **added}
     if removed is not None:
