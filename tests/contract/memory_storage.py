@@ -183,7 +183,7 @@ class MemoryStorage:
         """See `Storage.checkpoint`. Every ledger is treated as settled; durable with the submits before it."""
         self.checkpoint_wanted = False
         dropped: list[Record] = []
-        for ledger_id in sorted(state.ledger_ids()):
+        for ledger_id in sorted(state.ledgers):
             needed_from = state.first_needed_entry(ledger_id)
             info = state.ledgers[ledger_id]
             assert needed_from is not None, "an existing ledger has an answer"

@@ -14,23 +14,16 @@ from spark_pulsar.ledger.records.compaction import (
     CompactionPrepared,
 )
 from spark_pulsar.ledger.state.compaction import Compaction
+from spark_pulsar.ledger.state.durable_state import NEXT_LEDGER
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState
-    from spark_pulsar.ledger.state.topics import TopicState
-
-
-def _topic(state: DurableState, topic_id: int) -> TopicState:
-    topic = state.topics.get(topic_id)
-    if topic is None:
-        raise InvalidRecord(f"topic {topic_id} does not exist")
-    return topic
 
 
 def _of(state: DurableState, topic_id: int) -> Compaction:
-    compaction = _topic(state, topic_id).compaction
+    compaction = state.topic(topic_id).compaction
     if compaction is None:
         raise InvalidRecord(f"topic {topic_id} is not compacted")
     state.dirty["compactions"].add(topic_id)
@@ -38,7 +31,7 @@ def _of(state: DurableState, topic_id: int) -> Compaction:
 
 
 def _prepared(state: DurableState, record: CompactionPrepared) -> None:
-    topic = _topic(state, record.topic_id)
+    topic = state.topic(record.topic_id)
     if topic.compaction is None:
         topic.compaction = Compaction(Position(record.ledger_id, record.entry_id))
         state.dirty["compactions"].add(record.topic_id)
@@ -48,7 +41,7 @@ def _begun(state: DurableState, record: CompactionBegun) -> None:
     compaction = _of(state, record.topic_id)
     if compaction.writing is not None:
         raise InvalidRecord(f"topic {record.topic_id} is being compacted already")
-    state.use_ledger_id(record.ledger_id)
+    state.use_id(NEXT_LEDGER, record.ledger_id)
     info = LedgerInfo(record.ledger_id, record.topic_id, 0, record.begun_ms)
     compaction.writing = state.ledgers[record.ledger_id] = info
     state.dirty_ledgers.add(record.ledger_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.ledger.records.base import InvalidRecord, Record
+from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.ledger.state.topics import Damage
 
@@ -14,23 +14,17 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state.topics import TopicState
 
 
-def _topic(state: DurableState, topic_id: int) -> TopicState:
-    topic = state.topics.get(topic_id)
-    if topic is None:
-        raise InvalidRecord(f"topic {topic_id} does not exist")
-    state.dirty["damages"].add(topic_id)
-    return topic
-
-
 def _damaged(state: DurableState, record: TopicDamaged) -> None:
-    topic = _topic(state, record.topic_id)
+    topic = state.topic(record.topic_id)
+    state.dirty["damages"].add(record.topic_id)
     found = (record.ledger_id, record.first, record.end)
     if all(damage[:3] != found for damage in topic.damages):
         topic.damages.append(Damage(*found, record.place, record.text))
 
 
 def _accepted(state: DurableState, record: DamageAccepted) -> None:
-    topic = _topic(state, record.topic_id)
+    topic = state.topic(record.topic_id)
+    state.dirty["damages"].add(record.topic_id)
     topic.damages[:] = [damage._replace(accepted=True) for damage in topic.damages]
     note_lost(topic)
     for cursor in topic.cursors.values():

@@ -26,10 +26,7 @@ def _sequences_reached(state: DurableState, record: SequencesReached) -> None:
 
 
 def _sequences_forgotten(state: DurableState, record: SequencesForgotten) -> None:
-    topic = state.topics.get(record.topic_id)
-    if topic is None:
-        raise InvalidRecord(f"topic {record.topic_id} does not exist")
-    sequences = topic.sequences
+    sequences = state.topic(record.topic_id).sequences
     for producer in record.producers or list(sequences):
         if sequences.pop(producer, None) is not None:
             state.dirty["sequences"].add((record.topic_id, producer))

@@ -65,27 +65,13 @@ def _counter_set(state: DurableState, record: r.CounterSet) -> None:
     state.dirty["counters"].add(record.name)
 
 
-def _use_id(state: DurableState, counter: str, used: int) -> None:
-    if used < state.counters[counter]:
-        raise InvalidRecord(f"{counter}: id {used} was used before")
-    state.counters[counter] = used + 1
-    state.dirty["counters"].add(counter)
-
-
 # Topics, namespaces and documents
-
-
-def _topic(state: DurableState, topic_id: int) -> TopicState:
-    topic = state.topics.get(topic_id)
-    if topic is None:
-        raise InvalidRecord(f"topic {topic_id} does not exist")
-    return topic
 
 
 def _topic_created(state: DurableState, record: r.TopicCreated) -> None:
     if record.name in state.topics_by_name:
         raise InvalidRecord(f"topic {record.name} exists")
-    _use_id(state, NEXT_TOPIC, record.topic_id)
+    state.use_id(NEXT_TOPIC, record.topic_id)
     state.add_topic(
         TopicState(
             record.topic_id,
@@ -99,7 +85,7 @@ def _topic_created(state: DurableState, record: r.TopicCreated) -> None:
 
 
 def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
-    topic = _topic(state, record.topic_id)
+    topic = state.topic(record.topic_id)
     if topic.cursors or topic.ledger.ledgers or topic.compaction is not None:
         raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
     del state.topics[topic.topic_id]
@@ -114,22 +100,22 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
 
 
 def _topic_properties_set(state: DurableState, record: r.TopicPropertiesSet) -> None:
-    _topic(state, record.topic_id).properties = dict(record.properties)
+    state.topic(record.topic_id).properties = dict(record.properties)
     state.dirty["topics"].add(record.topic_id)
 
 
 def _topic_epoch_set(state: DurableState, record: TopicEpochSet) -> None:
-    _topic(state, record.topic_id).epoch = record.epoch
+    state.topic(record.topic_id).epoch = record.epoch
     state.dirty["topic_marks"].add(record.topic_id)
 
 
 def _topic_terminated(state: DurableState, record: TopicTerminated) -> None:
-    _topic(state, record.topic_id).is_terminated = True
+    state.topic(record.topic_id).is_terminated = True
     state.dirty["topic_marks"].add(record.topic_id)
 
 
 def _topic_chunked(state: DurableState, record: TopicChunked) -> None:
-    _topic(state, record.topic_id).has_chunks = True
+    state.topic(record.topic_id).has_chunks = True
     state.dirty["topic_marks"].add(record.topic_id)
 
 
@@ -169,10 +155,10 @@ def _document_deleted(state: DurableState, record: DocumentDeleted) -> None:
 
 
 def _ledger_opened(state: DurableState, record: r.LedgerOpened) -> None:
-    ledger = _topic(state, record.topic_id).ledger
+    ledger = state.topic(record.topic_id).ledger
     if ledger.current is not None:
         raise InvalidRecord(f"topic {record.topic_id} has an open ledger")
-    _use_id(state, NEXT_LEDGER, record.ledger_id)
+    state.use_id(NEXT_LEDGER, record.ledger_id)
     info = LedgerInfo(record.ledger_id, record.topic_id, ledger.total_entries, record.opened_ms)
     state.add_ledger(info)
     ledger.open_ledger = info
@@ -181,7 +167,7 @@ def _ledger_opened(state: DurableState, record: r.LedgerOpened) -> None:
 
 
 def _ledger_sealed(state: DurableState, record: r.LedgerSealed) -> None:
-    ledger = _topic(state, record.topic_id).ledger
+    ledger = state.topic(record.topic_id).ledger
     info = ledger.current
     if info is None or info.ledger_id != record.ledger_id:
         raise InvalidRecord(f"ledger {record.ledger_id} is not open")
@@ -196,7 +182,7 @@ def _ledger_sealed(state: DurableState, record: r.LedgerSealed) -> None:
 
 
 def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
-    topic = _topic(state, record.topic_id)
+    topic = state.topic(record.topic_id)
     ledger = topic.ledger
     front = ledger.ledger_ids()[: len(record.ledger_ids)]
     if list(record.ledger_ids) != front:
@@ -230,7 +216,7 @@ def _remove_ledgers(state: DurableState, ledger: ManagedLedger, ledger_ids: Iter
 
 
 def _entries_dropped(state: DurableState, record: r.EntriesDropped) -> None:
-    ledger = _topic(state, record.topic_id).ledger
+    ledger = state.topic(record.topic_id).ledger
     if record.ledger_id not in ledger.ledgers:
         raise InvalidRecord(f"ledger {record.ledger_id} does not exist")
     ledger.drop_before(record.ledger_id, record.first_entry_id)
@@ -249,10 +235,10 @@ def _cursor(state: DurableState, cursor_id: int) -> Cursor:
 
 
 def _cursor_created(state: DurableState, record: cr.CursorCreated) -> None:
-    topic = _topic(state, record.topic_id)
+    topic = state.topic(record.topic_id)
     if record.name in topic.cursors:
         raise InvalidRecord(f"subscription {record.name} of {topic.name} exists")
-    _use_id(state, NEXT_CURSOR, record.cursor_id)
+    state.use_id(NEXT_CURSOR, record.cursor_id)
     state.add_cursor(
         topic,
         Cursor(

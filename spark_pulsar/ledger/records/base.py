@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from struct import Struct
 from struct import error as StructError
 from typing import Any, ClassVar, Final, Self
@@ -31,19 +32,7 @@ from typing import Any, ClassVar, Final, Self
 from spark_pulsar.ledger.entries import EntryColumns, EntryRun, Extents
 from spark_pulsar.model.column_store import column_of
 
-from .codec import (
-    I64,
-    I64S,
-    TEXT,
-    TEXT_MAP,
-    BodyReader,
-    Field,
-    RecordDamaged,
-    i64s_from,
-    i64s_packed,
-    u32s,
-    u32s_from,
-)
+from .codec import FIELDS, BodyReader, Field, RecordDamaged, i64s_from, i64s_packed, u32s, u32s_from
 
 
 class InvalidRecord(ValueError):
@@ -61,6 +50,12 @@ class Record:
     TYPE: ClassVar[int]
     VERSION: ClassVar[int] = 1
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.encode() == other.encode()
+
+    def __hash__(self) -> int:
+        return hash(self.encode())
+
     def encode(self) -> bytes:
         """The body."""
         raise NotImplementedError
@@ -71,21 +66,24 @@ class Record:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
 class DeclaredRecord(Record):
-    """A record whose body is its fields one after the other, as `LAYOUT` lists them."""
-
-    __slots__ = ()
-    LAYOUT: ClassVar[tuple[tuple[str, Field], ...]]
+    """A record whose body is its fields one after the other, each in the form of its annotation (`codec.FIELDS`)."""
 
     def encode(self) -> bytes:
-        return b"".join([field.write(getattr(self, name)) for name, field in self.LAYOUT])
+        return b"".join([field.write(getattr(self, name)) for name, field in self._layout()])
 
     @classmethod
     def decode(cls, body: bytes, at: int, end: int) -> Self:
         reader = BodyReader(body, at, end)
-        values: list[Any] = [field.read(reader) for _, field in cls.LAYOUT]
+        values: list[Any] = [field.read(reader) for _, field in cls._layout()]
         reader.finish()
         return cls(*values)
+
+    @classmethod
+    @cache
+    def _layout(cls) -> tuple[tuple[str, Field], ...]:
+        return tuple((each.name, FIELDS[str(each.type)]) for each in fields(cls))
 
 
 _HEAD: Final = Struct("<IIIB")
@@ -101,6 +99,7 @@ _Head = tuple[int, int, int, int, int, int]
 """Number of entries, base, size, flags; ledger id and first entry id of the first extent."""
 
 
+@dataclass(slots=True, eq=False)
 class EntriesAppended(Record):
     """Entries became the ends of their ledgers. Each must be the next one of its ledger.
 
@@ -113,26 +112,14 @@ class EntriesAppended(Record):
     Type 3 version 1, entries of many ledgers: the form of today, without the second flag.
     """
 
-    __slots__ = ("entries",)
-    TYPE = 1
-    VERSION = 2
+    entries: EntryRun | EntryColumns
+    TYPE: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     TYPES: ClassVar = (1, 3)
     """The types under which this record is found."""
 
-    def __init__(self, entries: EntryRun | EntryColumns) -> None:
-        self.entries = entries
-
-    def __repr__(self) -> str:
-        return f"EntriesAppended({self.entries!r})"
-
     def __len__(self) -> int:
         return len(self.entries.starts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EntriesAppended) and self.encode() == other.encode()
-
-    def __hash__(self) -> int:
-        return hash(self.encode_parts()[0])
 
     def encode_parts(self) -> tuple[bytes, bytes]:
         """The body as two buffers: everything before the region, and the region (not copied when it is most of the
@@ -264,7 +251,6 @@ class CounterSet(DeclaredRecord):
     name: str
     value: int
     TYPE: ClassVar[int] = 2
-    LAYOUT: ClassVar = (("name", TEXT), ("value", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +262,6 @@ class TopicCreated(DeclaredRecord):
     created_ms: int
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 10
-    LAYOUT: ClassVar = (("topic_id", I64), ("name", TEXT), ("created_ms", I64), ("properties", TEXT_MAP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +270,6 @@ class TopicDeleted(DeclaredRecord):
 
     topic_id: int
     TYPE: ClassVar[int] = 11
-    LAYOUT: ClassVar = (("topic_id", I64),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +279,6 @@ class TopicPropertiesSet(DeclaredRecord):
     topic_id: int
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 12
-    LAYOUT: ClassVar = (("topic_id", I64), ("properties", TEXT_MAP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +289,6 @@ class PartitionedTopicSet(DeclaredRecord):
     partitions: int
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 13
-    LAYOUT: ClassVar = (("name", TEXT), ("partitions", I64), ("properties", TEXT_MAP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +297,6 @@ class PartitionedTopicDeleted(DeclaredRecord):
 
     name: str
     TYPE: ClassVar[int] = 14
-    LAYOUT: ClassVar = (("name", TEXT),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +306,6 @@ class NamespaceSet(DeclaredRecord):
     name: str
     policies: str
     TYPE: ClassVar[int] = 15
-    LAYOUT: ClassVar = (("name", TEXT), ("policies", TEXT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +314,6 @@ class NamespaceDeleted(DeclaredRecord):
 
     name: str
     TYPE: ClassVar[int] = 16
-    LAYOUT: ClassVar = (("name", TEXT),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +324,6 @@ class LedgerOpened(DeclaredRecord):
     ledger_id: int
     opened_ms: int
     TYPE: ClassVar[int] = 20
-    LAYOUT: ClassVar = (("topic_id", I64), ("ledger_id", I64), ("opened_ms", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +334,6 @@ class LedgerSealed(DeclaredRecord):
     ledger_id: int
     sealed_ms: int
     TYPE: ClassVar[int] = 21
-    LAYOUT: ClassVar = (("topic_id", I64), ("ledger_id", I64), ("sealed_ms", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +343,6 @@ class LedgersTrimmed(DeclaredRecord):
     topic_id: int
     ledger_ids: tuple[int, ...]
     TYPE: ClassVar[int] = 22
-    LAYOUT: ClassVar = (("topic_id", I64), ("ledger_ids", I64S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,4 +353,3 @@ class EntriesDropped(DeclaredRecord):
     ledger_id: int
     first_entry_id: int
     TYPE: ClassVar[int] = 23
-    LAYOUT: ClassVar = (("topic_id", I64), ("ledger_id", I64), ("first_entry_id", I64))

@@ -97,11 +97,22 @@ class Field(NamedTuple):
     read: Callable[[BodyReader], Any]
 
 
-I64: Final = Field(i64_bytes, BodyReader.i64)
-TEXT: Final = Field(text_bytes, BodyReader.text)
-BYTES: Final = Field(lambda data: len(data).to_bytes(4, "little") + data, lambda reader: reader.take(reader.u32()))
-TEXT_MAP: Final = Field(text_map_bytes, BodyReader.text_map)
-I64S: Final = Field(i64s_bytes, lambda reader: tuple(reader.i64s()))
+_I64S: Final = Field(i64s_bytes, lambda reader: tuple(reader.i64s()))
+
+FIELDS: Final[Mapping[str, Field]] = {
+    "int": Field(i64_bytes, BodyReader.i64),
+    "str": Field(text_bytes, BodyReader.text),
+    "bytes": Field(lambda data: len(data).to_bytes(4, "little") + data, lambda reader: reader.take(reader.u32())),
+    "Mapping[str, str]": Field(text_map_bytes, BodyReader.text_map),
+    "Sequence[int]": _I64S,
+    "tuple[int, ...]": _I64S,
+    "tuple[str, ...]": Field(
+        lambda texts: len(texts).to_bytes(4, "little") + b"".join(map(text_bytes, texts)),
+        lambda reader: tuple(reader.text() for _ in range(reader.u32())),
+    ),
+}
+"""Forms of the fields of declared records, by annotation: a signed 64-bit number, and counted or length-prefixed ones.
+The annotations are what decides about bytes on disk: a field may not be annotated otherwise once it is written."""
 
 
 _SWAP: Final = sys.byteorder == "big"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .base import DeclaredRecord
-from .codec import I64, I64S
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,6 @@ class CompactionPrepared(DeclaredRecord):
     ledger_id: int
     entry_id: int
     TYPE: ClassVar[int] = 80
-    LAYOUT: ClassVar = (("topic_id", I64), ("ledger_id", I64), ("entry_id", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,6 @@ class CompactionBegun(DeclaredRecord):
     ledger_id: int
     begun_ms: int
     TYPE: ClassVar[int] = 81
-    LAYOUT: ClassVar = (("topic_id", I64), ("ledger_id", I64), ("begun_ms", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +46,6 @@ class CompactionFinished(DeclaredRecord):
     last: tuple[int, ...]
     index: tuple[int, ...]
     TYPE: ClassVar[int] = 82
-    LAYOUT: ClassVar = (
-        ("topic_id", I64),
-        ("ledger_id", I64),
-        ("horizon_ledger_id", I64),
-        ("horizon_entry_id", I64),
-        ("finished_ms", I64),
-        ("removed", I64),
-        ("last", I64S),
-        ("index", I64S),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +54,6 @@ class CompactionAbandoned(DeclaredRecord):
 
     topic_id: int
     TYPE: ClassVar[int] = 83
-    LAYOUT: ClassVar = (("topic_id", I64),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +62,3 @@ class CompactionForgotten(DeclaredRecord):
 
     topic_id: int
     TYPE: ClassVar[int] = 84
-    LAYOUT: ClassVar = (("topic_id", I64),)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from spark_pulsar.model.singles import Singles
 
 from .base import DeclaredRecord, Record
-from .codec import I64, TEXT, TEXT_MAP, RecordDamaged, i64s_from, i64s_packed
+from .codec import RecordDamaged, i64s_from, i64s_packed
 
 _ACKED_HEAD: Final = Struct("<QII")
 _ACKED_ONE: Final = Struct("<QIIqqq")
@@ -38,15 +38,6 @@ class CursorCreated(DeclaredRecord):
     created_ms: int
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 30
-    LAYOUT: ClassVar = (
-        ("cursor_id", I64),
-        ("topic_id", I64),
-        ("name", TEXT),
-        ("ledger_id", I64),
-        ("entry_id", I64),
-        ("created_ms", I64),
-        ("properties", TEXT_MAP),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +46,19 @@ class CursorDeleted(DeclaredRecord):
 
     cursor_id: int
     TYPE: ClassVar[int] = 31
-    LAYOUT: ClassVar = (("cursor_id", I64),)
 
 
+@dataclass(slots=True, eq=False)
 class CursorAcked(Record):
     """Entries were acked one by one (as ranges), and parts of batches (as bit sets to AND in).
 
     A bit set of 0 acks the whole entry. What is acked already stays acked.
     """
 
-    __slots__ = ("batch_sets", "cursor_id", "ranges")
-    TYPE = 32
-
-    def __init__(self, cursor_id: int, ranges: Sequence[EntryRange], batch_sets: Sequence[BatchSet] = ()) -> None:
-        self.cursor_id = cursor_id
-        self.ranges = ranges
-        self.batch_sets = batch_sets
-
-    def __repr__(self) -> str:
-        return f"CursorAcked({self.cursor_id}, {self.ranges!r}, {self.batch_sets!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CursorAcked) and self.encode() == other.encode()
-
-    def __hash__(self) -> int:
-        return hash((self.cursor_id, tuple(self.ranges), tuple(self.batch_sets)))
+    cursor_id: int
+    ranges: Sequence[EntryRange]
+    batch_sets: Sequence[BatchSet] = ()
+    TYPE: ClassVar[int] = 32
 
     def encode(self) -> bytes:
         ranges, batch_sets = self.ranges, self.batch_sets
@@ -129,7 +108,6 @@ class CursorMarkDeleted(DeclaredRecord):
     ledger_id: int
     entry_id: int
     TYPE: ClassVar[int] = 33
-    LAYOUT: ClassVar = (("cursor_id", I64), ("ledger_id", I64), ("entry_id", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,27 +119,15 @@ class CursorReset(DeclaredRecord):
     ledger_id: int
     entry_id: int
     TYPE: ClassVar[int] = 34
-    LAYOUT: ClassVar = (("cursor_id", I64), ("ledger_id", I64), ("entry_id", I64))
 
 
+@dataclass(slots=True, eq=False)
 class CursorRedelivered(Record):
     """The redelivery count of every unacked entry in the ranges rose by one."""
 
-    __slots__ = ("cursor_id", "ranges")
-    TYPE = 35
-
-    def __init__(self, cursor_id: int, ranges: Sequence[EntryRange]) -> None:
-        self.cursor_id = cursor_id
-        self.ranges = ranges
-
-    def __repr__(self) -> str:
-        return f"CursorRedelivered({self.cursor_id}, {self.ranges!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CursorRedelivered) and self.encode() == other.encode()
-
-    def __hash__(self) -> int:
-        return hash((self.cursor_id, tuple(self.ranges)))
+    cursor_id: int
+    ranges: Sequence[EntryRange]
+    TYPE: ClassVar[int] = 35
 
     def encode(self) -> bytes:
         return CursorAcked(self.cursor_id, self.ranges).encode()
@@ -179,7 +145,6 @@ class CursorPropertiesSet(DeclaredRecord):
     cursor_id: int
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 36
-    LAYOUT: ClassVar = (("cursor_id", I64), ("properties", TEXT_MAP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +154,6 @@ class CursorAckProperties(DeclaredRecord):
     cursor_id: int
     properties: Mapping[str, str]
     TYPE: ClassVar[int] = 37
-    LAYOUT: ClassVar = (("cursor_id", I64), ("properties", TEXT_MAP))
 
 
 IN_USE: Final = -1
@@ -203,4 +167,3 @@ class CursorIdle(DeclaredRecord):
     cursor_id: int
     since_ms: int
     TYPE: ClassVar[int] = 60
-    LAYOUT: ClassVar = (("cursor_id", I64), ("since_ms", I64))

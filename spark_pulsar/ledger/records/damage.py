@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .base import DeclaredRecord
-from .codec import I64, TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +23,6 @@ class TopicDamaged(DeclaredRecord):
     place: str
     text: str
     TYPE: ClassVar[int] = 90
-    LAYOUT: ClassVar = (
-        ("topic_id", I64),
-        ("ledger_id", I64),
-        ("first", I64),
-        ("end", I64),
-        ("place", TEXT),
-        ("text", TEXT),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +31,3 @@ class DamageAccepted(DeclaredRecord):
 
     topic_id: int
     TYPE: ClassVar[int] = 91
-    LAYOUT: ClassVar = (("topic_id", I64),)

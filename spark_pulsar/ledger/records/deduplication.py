@@ -13,18 +13,13 @@ from struct import error as StructError
 from typing import ClassVar, Final
 
 from .base import DeclaredRecord, Record
-from .codec import I64, BodyReader, Field, RecordDamaged, i64s_bytes, text_bytes
+from .codec import BodyReader, RecordDamaged, i64s_bytes, text_bytes
 
 _ONE: Final = Struct("<IqqI")
 _HEAD: Final = Struct("<I")
 
-TEXTS: Final = Field(
-    lambda texts: len(texts).to_bytes(4, "little") + b"".join(map(text_bytes, texts)),
-    lambda reader: tuple(reader.text() for _ in range(reader.u32())),
-)
-"""A counted list of texts."""
 
-
+@dataclass(slots=True, eq=False)
 class SequencesReached(Record):
     """Entries were stored whose highest sequence ids are these; the lists are parallel: topic, producer name, id.
 
@@ -32,22 +27,10 @@ class SequencesReached(Record):
     topic ids and the sequence ids as counted lists, and the names.
     """
 
-    __slots__ = ("producers", "sequence_ids", "topic_ids")
-    TYPE = 70
-
-    def __init__(self, topic_ids: Sequence[int], producers: Sequence[str], sequence_ids: Sequence[int]) -> None:
-        self.topic_ids = topic_ids
-        self.producers = producers
-        self.sequence_ids = sequence_ids
-
-    def __repr__(self) -> str:
-        return f"SequencesReached({self.topic_ids!r}, {self.producers!r}, {self.sequence_ids!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SequencesReached) and self.encode() == other.encode()
-
-    def __hash__(self) -> int:
-        return hash(self.encode())
+    topic_ids: Sequence[int]
+    producers: Sequence[str]
+    sequence_ids: Sequence[int]
+    TYPE: ClassVar[int] = 70
 
     def encode(self) -> bytes:
         if len(self.topic_ids) == 1:
@@ -85,4 +68,3 @@ class SequencesForgotten(DeclaredRecord):
     topic_id: int
     producers: tuple[str, ...]
     TYPE: ClassVar[int] = 71
-    LAYOUT: ClassVar = (("topic_id", I64), ("producers", TEXTS))

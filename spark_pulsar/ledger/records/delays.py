@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .base import DeclaredRecord
-from .codec import I64, I64S
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,6 @@ class EntriesDelayed(DeclaredRecord):
     entry_ids: Sequence[int]
     times_ms: Sequence[int]
     TYPE: ClassVar[int] = 100
-    LAYOUT: ClassVar = (("ledger_id", I64), ("entry_ids", I64S), ("times_ms", I64S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +27,3 @@ class DelaysElapsed(DeclaredRecord):
     block: int
     through_ms: int
     TYPE: ClassVar[int] = 101
-    LAYOUT: ClassVar = (("ledger_id", I64), ("block", I64), ("through_ms", I64))

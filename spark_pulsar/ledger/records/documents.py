@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from .base import DeclaredRecord
-from .codec import TEXT
 
 CLUSTERS: Final = "clusters"
 TENANTS: Final = "tenants"
@@ -25,7 +24,6 @@ class DocumentSet(DeclaredRecord):
     name: str
     text: str
     TYPE: ClassVar[int] = 40
-    LAYOUT: ClassVar = (("kind", TEXT), ("name", TEXT), ("text", TEXT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +33,3 @@ class DocumentDeleted(DeclaredRecord):
     kind: str
     name: str
     TYPE: ClassVar[int] = 41
-    LAYOUT: ClassVar = (("kind", TEXT), ("name", TEXT))

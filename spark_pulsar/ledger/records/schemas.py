@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from .base import DeclaredRecord
-from .codec import BYTES, I64, TEXT, TEXT_MAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +22,6 @@ class SchemaAdded(DeclaredRecord):
     data: bytes
     properties: Mapping[str, str] = field(default_factory=dict)
     TYPE: ClassVar[int] = 110
-    LAYOUT: ClassVar = (
-        ("name", TEXT),
-        ("version", I64),
-        ("kind", I64),
-        ("created_ms", I64),
-        ("data", BYTES),
-        ("properties", TEXT_MAP),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +32,6 @@ class SchemasDeleted(DeclaredRecord):
     version: int
     deleted_ms: int
     TYPE: ClassVar[int] = 111
-    LAYOUT: ClassVar = (("name", TEXT), ("version", I64), ("deleted_ms", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +41,3 @@ class SchemasForgotten(DeclaredRecord):
 
     name: str
     TYPE: ClassVar[int] = 112
-    LAYOUT: ClassVar = (("name", TEXT),)

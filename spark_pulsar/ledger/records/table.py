@@ -5,64 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from . import (
-    base,
-    compaction,
-    cursors,
-    damage,
-    deduplication,
-    delays,
-    documents,
-    schemas,
-    topics,
-)
+from . import base, compaction, cursors, damage, deduplication, delays, documents, schemas, topics
 from .base import Record, UnknownRecord
 
 RECORD_TYPES: Final[dict[int, type[Record]]] = {
-    record_type.TYPE: record_type
-    for record_type in (
-        base.EntriesAppended,
-        base.CounterSet,
-        base.TopicCreated,
-        base.TopicDeleted,
-        base.TopicPropertiesSet,
-        topics.TopicEpochSet,
-        topics.TopicTerminated,
-        topics.TopicChunked,
-        base.PartitionedTopicSet,
-        base.PartitionedTopicDeleted,
-        base.NamespaceSet,
-        base.NamespaceDeleted,
-        base.LedgerOpened,
-        base.LedgerSealed,
-        base.LedgersTrimmed,
-        base.EntriesDropped,
-        cursors.CursorCreated,
-        cursors.CursorDeleted,
-        cursors.CursorAcked,
-        cursors.CursorMarkDeleted,
-        cursors.CursorReset,
-        cursors.CursorRedelivered,
-        cursors.CursorPropertiesSet,
-        cursors.CursorAckProperties,
-        cursors.CursorIdle,
-        documents.DocumentSet,
-        documents.DocumentDeleted,
-        deduplication.SequencesReached,
-        deduplication.SequencesForgotten,
-        compaction.CompactionPrepared,
-        compaction.CompactionBegun,
-        compaction.CompactionFinished,
-        compaction.CompactionAbandoned,
-        compaction.CompactionForgotten,
-        damage.TopicDamaged,
-        damage.DamageAccepted,
-        schemas.SchemaAdded,
-        schemas.SchemasDeleted,
-        schemas.SchemasForgotten,
-        delays.EntriesDelayed,
-        delays.DelaysElapsed,
-    )
+    known.TYPE: known
+    for module in (base, compaction, cursors, damage, deduplication, delays, documents, schemas, topics)
+    for known in vars(module).values()
+    if isinstance(known, type) and issubclass(known, Record) and hasattr(known, "TYPE")
 }
 """Every record that this program writes, by its `TYPE`."""
 

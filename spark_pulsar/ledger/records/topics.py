@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from .base import DeclaredRecord
-from .codec import I64
 
 UNSET: Final = -1
 """Stands in place of an epoch: no producer ever had exclusive access."""
@@ -20,7 +19,6 @@ class TopicEpochSet(DeclaredRecord):
     topic_id: int
     epoch: int
     TYPE: ClassVar[int] = 17
-    LAYOUT: ClassVar = (("topic_id", I64), ("epoch", I64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,6 @@ class TopicTerminated(DeclaredRecord):
 
     topic_id: int
     TYPE: ClassVar[int] = 18
-    LAYOUT: ClassVar = (("topic_id", I64),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +35,3 @@ class TopicChunked(DeclaredRecord):
 
     topic_id: int
     TYPE: ClassVar[int] = 19
-    LAYOUT: ClassVar = (("topic_id", I64),)

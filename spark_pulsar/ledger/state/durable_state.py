@@ -93,16 +93,19 @@ class DurableState:
         """The id for the next CursorCreated."""
         return self.counters[NEXT_CURSOR]
 
-    def use_ledger_id(self, used: int) -> None:
+    def use_id(self, counter: str, used: int) -> None:
         """A record took this id. InvalidRecord when it was used before."""
-        if used < self.counters[NEXT_LEDGER]:
-            raise InvalidRecord(f"ledger id {used} was used before")
-        self.counters[NEXT_LEDGER] = used + 1
-        self.dirty["counters"].add(NEXT_LEDGER)
+        if used < self.counters[counter]:
+            raise InvalidRecord(f"{counter}: id {used} was used before")
+        self.counters[counter] = used + 1
+        self.dirty["counters"].add(counter)
 
-    def ledger_ids(self) -> set[int]:
-        """Ids of all existing ledgers."""
-        return set(self.ledgers)
+    def topic(self, topic_id: int) -> TopicState:
+        """The topic that a record names. InvalidRecord when it does not exist."""
+        topic = self.topics.get(topic_id)
+        if topic is None:
+            raise InvalidRecord(f"topic {topic_id} does not exist")
+        return topic
 
     def next_entry_ids(self, ledger_ids: Sequence[int]) -> list[int]:
         """The entry ids that entries appended to these open ledgers in this order get: what a record of them must

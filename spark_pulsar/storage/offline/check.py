@@ -328,7 +328,7 @@ def _check_coverage(
     layout: Layout, state: DurableState, index: RunIndex, tables: dict[int, BlockTable], lost: LostEntries
 ) -> Iterator[Finding]:
     """Verifies that every needed entry stands in the journal or in the ledger's file, or is known to be lost."""
-    for ledger_id in sorted(state.ledger_ids()):
+    for ledger_id in sorted(state.ledgers):
         info = state.ledgers[ledger_id]
         wanted = state.first_needed_entry(ledger_id)
         assert wanted is not None, "an existing ledger has an answer"

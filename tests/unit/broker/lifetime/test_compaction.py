@@ -76,7 +76,7 @@ def test_compacting_again_begins_with_what_is_left(world: World, client: Client)
     compacted = world.state.topics_by_name[TOPIC].compaction
     assert compacted is not None
     assert compacted.ledger is not None
-    assert len(world.state.ledger_ids()) == 2, "the ledger before it is gone"
+    assert len(world.state.ledgers) == 2, "the ledger before it is gone"
 
 
 @pytest.mark.parametrize("codec", [0, LZ4])
@@ -208,7 +208,7 @@ def test_what_is_left_outlives_trimming_and_restarts(world: World, client: Clien
     client.open_producer()
     at += publish(client, keyed("b", "b2"))
     world.advance(MINUTE_MS)
-    assert 1 not in world.state.ledger_ids(), "the original ledger went with retention"
+    assert 1 not in world.state.ledgers, "the original ledger went with retention"
     assert compacted_view(world) == [(at[1], ["b1"]), (at[2], ["a2"]), (at[3], ["b2"])]
     compact(world)
     assert compacted_view(world) == [(at[2], ["a2"]), (at[3], ["b2"])]
@@ -244,7 +244,7 @@ def test_a_crash_leaves_what_was_there_before(world: World, client: Client) -> N
     world = world.restart()
     world.settle()
     assert compacted_view(world) == before
-    assert len(world.state.ledger_ids()) == 2, "what was being written is gone"
+    assert len(world.state.ledgers) == 2, "what was being written is gone"
     compact(world)
     assert [texts for _, texts in compacted_view(world)] == [["b1"], ["a2"], ["c1"]]
 
@@ -285,7 +285,7 @@ def test_a_topic_that_is_deleted_meanwhile(world: World, client: Client) -> None
     world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
     world.disk_is_slow = False
     world.settle()
-    assert world.state.ledger_ids() == set()
+    assert world.state.ledgers.keys() == set()
 
 
 def test_by_threshold() -> None:
@@ -358,7 +358,7 @@ def test_seeking_into_what_was_trimmed(world: World, client: Client) -> None:
     client.open_producer()
     at += publish(client, keyed("c", "c1"))
     world.advance(MINUTE_MS)
-    assert at[0].ledger_id not in world.state.ledger_ids()
+    assert at[0].ledger_id not in world.state.ledgers
     reader = world.connect()
     for seek in (requests.seek_to_id(8, 1, MessageId(*at[2])), requests.seek_to_time(8, 1, 0)):
         reader.open_consumer("r", permits=10, durable=False, read_compacted=True)

@@ -168,7 +168,7 @@ def test_deleted_topic_closes_its_clients_and_is_gone_after_a_restart() -> None:
     client.expect(BaseCommand.CLOSE_CONSUMER)
     world = world.restart()
     assert world.state.topics == {}
-    assert world.state.ledger_ids() == set()
+    assert world.state.ledgers.keys() == set()
 
 
 def test_namespaces_of_the_configuration_exist_from_the_start() -> None:

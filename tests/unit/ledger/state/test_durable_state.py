@@ -95,7 +95,7 @@ def test_rolling(state: DurableState) -> None:
 def test_deleting_a_topic(state: DurableState) -> None:
     records = state.records_to_delete_topic(1)
     apply(state, *records)
-    assert (state.topics, state.cursors, state.ledger_ids()) == ({}, {}, set())
+    assert (state.topics, state.cursors, state.ledgers.keys()) == ({}, {}, set())
     apply(state, r.TopicCreated(2, TOPIC, 5, {}))
     assert state.topics_by_name[TOPIC].ledger.last_position == EARLIEST
 
@@ -213,16 +213,16 @@ def test_a_compacted_ledger_is_beside_the_chain_and_replaces_the_one_before(stat
     )
     apply(state, kr.CompactionBegun(1, 6, 300))
     assert state.topics[1].ledger.ledger_ids() == chain
-    assert {5, 6} <= state.ledger_ids()
+    assert {5, 6} <= state.ledgers.keys()
     assert state.first_needed_entry(5) == 0, "it is never consumed"
     with pytest.raises(InvalidRecord):
         apply(state, kr.CompactionBegun(1, 7, 300))
     apply(state, kr.CompactionFinished(1, 6, 1, 2, 400, 0, (-1, -1, -1), ()))
-    assert 5 not in state.ledger_ids()
+    assert 5 not in state.ledgers
     apply(state, kr.CompactionBegun(1, 7, 500), kr.CompactionAbandoned(1))
-    assert {6, 7} & state.ledger_ids() == {6}
+    assert {6, 7} & state.ledgers.keys() == {6}
     apply(state, *state.records_to_delete_topic(1))
-    assert state.ledger_ids() == set()
+    assert state.ledgers.keys() == set()
 
 
 def test_what_is_not_compacted_yet_is_held(state: DurableState) -> None:
