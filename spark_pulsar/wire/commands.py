@@ -7,21 +7,16 @@ one place. `requests` has the commands that a client sends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
+
+from google.protobuf.message import Message
 
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position, unsigned
 from spark_pulsar.model.limits import MAX_MESSAGE_SIZE_BYTES, PROTOCOL_VERSION
 from spark_pulsar.wire import ack_sets
-from spark_pulsar.wire.pulsar_api_pb2 import (
-    BaseCommand,
-    CommandLookupTopicResponse,
-    CommandPartitionedTopicMetadataResponse,
-    FeatureFlags,
-    MessageIdData,
-    Schema,
-    ServerError,
-)
+from spark_pulsar.wire import pulsar_api_pb2 as api
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, MessageIdData, Schema, ServerError
 
 NO_REQUEST: Final = (1 << 64) - 1
 """The request id of commands that answer no request."""
@@ -30,6 +25,13 @@ FIELD_OF: Final[Mapping[int, str]] = {
     number: field.name for number, field in BaseCommand.DESCRIPTOR.fields_by_number.items() if field.message_type
 }
 """The sub-message of each command type: its field number is the type's number."""
+
+_TYPE_OF: Final[Mapping[str, int]] = {
+    field.message_type.full_name: number
+    for number, field in BaseCommand.DESCRIPTOR.fields_by_number.items()
+    if field.message_type
+}
+"""The command type of each sub-message, by its name."""
 
 _WITH_REQUEST_ID: Final = frozenset(
     number
@@ -47,6 +49,19 @@ def request_id_of(command: BaseCommand) -> int | None:
     return int(content.request_id) if content.HasField("request_id") else None
 
 
+def command_of(content: Message) -> BaseCommand:
+    """Returns the command with a content, whose type is the content's. A field of the content that was made of None is
+    absent."""
+    number = _TYPE_OF[content.DESCRIPTOR.full_name]
+    fields: dict[str, Any] = {"type": number, FIELD_OF[number]: content}
+    return BaseCommand(**fields)
+
+
+def message_id_data(position: Position) -> MessageIdData:
+    """Returns the id of an entry as it goes over the wire."""
+    return MessageIdData(ledgerId=unsigned(position.ledger_id), entryId=unsigned(position.entry_id))
+
+
 def wire_code(error: PulsarError) -> ServerError.ValueType:
     """Returns the code of an error in the type that the generated classes want."""
     return cast("ServerError.ValueType", int(error.code))
@@ -62,14 +77,14 @@ def connected(
     features: FeatureFlags | None = None,
 ) -> BaseCommand:
     """CONNECTED to a client that speaks protocol `client_version`; the lower of both versions is agreed on."""
-    command = BaseCommand(type=BaseCommand.CONNECTED)
-    content = command.connected
-    content.server_version = server_version
-    content.protocol_version = min(client_version, PROTOCOL_VERSION)
-    content.max_message_size = max_message_size_bytes
-    if features is not None:
-        content.feature_flags.CopyFrom(features)
-    return command
+    return command_of(
+        api.CommandConnected(
+            server_version=server_version,
+            protocol_version=min(client_version, PROTOCOL_VERSION),
+            max_message_size=max_message_size_bytes,
+            feature_flags=features,
+        )
+    )
 
 
 def auth_challenge(method: str, data: bytes, server_version: str, protocol_version: int) -> BaseCommand:
@@ -85,16 +100,12 @@ def auth_challenge(method: str, data: bytes, server_version: str, protocol_versi
 
 def ping() -> BaseCommand:
     """PING, from either side."""
-    command = BaseCommand(type=BaseCommand.PING)
-    command.ping.SetInParent()
-    return command
+    return command_of(api.CommandPing())
 
 
 def pong() -> BaseCommand:
     """PONG, the answer to PING."""
-    command = BaseCommand(type=BaseCommand.PONG)
-    command.pong.SetInParent()
-    return command
+    return command_of(api.CommandPong())
 
 
 # ---- generic replies --------------------------------------------------------------------------------------------
@@ -102,19 +113,12 @@ def pong() -> BaseCommand:
 
 def success(request_id: int) -> BaseCommand:
     """SUCCESS to a request whose answer carries nothing."""
-    command = BaseCommand(type=BaseCommand.SUCCESS)
-    command.success.request_id = request_id
-    return command
+    return command_of(api.CommandSuccess(request_id=request_id))
 
 
 def error(request_id: int, cause: PulsarError) -> BaseCommand:
     """ERROR to a request; `NO_REQUEST` when it answers none."""
-    command = BaseCommand(type=BaseCommand.ERROR)
-    content = command.error
-    content.request_id = request_id
-    content.error = wire_code(cause)
-    content.message = cause.message
-    return command
+    return command_of(api.CommandError(request_id=request_id, error=wire_code(cause), message=cause.message))
 
 
 # ---- finding topics ---------------------------------------------------------------------------------------------
@@ -122,23 +126,22 @@ def error(request_id: int, cause: PulsarError) -> BaseCommand:
 
 def partition_metadata(request_id: int, partitions: int) -> BaseCommand:
     """PARTITIONED_METADATA_RESPONSE; 0 partitions = not partitioned, and the field is present all the same."""
-    command = BaseCommand(type=BaseCommand.PARTITIONED_METADATA_RESPONSE)
-    content = command.partitionMetadataResponse
-    content.partitions = partitions
-    content.request_id = request_id
-    content.response = CommandPartitionedTopicMetadataResponse.Success
-    return command
+    response = api.CommandPartitionedTopicMetadataResponse.Success
+    return command_of(
+        api.CommandPartitionedTopicMetadataResponse(partitions=partitions, request_id=request_id, response=response)
+    )
 
 
 def partition_metadata_failed(request_id: int, cause: PulsarError) -> BaseCommand:
     """PARTITIONED_METADATA_RESPONSE with an error."""
-    command = BaseCommand(type=BaseCommand.PARTITIONED_METADATA_RESPONSE)
-    content = command.partitionMetadataResponse
-    content.request_id = request_id
-    content.response = CommandPartitionedTopicMetadataResponse.Failed
-    content.error = wire_code(cause)
-    content.message = cause.message
-    return command
+    return command_of(
+        api.CommandPartitionedTopicMetadataResponse(
+            request_id=request_id,
+            response=api.CommandPartitionedTopicMetadataResponse.Failed,
+            error=wire_code(cause),
+            message=cause.message,
+        )
+    )
 
 
 def lookup_connect(
@@ -149,63 +152,57 @@ def lookup_connect(
     proxy_through_service_url: bool = False,
 ) -> BaseCommand:
     """LOOKUP_RESPONSE: the topic is served at this address."""
-    command = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)
-    content = command.lookupTopicResponse
-    content.brokerServiceUrl = service_url
-    if service_url_tls is not None:
-        content.brokerServiceUrlTls = service_url_tls
-    content.response = CommandLookupTopicResponse.Connect
-    content.request_id = request_id
-    content.authoritative = authoritative
-    content.proxy_through_service_url = proxy_through_service_url
-    return command
+    return command_of(
+        api.CommandLookupTopicResponse(
+            brokerServiceUrl=service_url,
+            brokerServiceUrlTls=service_url_tls,
+            response=api.CommandLookupTopicResponse.Connect,
+            request_id=request_id,
+            authoritative=authoritative,
+            proxy_through_service_url=proxy_through_service_url,
+        )
+    )
 
 
 def lookup_failed(request_id: int, cause: PulsarError) -> BaseCommand:
     """LOOKUP_RESPONSE with an error."""
-    command = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)
-    content = command.lookupTopicResponse
-    content.response = CommandLookupTopicResponse.Failed
-    content.request_id = request_id
-    content.error = wire_code(cause)
-    content.message = cause.message
-    return command
+    return command_of(
+        api.CommandLookupTopicResponse(
+            response=api.CommandLookupTopicResponse.Failed,
+            request_id=request_id,
+            error=wire_code(cause),
+            message=cause.message,
+        )
+    )
 
 
 def topics_of_namespace(
     request_id: int, topics: Iterable[str], topics_hash: str, filtered: bool = False, changed: bool = True
 ) -> BaseCommand:
     """GET_TOPICS_OF_NAMESPACE_RESPONSE; give no topics when the client's hash still holds (`changed` false)."""
-    command = BaseCommand(type=BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
-    content = command.getTopicsOfNamespaceResponse
-    content.request_id = request_id
-    content.topics.extend(topics)
-    content.filtered = filtered
-    content.topics_hash = topics_hash
-    content.changed = changed
-    return command
+    return command_of(
+        api.CommandGetTopicsOfNamespaceResponse(
+            request_id=request_id, topics=topics, filtered=filtered, topics_hash=topics_hash, changed=changed
+        )
+    )
 
 
 def watch_topic_list_success(request_id: int, watcher_id: int, topics: Iterable[str], topics_hash: str) -> BaseCommand:
     """WATCH_TOPIC_LIST_SUCCESS with the names that match now."""
-    command = BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
-    content = command.watchTopicListSuccess
-    content.request_id = request_id
-    content.watcher_id = watcher_id
-    content.topic.extend(topics)
-    content.topics_hash = topics_hash
-    return command
+    return command_of(
+        api.CommandWatchTopicListSuccess(
+            request_id=request_id, watcher_id=watcher_id, topic=topics, topics_hash=topics_hash
+        )
+    )
 
 
 def watch_topic_update(watcher_id: int, added: Iterable[str], removed: Iterable[str], topics_hash: str) -> BaseCommand:
     """WATCH_TOPIC_UPDATE: what came and went since the last one."""
-    command = BaseCommand(type=BaseCommand.WATCH_TOPIC_UPDATE)
-    content = command.watchTopicUpdate
-    content.watcher_id = watcher_id
-    content.new_topics.extend(added)
-    content.deleted_topics.extend(removed)
-    content.topics_hash = topics_hash
-    return command
+    return command_of(
+        api.CommandWatchTopicUpdate(
+            watcher_id=watcher_id, new_topics=added, deleted_topics=removed, topics_hash=topics_hash
+        )
+    )
 
 
 # ---- producing --------------------------------------------------------------------------------------------------
@@ -220,50 +217,44 @@ def producer_success(
     ready: bool = True,
 ) -> BaseCommand:
     """PRODUCER_SUCCESS; `ready` false = queued for exclusive access, a second one follows."""
-    command = BaseCommand(type=BaseCommand.PRODUCER_SUCCESS)
-    content = command.producer_success
-    content.request_id = request_id
-    content.producer_name = producer_name
-    content.last_sequence_id = last_sequence_id
-    content.schema_version = schema_version
-    if topic_epoch is not None:
-        content.topic_epoch = topic_epoch
-    content.producer_ready = ready
-    return command
+    return command_of(
+        api.CommandProducerSuccess(
+            request_id=request_id,
+            producer_name=producer_name,
+            last_sequence_id=last_sequence_id,
+            schema_version=schema_version,
+            topic_epoch=topic_epoch,
+            producer_ready=ready,
+        )
+    )
 
 
 def send_receipt(producer_id: int, sequence_id: int, position: Position, highest_sequence_id: int = 0) -> BaseCommand:
     """SEND_RECEIPT of one entry; many at once are cheaper through `sends.receipts`. (-1, -1) = dropped duplicate."""
-    command = BaseCommand(type=BaseCommand.SEND_RECEIPT)
-    content = command.send_receipt
-    content.producer_id = producer_id
-    content.sequence_id = sequence_id
-    content.message_id.ledgerId = unsigned(position.ledger_id)
-    content.message_id.entryId = unsigned(position.entry_id)
-    content.highest_sequence_id = highest_sequence_id
-    return command
+    return command_of(
+        api.CommandSendReceipt(
+            producer_id=producer_id,
+            sequence_id=sequence_id,
+            message_id=message_id_data(position),
+            highest_sequence_id=highest_sequence_id,
+        )
+    )
 
 
 def send_error(producer_id: int, sequence_id: int, cause: PulsarError) -> BaseCommand:
     """SEND_ERROR of one entry. Most clients drop the connection on it."""
-    command = BaseCommand(type=BaseCommand.SEND_ERROR)
-    content = command.send_error
-    content.producer_id = producer_id
-    content.sequence_id = sequence_id
-    content.error = wire_code(cause)
-    content.message = cause.message
-    return command
+    return command_of(
+        api.CommandSendError(
+            producer_id=producer_id, sequence_id=sequence_id, error=wire_code(cause), message=cause.message
+        )
+    )
 
 
 def close_producer(producer_id: int, request_id: int = NO_REQUEST, service_url: str | None = None) -> BaseCommand:
     """CLOSE_PRODUCER, from a broker without request id; `service_url`: reconnect there without a lookup."""
-    command = BaseCommand(type=BaseCommand.CLOSE_PRODUCER)
-    content = command.close_producer
-    content.producer_id = producer_id
-    content.request_id = request_id
-    if service_url is not None:
-        content.assignedBrokerServiceUrl = service_url
-    return command
+    return command_of(
+        api.CommandCloseProducer(producer_id=producer_id, request_id=request_id, assignedBrokerServiceUrl=service_url)
+    )
 
 
 # ---- consuming --------------------------------------------------------------------------------------------------
@@ -277,69 +268,56 @@ def message(
     consumer_epoch: int | None = None,
 ) -> BaseCommand:
     """MESSAGE of one entry, without its bytes; many at once are cheaper through `messages.message_frames`."""
-    command = BaseCommand(type=BaseCommand.MESSAGE)
-    content = command.message
-    content.consumer_id = consumer_id
-    content.message_id.ledgerId = unsigned(message_id.ledger_id)
-    content.message_id.entryId = unsigned(message_id.entry_id)
-    content.message_id.partition = message_id.partition
-    if redelivery_count:
-        content.redelivery_count = redelivery_count
-    if ack_set is not None:
-        content.ack_set.extend(ack_sets.words(ack_set))
-    if consumer_epoch is not None:
-        content.consumer_epoch = consumer_epoch
-    return command
+    data = message_id_data(message_id.position)
+    data.partition = message_id.partition
+    return command_of(
+        api.CommandMessage(
+            consumer_id=consumer_id,
+            message_id=data,
+            redelivery_count=redelivery_count or None,
+            ack_set=None if ack_set is None else ack_sets.words(ack_set),
+            consumer_epoch=consumer_epoch,
+        )
+    )
 
 
 def ack_response(consumer_id: int, request_id: int, cause: PulsarError | None = None) -> BaseCommand:
     """ACK_RESPONSE to an ACK with a request id; a `cause` fills both error and message (Go looks at the text)."""
-    command = BaseCommand(type=BaseCommand.ACK_RESPONSE)
-    content = command.ackResponse
-    content.consumer_id = consumer_id
+    answer = api.CommandAckResponse(consumer_id=consumer_id, request_id=request_id)
     if cause is not None:
-        content.error = wire_code(cause)
-        content.message = cause.message
-    content.request_id = request_id
-    return command
+        answer.error = wire_code(cause)
+        answer.message = cause.message
+    return command_of(answer)
 
 
 def last_message_id(request_id: int, last: MessageId, mark_delete: Position) -> BaseCommand:
     """GET_LAST_MESSAGE_ID_RESPONSE. `last` -1:-1 = empty; the mark-delete position is always there (C13)."""
-    command = BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE)
-    content = command.getLastMessageIdResponse
-    fill_message_id(content.last_message_id, last)
-    content.request_id = request_id
-    content.consumer_mark_delete_position.ledgerId = unsigned(mark_delete.ledger_id)
-    content.consumer_mark_delete_position.entryId = unsigned(mark_delete.entry_id)
-    return command
+    data = message_id_data(last.position)
+    data.partition, data.batch_index = last.partition, last.batch_index  # also those that are -1 (wire-protocol 5.11)
+    return command_of(
+        api.CommandGetLastMessageIdResponse(
+            last_message_id=data,
+            request_id=request_id,
+            consumer_mark_delete_position=message_id_data(mark_delete),
+        )
+    )
 
 
 def active_consumer_change(consumer_id: int, is_active: bool) -> BaseCommand:
     """ACTIVE_CONSUMER_CHANGE, on Failover subscriptions."""
-    command = BaseCommand(type=BaseCommand.ACTIVE_CONSUMER_CHANGE)
-    content = command.active_consumer_change
-    content.consumer_id = consumer_id
-    content.is_active = is_active
-    return command
+    return command_of(api.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active))
 
 
 def reached_end_of_topic(consumer_id: int) -> BaseCommand:
     """REACHED_END_OF_TOPIC; C++, Python and Go clients close the connection on it."""
-    command = BaseCommand(type=BaseCommand.REACHED_END_OF_TOPIC)
-    command.reachedEndOfTopic.consumer_id = consumer_id
-    return command
+    return command_of(api.CommandReachedEndOfTopic(consumer_id=consumer_id))
 
 
 def close_consumer(consumer_id: int, request_id: int = NO_REQUEST, service_url: str | None = None) -> BaseCommand:
     """CLOSE_CONSUMER, from a broker without request id; `service_url`: reconnect there without a lookup."""
-    command = BaseCommand(type=BaseCommand.CLOSE_CONSUMER)
-    content = command.close_consumer
-    content.consumer_id = consumer_id
-    content.request_id = request_id
-    if service_url is not None:
-        content.assignedBrokerServiceUrl = service_url
-    return command
+    return command_of(
+        api.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id, assignedBrokerServiceUrl=service_url)
+    )
 
 
 # ---- schema registry --------------------------------------------------------------------------------------------
@@ -347,29 +325,9 @@ def close_consumer(consumer_id: int, request_id: int = NO_REQUEST, service_url: 
 
 def schema_found(request_id: int, schema: Schema, schema_version: bytes) -> BaseCommand:
     """GET_SCHEMA_RESPONSE with a schema and its version."""
-    command = BaseCommand(type=BaseCommand.GET_SCHEMA_RESPONSE)
-    content = command.getSchemaResponse
-    content.request_id = request_id
-    content.schema.CopyFrom(schema)
-    content.schema_version = schema_version
-    return command
+    return command_of(api.CommandGetSchemaResponse(request_id=request_id, schema=schema, schema_version=schema_version))
 
 
 def schema_created(request_id: int, schema_version: bytes) -> BaseCommand:
     """GET_OR_CREATE_SCHEMA_RESPONSE with the version that now stands."""
-    command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE)
-    content = command.getOrCreateSchemaResponse
-    content.request_id = request_id
-    content.schema_version = schema_version
-    return command
-
-
-# ---- shared -----------------------------------------------------------------------------------------------------
-
-
-def fill_message_id(data: MessageIdData, message_id: MessageId) -> None:
-    """Writes all four parts of an id, also those that are -1 (wire-protocol 5.11)."""
-    data.ledgerId = unsigned(message_id.ledger_id)
-    data.entryId = unsigned(message_id.entry_id)
-    data.partition = message_id.partition
-    data.batch_index = message_id.batch_index
+    return command_of(api.CommandGetOrCreateSchemaResponse(request_id=request_id, schema_version=schema_version))

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_pulsar.model.ids import MessageId, Position, unsigned
+from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.limits import PROTOCOL_VERSION
 from spark_pulsar.model.schemas import Schema, SchemaType
 from spark_pulsar.wire import ack_sets
-from spark_pulsar.wire.pulsar_api_pb2 import (
-    BaseCommand,
-    CommandAck,
-    CommandGetTopicsOfNamespace,
-    CommandSubscribe,
-    FeatureFlags,
-    KeyValue,
-    MessageIdData,
-    ProducerAccessMode,
-)
+from spark_pulsar.wire import pulsar_api_pb2 as api
+from spark_pulsar.wire.commands import command_of, message_id_data
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, KeyValue, ProducerAccessMode
 from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
 
 
@@ -56,51 +49,32 @@ def auth_response(client_version: str, auth_method: str, auth_data: bytes) -> Ba
 
 def partition_metadata(request_id: int, topic: str, create: bool = True) -> BaseCommand:
     """PARTITIONED_METADATA; `create` false asks the broker not to create a missing topic."""
-    command = BaseCommand(type=BaseCommand.PARTITIONED_METADATA)
-    content = command.partitionMetadata
-    content.topic = topic
-    content.request_id = request_id
-    if not create:
-        content.metadata_auto_creation_enabled = False
-    return command
+    allowed = None if create else False
+    return command_of(
+        api.CommandPartitionedTopicMetadata(topic=topic, request_id=request_id, metadata_auto_creation_enabled=allowed)
+    )
 
 
 def lookup(request_id: int, topic: str, authoritative: bool = False) -> BaseCommand:
     """LOOKUP; `authoritative` is what the redirect before it said."""
-    command = BaseCommand(type=BaseCommand.LOOKUP)
-    content = command.lookupTopic
-    content.topic = topic
-    content.request_id = request_id
-    content.authoritative = authoritative
-    return command
+    return command_of(api.CommandLookupTopic(topic=topic, request_id=request_id, authoritative=authoritative))
 
 
 def topics_of_namespace(
     request_id: int,
     namespace: str,
-    mode: CommandGetTopicsOfNamespace.Mode.ValueType = CommandGetTopicsOfNamespace.PERSISTENT,
+    mode: api.CommandGetTopicsOfNamespace.Mode.ValueType = api.CommandGetTopicsOfNamespace.PERSISTENT,
     pattern: str | None = None,
 ) -> BaseCommand:
     """GET_TOPICS_OF_NAMESPACE of `tenant/namespace`. A broker may ignore `pattern`: filter the answer again."""
-    command = BaseCommand(type=BaseCommand.GET_TOPICS_OF_NAMESPACE)
-    content = command.getTopicsOfNamespace
-    content.request_id = request_id
-    content.namespace = namespace
-    content.mode = mode
-    if pattern is not None:
-        content.topics_pattern = pattern
-    return command
+    return command_of(
+        api.CommandGetTopicsOfNamespace(request_id=request_id, namespace=namespace, mode=mode, topics_pattern=pattern)
+    )
 
 
 def get_schema(request_id: int, topic: str, version: bytes | None = None) -> BaseCommand:
     """GET_SCHEMA: the schema with a version of a topic, or without one the last."""
-    command = BaseCommand(type=BaseCommand.GET_SCHEMA)
-    content = command.getSchema
-    content.request_id = request_id
-    content.topic = topic
-    if version is not None:
-        content.schema_version = version
-    return command
+    return command_of(api.CommandGetSchema(request_id=request_id, topic=topic, schema_version=version))
 
 
 def get_or_create_schema(request_id: int, topic: str, name: str, schema: Schema) -> BaseCommand:
@@ -132,18 +106,18 @@ def producer(
     access_mode: ProducerAccessMode.ValueType = ProducerAccessMode.Shared,
 ) -> BaseCommand:
     """PRODUCER. Without `name` the broker makes one up; a reconnect repeats that name and adds 1 to `epoch`."""
-    command = BaseCommand(type=BaseCommand.PRODUCER)
-    content = command.producer
-    content.topic = topic
-    content.producer_id = producer_id
-    content.request_id = request_id
-    if name is not None:
-        content.producer_name = name
-    content.metadata.extend(_properties(properties))
-    content.epoch = epoch
-    content.user_provided_producer_name = name is not None if user_provided_name is None else user_provided_name
-    content.producer_access_mode = access_mode
-    return command
+    return command_of(
+        api.CommandProducer(
+            topic=topic,
+            producer_id=producer_id,
+            request_id=request_id,
+            producer_name=name,
+            metadata=_properties(properties),
+            epoch=epoch,
+            user_provided_producer_name=name is not None if user_provided_name is None else user_provided_name,
+            producer_access_mode=access_mode,
+        )
+    )
 
 
 def send(
@@ -169,10 +143,7 @@ def send(
 
 def close_producer(request_id: int, producer_id: int) -> BaseCommand:
     """CLOSE_PRODUCER, answered by SUCCESS after the receipts of everything sent before."""
-    command = BaseCommand(type=BaseCommand.CLOSE_PRODUCER)
-    command.close_producer.producer_id = producer_id
-    command.close_producer.request_id = request_id
-    return command
+    return command_of(api.CommandCloseProducer(producer_id=producer_id, request_id=request_id))
 
 
 def subscribe(
@@ -180,45 +151,41 @@ def subscribe(
     topic: str,
     subscription: str,
     consumer_id: int,
-    subscription_type: CommandSubscribe.SubType.ValueType = CommandSubscribe.Exclusive,
+    subscription_type: api.CommandSubscribe.SubType.ValueType = api.CommandSubscribe.Exclusive,
     *,
     durable: bool = True,
     start: MessageId | None = None,
-    initial_position: CommandSubscribe.InitialPosition.ValueType = CommandSubscribe.Latest,
+    initial_position: api.CommandSubscribe.InitialPosition.ValueType = api.CommandSubscribe.Latest,
     consumer_name: str | None = None,
     read_compacted: bool = False,
     create_topic: bool = True,
     properties: Mapping[str, str] | None = None,
 ) -> BaseCommand:
     """SUBSCRIBE. `durable` false is a reader; it begins *at* the entry of `start`, inclusive (wire-protocol 5.10)."""
-    command = BaseCommand(type=BaseCommand.SUBSCRIBE)
-    content = command.subscribe
-    content.topic = topic
-    content.subscription = subscription
-    content.subType = subscription_type
-    content.consumer_id = consumer_id
-    content.request_id = request_id
-    if consumer_name is not None:
-        content.consumer_name = consumer_name
-    content.durable = durable
-    if start is not None:
-        content.start_message_id.ledgerId = unsigned(start.ledger_id)
-        content.start_message_id.entryId = unsigned(start.entry_id)
-        if start.batch_index >= 0:
-            content.start_message_id.batch_index = start.batch_index
-    content.metadata.extend(_properties(properties))
-    content.read_compacted = read_compacted
-    content.initialPosition = initial_position
-    content.force_topic_creation = create_topic
-    return command
+    begin = None if start is None else message_id_data(start.position)
+    if begin is not None and start is not None and start.batch_index >= 0:
+        begin.batch_index = start.batch_index
+    return command_of(
+        api.CommandSubscribe(
+            topic=topic,
+            subscription=subscription,
+            subType=subscription_type,
+            consumer_id=consumer_id,
+            request_id=request_id,
+            consumer_name=consumer_name,
+            durable=durable,
+            start_message_id=begin,
+            metadata=_properties(properties),
+            read_compacted=read_compacted,
+            initialPosition=initial_position,
+            force_topic_creation=create_topic,
+        )
+    )
 
 
 def flow(consumer_id: int, permits: int) -> BaseCommand:
     """FLOW: `permits` more messages, at least 1 (0 closes the connection of a real broker)."""
-    command = BaseCommand(type=BaseCommand.FLOW)
-    command.flow.consumer_id = consumer_id
-    command.flow.messagePermits = permits
-    return command
+    return command_of(api.CommandFlow(consumer_id=consumer_id, messagePermits=permits))
 
 
 def ack(
@@ -228,81 +195,57 @@ def ack(
     cumulative: bool = False,
     ack_set: int | None = None,
     request_id: int | None = None,
-    validation_error: CommandAck.ValidationError.ValueType | None = None,
+    validation_error: api.CommandAck.ValidationError.ValueType | None = None,
 ) -> BaseCommand:
     """ACK of entries; `ack_set` (1 = not acked) speaks for every entry given. With `request_id` an answer comes."""
-    command = BaseCommand(type=BaseCommand.ACK)
-    content = command.ack
-    content.consumer_id = consumer_id
-    content.ack_type = CommandAck.Cumulative if cumulative else CommandAck.Individual
-    words = ack_sets.words(ack_set) if ack_set is not None else ()
-    for position in positions:
-        data = content.message_id.add()
-        data.ledgerId = unsigned(position.ledger_id)
-        data.entryId = unsigned(position.entry_id)
-        data.ack_set.extend(words)
-    if validation_error is not None:
-        content.validation_error = validation_error
-    if request_id is not None:
-        content.request_id = request_id
-    return command
+    ids = [message_id_data(position) for position in positions]
+    if ack_set is not None:
+        for data in ids:
+            data.ack_set.extend(ack_sets.words(ack_set))
+    return command_of(
+        api.CommandAck(
+            consumer_id=consumer_id,
+            ack_type=api.CommandAck.Cumulative if cumulative else api.CommandAck.Individual,
+            message_id=ids,
+            validation_error=validation_error,
+            request_id=request_id,
+        )
+    )
 
 
 def redeliver(consumer_id: int, positions: Iterable[Position] = ()) -> BaseCommand:
     """REDELIVER_UNACKNOWLEDGED_MESSAGES; none given = everything that this consumer has not acked. No answer."""
-    command = BaseCommand(type=BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES)
-    content = command.redeliverUnacknowledgedMessages
-    content.consumer_id = consumer_id
-    for position in positions:
-        content.message_ids.add(ledgerId=unsigned(position.ledger_id), entryId=unsigned(position.entry_id))
-    return command
+    ids = map(message_id_data, positions)
+    return command_of(api.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer_id, message_ids=ids))
 
 
 def seek_to_id(request_id: int, consumer_id: int, target: MessageId, ack_set: int | None = None) -> BaseCommand:
     """SEEK to an entry, inclusive; `ack_set` (1 = deliver) enters a batch. CLOSE_CONSUMER precedes SUCCESS (W6)."""
-    command = BaseCommand(type=BaseCommand.SEEK)
-    content = command.seek
-    content.consumer_id = consumer_id
-    content.request_id = request_id
-    content.message_id.CopyFrom(MessageIdData(ledgerId=unsigned(target.ledger_id), entryId=unsigned(target.entry_id)))
-    if ack_set is not None:
-        content.message_id.ack_set.extend(ack_sets.words(ack_set))
-    return command
+    data = message_id_data(target.position)
+    data.ack_set.extend(() if ack_set is None else ack_sets.words(ack_set))
+    return command_of(api.CommandSeek(consumer_id=consumer_id, request_id=request_id, message_id=data))
 
 
 def seek_to_time(request_id: int, consumer_id: int, publish_time_ms: int) -> BaseCommand:
     """SEEK to the first message published at or after a wall-clock time."""
-    command = BaseCommand(type=BaseCommand.SEEK)
-    command.seek.consumer_id = consumer_id
-    command.seek.request_id = request_id
-    command.seek.message_publish_time = publish_time_ms
-    return command
+    return command_of(
+        api.CommandSeek(consumer_id=consumer_id, request_id=request_id, message_publish_time=publish_time_ms)
+    )
 
 
 def last_message_id(request_id: int, consumer_id: int) -> BaseCommand:
     """GET_LAST_MESSAGE_ID."""
-    command = BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID)
-    command.getLastMessageId.consumer_id = consumer_id
-    command.getLastMessageId.request_id = request_id
-    return command
+    return command_of(api.CommandGetLastMessageId(consumer_id=consumer_id, request_id=request_id))
 
 
 def unsubscribe(request_id: int, consumer_id: int, force: bool = False) -> BaseCommand:
     """UNSUBSCRIBE: deletes the subscription; `force` also under other consumers."""
-    command = BaseCommand(type=BaseCommand.UNSUBSCRIBE)
-    command.unsubscribe.consumer_id = consumer_id
-    command.unsubscribe.request_id = request_id
-    if force:
-        command.unsubscribe.force = True
-    return command
+    return command_of(api.CommandUnsubscribe(consumer_id=consumer_id, request_id=request_id, force=force or None))
 
 
 def close_consumer(request_id: int, consumer_id: int) -> BaseCommand:
     """CLOSE_CONSUMER, answered by SUCCESS."""
-    command = BaseCommand(type=BaseCommand.CLOSE_CONSUMER)
-    command.close_consumer.consumer_id = consumer_id
-    command.close_consumer.request_id = request_id
-    return command
+    return command_of(api.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id))
 
 
 def _properties(properties: Mapping[str, str] | None) -> Iterable[KeyValue]:
