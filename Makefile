@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar crash-test simulate bench proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test simulate bench proto format clean
 BIN := .venv/bin
 N ?= 20
 TESTS ?= tests
@@ -37,6 +37,10 @@ test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker a
 	@.ci/setup maven go
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients --broker=apache-pulsar
+
+test-cluster:  ## Spark on clusters of its own and of Apache Pulsar, every way to ship the package (TESTS=short: what CI runs)
+	@.ci/setup maven
+	$(BIN)/python -m pytest tests/cluster $(if $(filter short,$(TESTS)),-m "not long")
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
