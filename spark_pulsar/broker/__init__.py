@@ -5,17 +5,7 @@ are on disk, entries were read, a socket is full), effects are orders (send this
 entries, close, pause). There is no clock, socket, file, thread or randomness in here: the same events at the same times
 give the same effects.
 
-| folder, high to low | holds |
-| --- | --- |
-| `upkeep` | monitors, idle subscriptions, inactive topics, sampling of rates |
-| `publishing` | producers, storing of entries, de-duplication, encryption, publish rates, backlog quota |
-| `subscriptions` | subscribing, acks, seek, cursor moves, backlog scan |
-| `topics`, `dispatch` | life of topics, look-up, partitions; dispatchers, redelivery, dispatch rates |
-| `schemas`, `lifetime` | schema registry; TTL, delayed delivery, compaction |
-| `connections`, `topic_log` | handshake, liveness; rollover, retention, termination, damage |
-| `entities` | session, producer, topic, subscription, consumer, and the core that holds them |
-| `policies` | documents of policies, effective policies of a topic |
-| `turn` | events, effects, configuration, one turn: group commit, timers, reads, waking |
+docs/architecture.md says which folder answers for what.
 
 Cheap by runs. Consecutive SENDs of a producer are one event, one record, one write of receipts, and interleaved SENDs
 of many producers are too (`ColumnarSends`), which change the counters of their topics and producers by column; a

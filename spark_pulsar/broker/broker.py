@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.broker.dispatch.factory import new_dispatcher
 from spark_pulsar.broker.dispatch.limits import dispatch_rates, unacked_limit
 from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.entities.features import Compactions, SilentProducers
 from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
@@ -93,10 +94,10 @@ REFUSALS: Final[Mapping[int, PulsarError]] = {
 _BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG})
 
 
-def _on_columnar_sends(core: Core, event: events.ColumnarSendsReceived) -> None:
+def _on_columnar_sends(core: Core, session: Session, event: events.ColumnarSendsReceived) -> None:
     from spark_pulsar.broker.publishing.storing_columns import on_columnar_sends  # NumPy, for many topics in turn
 
-    on_columnar_sends(core, event)
+    on_columnar_sends(core, session, event)
 
 
 class Broker:
@@ -118,8 +119,8 @@ class Broker:
         self.core.new_dispatcher = new_dispatcher
         self.core.non_persistent = NonPersistentTopics(self.core)
         self.core.unacked_limit = unacked_limit.from_config(config, self.core.wake)
-        self.core.silent_producers = deduplication.SilentProducers()
-        self.core.compactions = compaction.Compactions()
+        self.core.silent_producers = SilentProducers()
+        self.core.compactions = Compactions()
         self.core.taken_into_use = (
             lambda core, topic: core.monitors.adopt(topic),
             delayed_delivery.adopt,
@@ -137,11 +138,11 @@ class Broker:
         rate_sampling.start(self.core)
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            events.SendsReceived: self._bound(storing.on_sends),
-            events.ColumnarSendsReceived: self._bound(_on_columnar_sends),
-            events.AcksReceived: self._bound(acks.on_acks),
-            events.CommandReceived: self._on_command_received,
-            events.UnknownCommandReceived: self._on_unknown_command_received,
+            events.SendsReceived: self._heard(storing.on_sends),
+            events.ColumnarSendsReceived: self._heard(_on_columnar_sends),
+            events.AcksReceived: self._heard(acks.on_acks),
+            events.CommandReceived: self._heard(_on_command_received),
+            events.UnknownCommandReceived: self._bound(_on_unknown_command_received),
             events.RecordsDurable: lambda event: self.core.on_durable(event.group),
             events.EntriesRead: lambda event: self.core.on_read(event.token, event.runs),
             events.SizesRead: lambda event: self.core.on_read(event.token, event.sizes),
@@ -154,14 +155,26 @@ class Broker:
             events.SessionOpened: self._bound(handshake.on_opened),
             events.SessionClosed: self._bound(handshake.on_closed),
             events.WritingPaused: self._bound(handshake.on_writing_paused),
-            events.WritingResumed: self._bound(handshake.on_writing_resumed),
-            events.StillReading: self._bound(handshake.on_still_reading),
+            events.WritingResumed: self._heard(handshake.on_writing_resumed),
+            events.StillReading: self._heard(lambda core, session, event: None),
             events.Requested: lambda event: event.request(self.core),
         }
 
     def _bound(self, handler: Callable[[Core, Any], None]) -> Callable[[Any], None]:
         core = self.core
         return lambda event: handler(core, event)
+
+    def _heard(self, handler: Callable[[Core, Session, Any], None]) -> Callable[[Any], None]:
+        """Gives a handler the session that an event came from, unless it is gone; its peer is alive."""
+        core = self.core
+
+        def handle(event: Any) -> None:
+            session = core.sessions.get(event.session_id)
+            if session is not None:
+                handshake.heard_from(session)
+                handler(core, session, event)
+
+        return handle
 
     def handle(self, happened: Sequence[Event], now_ms: int) -> list[Effect]:
         """Runs one turn (`turn.turn`): takes events, returns effects. `now_ms`: wall-clock milliseconds."""
@@ -175,41 +188,39 @@ class Broker:
         """Tells the time of the next turn at the latest, in milliseconds; None = when something happens."""
         return self.core.next_deadline()
 
-    def _on_command_received(self, event: events.CommandReceived) -> None:
-        core = self.core
-        session = core.sessions.get(event.session_id)
-        if session is None:
-            return
-        handshake.heard_from(session)
-        command = event.command
-        kind = command.type
-        if not session.connected and kind not in _BEFORE_CONNECT:
-            handshake.end(core, session, "a command before CONNECT")
-            return
-        handler = COMMANDS.get(kind)
-        if handler is None:
-            error = REFUSALS.get(kind)
-            if error is None:
-                handshake.end(core, session, f"a {BaseCommand.Type.Name(kind)} command from a client")
-            else:
-                self._refuse(session, command, error)
-            return
-        content = getattr(command, FIELD_OF[kind])
-        try:
-            name_limits.check_command(kind, content)
-            handler(core, session, content)
-        except PulsarError as error:
-            self._refuse(session, command, error)
 
-    def _refuse(self, session: Session, command: BaseCommand, error: PulsarError) -> None:
-        answer = refusal(command, error)
-        if answer is not None:
-            self.core.send(session, answer)
-        if error.closes == "session":
-            handshake.end(self.core, session, error.message)
+def _on_command_received(core: Core, session: Session, event: events.CommandReceived) -> None:
+    command = event.command
+    kind = command.type
+    if not session.connected and kind not in _BEFORE_CONNECT:
+        handshake.end(core, session, "a command before CONNECT")
+        return
+    handler = COMMANDS.get(kind)
+    if handler is None:
+        error = REFUSALS.get(kind)
+        if error is None:
+            handshake.end(core, session, f"a {BaseCommand.Type.Name(kind)} command from a client")
+        else:
+            _refuse(core, session, command, error)
+        return
+    content = getattr(command, FIELD_OF[kind])
+    try:
+        name_limits.check_command(kind, content)
+        handler(core, session, content)
+    except PulsarError as error:
+        _refuse(core, session, command, error)
 
-    def _on_unknown_command_received(self, event: events.UnknownCommandReceived) -> None:
-        """Closes the connection, as Apache Pulsar does for command types of other versions (wire-protocol 2)."""
-        session = self.core.sessions.get(event.session_id)
-        if session is not None:
-            handshake.end(self.core, session, f"command type {event.command_type} is unknown")
+
+def _refuse(core: Core, session: Session, command: BaseCommand, error: PulsarError) -> None:
+    answer = refusal(command, error)
+    if answer is not None:
+        core.send(session, answer)
+    if error.closes == "session":
+        handshake.end(core, session, error.message)
+
+
+def _on_unknown_command_received(core: Core, event: events.UnknownCommandReceived) -> None:
+    """Closes the connection, as Apache Pulsar does for command types of other versions (wire-protocol 2)."""
+    session = core.sessions.get(event.session_id)
+    if session is not None:
+        handshake.end(core, session, f"command type {event.command_type} is unknown")

@@ -13,13 +13,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.turn.events import (
-        SessionClosed,
-        SessionOpened,
-        StillReading,
-        WritingPaused,
-        WritingResumed,
-    )
+    from spark_pulsar.broker.turn.events import SessionClosed, SessionOpened, WritingPaused, WritingResumed
 
 
 _Command = TypeVar("_Command")
@@ -81,21 +75,11 @@ def on_writing_paused(core: Core, event: WritingPaused) -> None:
         session.writable = False
 
 
-def on_writing_resumed(core: Core, event: WritingResumed) -> None:
+def on_writing_resumed(core: Core, session: Session, _event: WritingResumed) -> None:
     """Sends to the consumers of a session again: its peer has caught up."""
-    session = core.sessions.get(event.session_id)
-    if session is not None:
-        session.writable = True
-        heard_from(session)
-        for consumer in session.consumers.values():
-            core.wake(consumer.subscription)
-
-
-def on_still_reading(core: Core, event: StillReading) -> None:
-    """Takes a session for alive whose peer reads and cannot answer a PING yet."""
-    session = core.sessions.get(event.session_id)
-    if session is not None:
-        heard_from(session)
+    session.writable = True
+    for consumer in session.consumers.values():
+        core.wake(consumer.subscription)
 
 
 def on_connect(core: Core, session: Session, command: CommandConnect) -> None:

@@ -30,7 +30,8 @@ Default = TypeVar("Default")
 
 
 class Dispatcher(ABC):
-    """Sends the entries of a subscription to its consumers."""
+    """Sends the entries of a subscription to its consumers. Where these hold nothing and nothing is delayed (Exclusive,
+    Failover), the cursor alone knows what was acknowledged, expired or passed, and nothing is released."""
 
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self.core = core
@@ -86,24 +87,19 @@ class Dispatcher(ABC):
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
         """Redelivers entries that a consumer asks for, or all that it holds (None) (NACK-2, NACK-3)."""
 
-    @abstractmethod
-    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
+    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:  # noqa: B027
         """Releases whole entries that a consumer acknowledged; the cursor knows already."""
 
-    @abstractmethod
-    def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
+    def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:  # noqa: B027
         """Notes that a consumer acknowledged a part of a batch; `messages_left` of its messages are not."""
 
-    @abstractmethod
-    def passed(self) -> None:
+    def passed(self) -> None:  # noqa: B027
         """Releases entries that mark-delete passed without an ack of a consumer (skip, expiry, quota)."""
 
-    @abstractmethod
-    def expired(self, ranges: Iterable[EntryRange]) -> None:
+    def expired(self, ranges: Iterable[EntryRange]) -> None:  # noqa: B027
         """Releases entries that were acknowledged without a consumer, also behind mark-delete (TTL-1)."""
 
-    @abstractmethod
-    def limits_changed(self) -> None:
+    def limits_changed(self) -> None:  # noqa: B027
         """Applies changed limits of unacknowledged messages (SH-6)."""
 
     @property
@@ -116,8 +112,7 @@ class Dispatcher(ABC):
         """The consumer that gets everything; None when all get a part, or none is connected (FO-1)."""
         return None
 
-    @abstractmethod
-    def released(self, ranges: Iterable[EntryRange]) -> None:
+    def released(self, ranges: Iterable[EntryRange]) -> None:  # noqa: B027
         """Sends delayed entries whose time has come (DEL-4)."""
 
     @property

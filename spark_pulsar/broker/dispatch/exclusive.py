@@ -84,24 +84,6 @@ class ExclusiveDispatcher(Dispatcher):
         self.rewind()
         self.core.wake(self.subscription)
 
-    def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
-        """Does nothing: the cursor knows already."""
-
-    def batch_acked(self, consumer: Consumer, ledger_id: int, entry_id: int, messages_left: int) -> None:
-        """Does nothing: the cursor knows already."""
-
-    def passed(self) -> None:
-        """Does nothing: the cursor knows already."""
-
-    def expired(self, ranges: Iterable[EntryRange]) -> None:
-        """Does nothing: the cursor knows already."""
-
-    def released(self, ranges: Iterable[EntryRange]) -> None:
-        """Does nothing: Exclusive and Failover do not delay entries (DEL-2)."""
-
-    def limits_changed(self) -> None:
-        """Does nothing: unacknowledged messages are not limited here."""
-
     def check(self) -> None:
         assert len(self.subscription.consumers) <= 1, "an Exclusive subscription has one consumer"
         assert all(not consumer.pending for consumer in self.subscription.consumers), (

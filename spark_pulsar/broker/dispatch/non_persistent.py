@@ -23,36 +23,31 @@ if TYPE_CHECKING:
 
 
 class NonPersistentExclusiveDispatcher(ExclusiveDispatcher):
-    """Sends everything to the one consumer, as far as its permits go."""
+    """Sends everything to the one consumer that is active, as far as its permits go."""
 
     def dispatch(self) -> bool:
+        self.receiver()  # of Failover: a new active consumer is told that it is
         return False
 
     def deliver(self, run: EntryRun) -> None:
         """Sends a run to the consumer."""
-        _deliver_to(self, self.receiver(), run)
+        consumer = self.receiver()
+        high = 0
+        if consumer is not None:
+            high = fit(run.message_counts, run.ends, 0, len(run.starts), consumer.permits, UNBOUNDED)
+            self.send_part(consumer, run, 0, high, with_counts=False)
+        _drop(self, run, high)
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
         consumer.raise_epoch(epoch)
 
 
-class NonPersistentFailoverDispatcher(FailoverDispatcher):
-    """Sends everything to the active consumer, which starts without a delay, as far as its permits go."""
+class NonPersistentFailoverDispatcher(NonPersistentExclusiveDispatcher, FailoverDispatcher):
+    """Sends everything to the active consumer, which starts without a delay."""
 
     @property
     def start_delay_ms(self) -> int:
         return 0
-
-    def dispatch(self) -> bool:
-        self.receiver()  # a new active consumer is told that it is
-        return False
-
-    def deliver(self, run: EntryRun) -> None:
-        """Sends a run to the active consumer."""
-        _deliver_to(self, self.receiver(), run)
-
-    def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        consumer.raise_epoch(epoch)
 
 
 class NonPersistentSharedDispatcher(SharedDispatcher):
@@ -104,16 +99,6 @@ class NonPersistentKeySharedDispatcher(KeySharedDispatcher):
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
         """Does nothing: consumers hold nothing (NP-5)."""
-
-
-def _deliver_to(dispatcher: Dispatcher, consumer: Consumer | None, run: EntryRun) -> None:
-    entries = high = len(run.starts)
-    if consumer is None:
-        high = 0
-    else:
-        high = fit(run.message_counts, run.ends, 0, entries, consumer.permits, UNBOUNDED)
-        dispatcher.send_part(consumer, run, 0, high, with_counts=False)
-    _drop(dispatcher, run, high)
 
 
 def _drop(dispatcher: Dispatcher, run: EntryRun, low: int) -> None:

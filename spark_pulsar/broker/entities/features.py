@@ -1,11 +1,13 @@
 """Protocols of the features that higher folders add to a subscription, a topic, a session or the core.
 
 A feature is built by the folder that answers for it (`lifetime`, `publishing`, `dispatch`, ...), which imports the
-entities; entities and lower folders know it by its protocol alone. `broker.Broker` builds the features of the core.
+entities; entities and lower folders know it by its protocol alone. What is data and no more stands here itself.
+`broker.Broker` builds the features of the core.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -153,20 +155,32 @@ class TtlMonitor(Protocol):
     def end(self) -> None: ...
 
 
-class QuotaWatch(Protocol):
-    """Watches the backlog of a topic with a quota (`publishing.backlog_quota`, BQ-1)."""
+@dataclass(slots=True, eq=False)
+class QuotaWatch:
+    """The quotas of one topic (`publishing.backlog_quota`, BQ-1)."""
 
     size: BacklogQuota
     age: BacklogQuota
-    timer: Timer | None
-    evicting: int
-    is_checking: bool
+    timer: Timer | None = None
+    evicting: int = 0
+    """Number of subscriptions whose old entries are being evicted."""
+    is_checking: bool = False
+    """True while a check waits for the disk."""
 
     @property
-    def has_size(self) -> bool: ...
+    def has_size(self) -> bool:
+        """True when there is a limit of size; 0 is one (BQ-1)."""
+        return self.size.limit_bytes >= 0
+
     @property
-    def has_age(self) -> bool: ...
-    def end(self) -> None: ...
+    def has_age(self) -> bool:
+        """True when there is a limit of age (BQ-2)."""
+        return self.age.limit_time_s > 0
+
+    def end(self) -> None:
+        """Ends the checks of age."""
+        if self.timer is not None:
+            self.timer.cancel()
 
 
 class SubscriptionObserver(Protocol):
@@ -184,13 +198,16 @@ class TopicObserver(Protocol):
 # ---- of a session -----------------------------------------------------------------------------------------------
 
 
-class TopicListWatcher(Protocol):
-    """A watched list of topics of one session (`topics.topic_list_watch`, MT-2)."""
+@dataclass(slots=True, eq=False)
+class TopicListWatcher:
+    """A watcher of one session (`topics.topic_list_watch`, MT-2)."""
 
     session: Session
     watcher_id: int
-    knows: int
     list: Any
+    """`topics.topic_list_watch.WatchedList`."""
+    knows: int
+    """Number of the last changes that the watcher was told with the whole list."""
 
 
 # ---- of the core ------------------------------------------------------------------------------------------------
@@ -288,18 +305,26 @@ class UnackedLimit(Protocol):
     def allowance(self, subscription: Subscription) -> int: ...
 
 
-class Compactions(Protocol):
-    """Compactions that run, and how the last one of each topic went (`lifetime.compaction`)."""
+@dataclass(slots=True, eq=False)
+class Compactions:
+    """Running compactions by token, and the outcome of each topic's last one since the start of the broker
+    (`lifetime.compaction`)."""
 
-    running: dict[int, Any]
-    statuses: dict[int, tuple[str, str]]
-    failed_ms: dict[int, int]
-    last_token: int
+    running: dict[int, Any] = field(default_factory=dict)
+    statuses: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Status and error of the last compaction, by topic id."""
+    failed_ms: dict[int, int] = field(default_factory=dict)
+    last_token: int = 0
 
 
-class SilentProducers(Protocol):
-    """Names of producers that de-duplication remembers although they are not connected (`publishing.deduplication`)."""
+@dataclass(slots=True, eq=False)
+class SilentProducers:
+    """Producers with known sequence ids that are not connected, and since when, as far as was noticed
+    (`publishing.deduplication`, DED-9)."""
 
-    since_ms: dict[tuple[int, str], int]
-    found_ms: dict[tuple[int, str], int]
-    is_watching: bool
+    since_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Times by topic id and producer name, as the last round found them."""
+    found_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Times that the round which goes on has found."""
+    is_watching: bool = False
+    """True when any topic de-duplicates or did: a timer runs then."""

@@ -9,12 +9,14 @@ compaction, as if a subscription stood there (`TopicState.slowest_mark_delete`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topic_log import retention
 from spark_pulsar.broker.turn.effects import CompactTopic, ContinueCompaction, StopCompaction
-from spark_pulsar.broker.turn.slices import run_in_slices
+from spark_pulsar.broker.turn.slices import every
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.records.compaction import (
@@ -50,29 +52,16 @@ class CompactionRunning(PulsarError):
     http_status = 409
 
 
-class Compactions:
-    """Running compactions by token, and the outcome of each topic's last one since the start of the broker."""
-
-    def __init__(self) -> None:
-        self.running: dict[int, CompactionRun] = {}
-        self.statuses: dict[int, tuple[str, str]] = {}
-        """Status and error of the last compaction, by topic id."""
-        self.failed_ms: dict[int, int] = {}
-        self.last_token = 0
-
-
+@dataclass(slots=True, eq=False)
 class CompactionRun:
     """One compaction that runs."""
 
-    __slots__ = ("horizon", "index", "last", "ledger_id", "token", "topic")
-
-    def __init__(self, token: int, topic: Topic, ledger_id: int, horizon: Position) -> None:
-        self.token = token
-        self.topic = topic
-        self.ledger_id = ledger_id
-        self.horizon = horizon
-        self.index: list[int] = []
-        self.last = _NOTHING_LEFT
+    token: int
+    topic: Topic
+    ledger_id: int
+    horizon: Position
+    index: list[int] = field(default_factory=list)
+    last: tuple[int, int, int] = _NOTHING_LEFT
 
 
 # ---- requests ---------------------------------------------------------------------------------------------------
@@ -112,7 +101,8 @@ def begin(core: Core) -> None:
         if state.compaction is not None and state.compaction.writing is not None:
             core.append(CompactionAbandoned(state.topic_id))
     if core.config.compaction_interval_ms > 0:
-        core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _check_thresholds(core))
+        states, check = core.state.topics.values, partial(_check_threshold, core)
+        every(core, core.config.compaction_interval_ms, states, check, _CHECKS_A_TURN)
 
 
 def forget(core: Core, topic: Topic) -> None:
@@ -232,17 +222,8 @@ def prepare(core: Core, topic: Topic) -> None:
         core.append(CompactionPrepared(topic.state.topic_id, *EARLIEST))
 
 
-def _check_thresholds(core: Core) -> None:
-    """Compacts the topics with more than their threshold to compact; a few of them are checked in each turn."""
-
-    def done() -> None:
-        core.at(core.now_ms + core.config.compaction_interval_ms, lambda: _check_thresholds(core))
-
-    checks = map(lambda state: _check_threshold(core, state), list(core.state.topics.values()))
-    run_in_slices(core, checks, _CHECKS_A_TURN, done)
-
-
 def _check_threshold(core: Core, state: TopicState) -> None:
+    """Compacts a topic with more than its threshold to compact."""
     in_use = core.topics.get(state.name)
     name = TopicName.parse(state.name) if in_use is None else in_use.name
     threshold = core.policies_of(name).compaction_threshold_bytes

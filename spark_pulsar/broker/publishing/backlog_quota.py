@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.entities import producer as producers
+from spark_pulsar.broker.entities.features import QuotaWatch
 from spark_pulsar.broker.entities.topic import NEVER_BYTES
 from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
@@ -24,10 +25,8 @@ from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, Ba
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_pulsar.broker.entities import features
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import OldestEntry, Topic
-    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.ids import Position
     from spark_pulsar.model.names import TopicName
@@ -43,36 +42,6 @@ class Excess(NamedTuple):
 
     quota: BacklogQuota
     text: str
-
-
-class QuotaWatch:
-    """The quotas of one topic."""
-
-    __slots__ = ("age", "evicting", "is_checking", "size", "timer")
-
-    def __init__(self, size: BacklogQuota, age: BacklogQuota) -> None:
-        self.size = size
-        self.age = age
-        self.timer: Timer | None = None
-        self.evicting = 0
-        """Number of subscriptions whose old entries are being evicted."""
-        self.is_checking = False
-        """True while a check waits for the disk."""
-
-    @property
-    def has_size(self) -> bool:
-        """True when there is a limit of size; 0 is one (BQ-1)."""
-        return self.size.limit_bytes >= 0
-
-    @property
-    def has_age(self) -> bool:
-        """True when there is a limit of age (BQ-2)."""
-        return self.age.limit_time_s > 0
-
-    def end(self) -> None:
-        """Ends the checks of age."""
-        if self.timer is not None:
-            self.timer.cancel()
 
 
 def is_on(core: Core, name: TopicName) -> bool:
@@ -275,7 +244,7 @@ def _check_age(core: Core, topic: Topic) -> None:
     backlog_size.with_oldest(core, topic, found)
 
 
-def _evict_age(core: Core, topic: Topic, watch: features.QuotaWatch) -> None:
+def _evict_age(core: Core, topic: Topic, watch: QuotaWatch) -> None:
     """Expires entries older than 90 % of the limit, in whole seconds, for every subscription (BQ-7)."""
     if watch.evicting:
         return

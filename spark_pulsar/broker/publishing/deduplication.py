@@ -56,20 +56,6 @@ class Verdict(Enum):
     """A batch of which a part is stored already: refused, where Apache Pulsar drops it all (row 20 of section 21)."""
 
 
-class SilentProducers:
-    """Producers with known sequence ids that are not connected, and since when, as far as was noticed (DED-9)."""
-
-    __slots__ = ("found_ms", "is_watching", "since_ms")
-
-    def __init__(self) -> None:
-        self.since_ms: dict[tuple[int, str], int] = {}
-        """Times by topic id and producer name, as the last round found them."""
-        self.found_ms: dict[tuple[int, str], int] = {}
-        """Times that the round which goes on has found."""
-        self.is_watching = False
-        """True when any topic de-duplicates or did: a timer runs then."""
-
-
 # ---- on and off -------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.connections import handshake
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.turn.events import Flaw, SendsReceived
     from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.wire.send_runs import SendRun
@@ -38,46 +40,8 @@ FLAWS: Final[Mapping[Flaw, PulsarError]] = {
 """Answer to a SEND with a flaw (PR-12)."""
 
 
-class _Stored:
-    """Call for the time when a run of entries is on disk: readers may see it, and its receipts go out."""
-
-    __slots__ = ("core", "producer", "run", "sends", "size_bytes")
-
-    def __init__(self, core: Core, producer: Producer, run: EntryRun, sends: SendRun, size_bytes: int) -> None:
-        self.core = core
-        self.producer = producer
-        self.run = run
-        self.sends = sends
-        self.size_bytes = size_bytes
-
-    def __call__(self) -> None:
-        core, producer, run, sends = self.core, self.producer, self.run, self.sends
-        producer.topic.confirm_entries(core, run)
-        entries = len(run.starts)
-        send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
-        pending_publishes.settle_pending(core, producer.session, entries, self.size_bytes)
-
-
-class _Repeated:
-    """Call for the time when the first copies of repeated entries are on disk: receipts without a position (DED-3)."""
-
-    __slots__ = ("core", "producer", "sends")
-
-    def __init__(self, core: Core, producer: Producer, sends: SendRun) -> None:
-        self.core = core
-        self.producer = producer
-        self.sends = sends
-
-    def __call__(self) -> None:
-        send_receipts(self.core, self.producer, self.sends, -1, -1)
-
-
-def on_sends(core: Core, event: SendsReceived) -> None:
+def on_sends(core: Core, session: Session, event: SendsReceived) -> None:
     """Handles consecutive SENDs of one producer: one check, one record, one write of receipts."""
-    session = core.sessions.get(event.session_id)
-    if session is None:
-        return
-    handshake.heard_from(session)
     sends = event.run
     producer = session.producers.get(sends.producer_id)
     if producer is None:
@@ -137,7 +101,8 @@ def _take(core: Core, producer: Producer, sends: SendRun) -> None:
             if record is not None:
                 core.append(record)
         elif verdict is Verdict.DUPLICATE:
-            core.when_durable(_Repeated(core, producer, part))
+            # Receipts without a position, when the first copies are on disk (DED-3).
+            core.when_durable(partial(send_receipts, core, producer, part, -1, -1))
         else:
             _refuse_sends(core, producer, part, deduplication.mixed_batch_error(producer))
 
@@ -179,10 +144,17 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     topic.messages_in += messages
     topic.bytes_in += size_bytes
     topic.last_published_ms = core.now_ms
-    core.when_durable(_Stored(core, producer, run, sends, size_bytes))
+    core.when_durable(partial(_stored, core, producer, run, sends, size_bytes))
     pending_publishes.note_pending(core, session, entries, size_bytes)
     if topic.bytes_in >= topic.check_at_bytes:
         core.monitors.appended(topic, run)
+
+
+def _stored(core: Core, producer: Producer, run: EntryRun, sends: SendRun, size_bytes: int) -> None:
+    """Lets readers see a run of entries that is on disk, and sends its receipts."""
+    producer.topic.confirm_entries(core, run)
+    send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
+    pending_publishes.settle_pending(core, producer.session, len(run.starts), size_bytes)
 
 
 def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:

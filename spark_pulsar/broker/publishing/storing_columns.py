@@ -7,12 +7,12 @@ Where a rule asks for more than that, they are taken one by one.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.turn.counter_columns import (
     BYTES_IN,
@@ -49,12 +49,8 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.send_runs import ColumnarSends
 
 
-def on_columnar_sends(core: Core, event: ColumnarSendsReceived) -> None:
+def on_columnar_sends(core: Core, session: Session, event: ColumnarSendsReceived) -> None:
     """Consecutive plain SENDs of several producers of one session."""
-    session = core.sessions.get(event.session_id)
-    if session is None:
-        return
-    handshake.heard_from(session)
     columnar_sends = event.columnar_sends
     producer_rows = np.fromiter(
         map(session.producer_rows.get, columnar_sends.producer_ids, repeat(-1)), np.int64, len(columnar_sends)
@@ -106,7 +102,7 @@ def _take_each(core: Core, session: Session, columnar_sends: ColumnarSends) -> N
         if not session.open:  # one of them was for a producer that is not open
             return
         run = SendRun(producer_id, columnar_sends.buffer, sequence_id, messages, start, end)
-        storing.on_sends(core, SendsReceived(session.session_id, run))
+        storing.on_sends(core, session, SendsReceived(session.session_id, run))
 
 
 def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: ColumnarSends) -> None:
@@ -129,7 +125,8 @@ def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: 
     sizes = entries.sizes()
     to_check = _count(core, producer_rows, rows, entries, sizes, np.asarray(columnar_sends.message_counts, np.int64))
     size_bytes = int(sizes.sum())
-    core.when_durable(_StoredColumns(core, session, columnar_sends, entries, size_bytes))
+    departures = core.topic_counters.departures
+    core.when_durable(partial(_stored, core, session, columnar_sends, entries, size_bytes, departures))
     pending_publishes.note_pending(core, session, len(columnar_sends), size_bytes)
     for index in to_check:
         core.monitors.appended(_topic_in(core, int(rows[index])), entries.run(index))
@@ -164,35 +161,27 @@ def _topic_in(core: Core, row: int) -> Topic:
     return topic
 
 
-class _StoredColumns:
-    """Call for the time when the entries of columnar SENDs are on disk."""
-
-    __slots__ = ("columnar_sends", "core", "departures", "entries", "session", "size_bytes")
-
-    def __init__(
-        self, core: Core, session: Session, columnar_sends: ColumnarSends, entries: EntryColumns, size_bytes: int
-    ) -> None:
-        self.core = core
-        self.session = session
-        self.columnar_sends = columnar_sends
-        self.entries = entries
-        self.size_bytes = size_bytes
-        self.departures = core.topic_counters.departures
-
-    def __call__(self) -> None:
-        core, session, entries, columnar_sends = self.core, self.session, self.entries, self.columnar_sends
-        _confirm(core, entries, are_there=self.departures == core.topic_counters.departures)
-        if session.open:
-            core.effects.append(
-                SendColumnarReceipts(
-                    session.session_id,
-                    columnar_sends.producer_ids,
-                    entries.ledger_ids,
-                    entries.entry_ids,
-                    columnar_sends.sequence_ids,
-                )
+def _stored(
+    core: Core,
+    session: Session,
+    columnar_sends: ColumnarSends,
+    entries: EntryColumns,
+    size_bytes: int,
+    departures: int,
+) -> None:
+    """Lets readers see the entries of columnar SENDs that are on disk, and sends their receipts."""
+    _confirm(core, entries, are_there=departures == core.topic_counters.departures)
+    if session.open:
+        core.effects.append(
+            SendColumnarReceipts(
+                session.session_id,
+                columnar_sends.producer_ids,
+                entries.ledger_ids,
+                entries.entry_ids,
+                columnar_sends.sequence_ids,
             )
-        pending_publishes.settle_pending(core, session, len(entries), self.size_bytes)
+        )
+    pending_publishes.settle_pending(core, session, len(entries), size_bytes)
 
 
 def _confirm(core: Core, entries: EntryColumns, *, are_there: bool) -> None:

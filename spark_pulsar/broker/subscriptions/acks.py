@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.connections import handshake
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorAckProperties, CursorMarkDeleted
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import Position, signed
@@ -27,12 +26,8 @@ MAX_BITS: Final = 65_536
 """Bound of a bit set, 8 KB: the producer alone says how many messages a batch has."""
 
 
-def on_acks(core: Core, event: AcksReceived) -> None:
+def on_acks(core: Core, session: Session, event: AcksReceived) -> None:
     """Handles an ACK of whole entries. From an unknown consumer it is ignored without an answer (ACK-4)."""
-    session = core.sessions.get(event.session_id)
-    if session is None:
-        return
-    handshake.heard_from(session)
     ack = event.ack
     consumer = session.consumers.get(ack.consumer_id)
     if consumer is None:

@@ -10,12 +10,14 @@ import heapq
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
+from spark_pulsar.broker.turn.slices import every
 from spark_pulsar.model.names import TopicName
 
 from . import retention
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
@@ -38,7 +40,9 @@ class RollQueue:
         self._due_ms: dict[int, int] = {}
         self._timer: Timer | None = None
         self._entries_seen: dict[int, int] = {}
-        """Number of entries of each open ledger at the last check for idle ones."""
+        """Number of entries of each open ledger at the present check for idle ones."""
+        self._entries_seen_before: dict[int, int] = {}
+        """Numbers at the check before it."""
 
     def start(self) -> None:
         """Takes over the ledgers that were open when the broker ended: their age goes on."""
@@ -47,7 +51,7 @@ class RollQueue:
             if info is not None:
                 self._put(info.ledger_id, info.opened_ms + self._age_ms)
         if self._core.config.ledger_inactive_ms:
-            self._core.at(self._core.now_ms + self._core.config.ledger_inactive_ms, self._roll_idle)
+            every(self._core, self._core.config.ledger_inactive_ms, self._topics, self._roll_if_idle, _ROLLS_A_TURN)
 
     def opened(self, info: LedgerInfo, name: TopicName) -> None:
         """Queues a ledger that takes entries, or whose topic has other policies."""
@@ -91,25 +95,19 @@ class RollQueue:
                 self._put(ledger_id, core.now_ms + self._age_ms)
         self._set_timer()
 
-    def _roll_idle(self) -> None:
-        """Closes ledgers that took nothing since the last check (managedLedgerInactiveLedgerRolloverTimeSeconds)."""
-        core = self._core
-        next_ms = core.now_ms + core.config.ledger_inactive_ms
-        before, self._entries_seen = self._entries_seen, {}
+    def _topics(self) -> Iterable[TopicState]:
+        self._entries_seen_before, self._entries_seen = self._entries_seen, {}
+        return self._core.state.topics.values()
 
-        def check(topic: TopicState) -> None:
-            info = topic.ledger.current
-            if info is None or not info.entries or topic.topic_id not in core.state.topics:
-                return
-            if before.get(info.ledger_id) == info.entries:
-                _roll(core, info)
-            else:
-                self._entries_seen[info.ledger_id] = info.entries
-
-        def done() -> None:
-            core.at(max(core.now_ms + PAUSE_MS, next_ms), self._roll_idle)
-
-        run_in_slices(core, map(check, list(core.state.topics.values())), _ROLLS_A_TURN, done)
+    def _roll_if_idle(self, topic: TopicState) -> None:
+        """Closes a ledger that took nothing since the last check (managedLedgerInactiveLedgerRolloverTimeSeconds)."""
+        info = topic.ledger.current
+        if info is None or not info.entries or topic.topic_id not in self._core.state.topics:
+            return
+        if self._entries_seen_before.get(info.ledger_id) == info.entries:
+            _roll(self._core, info)
+        else:
+            self._entries_seen[info.ledger_id] = info.entries
 
 
 def _roll(core: Core, info: LedgerInfo) -> None:

@@ -13,6 +13,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.entities.features import TopicListWatcher
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.names import split_namespace
 from spark_pulsar.wire import commands
@@ -32,17 +33,6 @@ _FEW: Final = 16
 """Names that are put into a sorted list one by one; it is sorted anew for more."""
 
 
-@dataclass(slots=True, eq=False)
-class Watcher:
-    """A watcher of one session."""
-
-    session: Session
-    watcher_id: int
-    list: WatchedList
-    knows: int
-    """Number of the last changes that the watcher was told with the whole list."""
-
-
 class WatchedList:
     """The names that match one pattern, as told to its watchers. The texts are shared with all other lists: thousands
     may watch as many names."""
@@ -56,7 +46,7 @@ class WatchedList:
         """Names, rising."""
         self.knows = knows
         """Number of the last changes that are in `names`, told or not."""
-        self.watchers: dict[Watcher, None] = {}
+        self.watchers: dict[TopicListWatcher, None] = {}
         self._hash: str | None = None
 
     @property
@@ -123,13 +113,13 @@ class TopicWatchers:
 
     def add(self, session: Session, watcher_id: int, watched: WatchedList) -> None:
         """Adds a watcher to a list that its session was told."""
-        watcher = Watcher(session, watcher_id, watched, self._made)
+        watcher = TopicListWatcher(session, watcher_id, watched, self._made)
         self._changes = None  # what comes later in this turn is news to it
         self._by_namespace.setdefault(watched.namespace, {})[watched.pattern.text] = watched
         watched.watchers[watcher] = None
         session.watchers[watcher_id] = watcher
 
-    def remove(self, watcher: Watcher) -> None:
+    def remove(self, watcher: TopicListWatcher) -> None:
         """Removes a watcher."""
         del watcher.session.watchers[watcher.watcher_id]
         watched = watcher.list

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 
+class Effect:
+    """Base of all effects: orders to the shell."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
-class SendCommand:
+class SendCommand(Effect):
     """Order to send one command."""
 
     session_id: int
@@ -24,7 +30,7 @@ class SendCommand:
 
 
 @dataclass(slots=True)
-class SendReceipts:
+class SendReceipts(Effect):
     """Order to send one SEND_RECEIPT per sequence id, for consecutive entries from `ledger_id:first_entry_id` on."""
 
     session_id: int
@@ -36,7 +42,7 @@ class SendReceipts:
 
 
 @dataclass(slots=True)
-class SendColumnarReceipts:
+class SendColumnarReceipts(Effect):
     """Order to send one SEND_RECEIPT per entry of columnar SENDs; all lists are parallel."""
 
     session_id: int
@@ -47,7 +53,7 @@ class SendColumnarReceipts:
 
 
 @dataclass(slots=True)
-class SendMessages:
+class SendMessages(Effect):
     """Order to send one MESSAGE per entry, for consecutive entries, or for those of `entry_ids`; entry i is
     `buffer[starts[i]:ends[i]]`.
 
@@ -69,7 +75,7 @@ class SendMessages:
 
 
 @dataclass(slots=True)
-class AppendRecords:
+class AppendRecords(Effect):
     """Order to write records to the journal as one group; answered by `RecordsDurable(group)` when they are on disk."""
 
     group: int
@@ -77,7 +83,7 @@ class AppendRecords:
 
 
 @dataclass(slots=True)
-class ReadEntries:
+class ReadEntries(Effect):
     """Order to read entries from storage, from this one on; answered by `EntriesRead` or `ReadFailed` with the
     token."""
 
@@ -89,7 +95,7 @@ class ReadEntries:
 
 
 @dataclass(slots=True)
-class ReadSizes:
+class ReadSizes(Effect):
     """Order to read the sizes of entries `first … end - 1`; answered by `SizesRead` or `ReadFailed` with the token."""
 
     token: int
@@ -99,7 +105,7 @@ class ReadSizes:
 
 
 @dataclass(slots=True)
-class CloseSession:
+class CloseSession(Effect):
     """Order to close the connection after all effects for it before."""
 
     session_id: int
@@ -107,21 +113,21 @@ class CloseSession:
 
 
 @dataclass(slots=True)
-class PauseReading:
+class PauseReading(Effect):
     """Order to read nothing more from the connection (PR-15)."""
 
     session_id: int
 
 
 @dataclass(slots=True)
-class ResumeReading:
+class ResumeReading(Effect):
     """Order to read from the connection again."""
 
     session_id: int
 
 
 @dataclass(slots=True)
-class CompactTopic:
+class CompactTopic(Effect):
     """Order to find the last message of each key; answered by `EntriesCompacted` for each block of entries, the next
     one after `ContinueCompaction`, then `CompactionEnded`; or `CompactionFailed`.
 
@@ -136,31 +142,14 @@ class CompactTopic:
 
 
 @dataclass(slots=True)
-class ContinueCompaction:
+class ContinueCompaction(Effect):
     """Order to report the next block."""
 
     token: int
 
 
 @dataclass(slots=True)
-class StopCompaction:
+class StopCompaction(Effect):
     """Order to report nothing more."""
 
     token: int
-
-
-Effect = (
-    SendCommand
-    | SendReceipts
-    | SendColumnarReceipts
-    | SendMessages
-    | AppendRecords
-    | ReadEntries
-    | ReadSizes
-    | CloseSession
-    | PauseReading
-    | ResumeReading
-    | CompactTopic
-    | ContinueCompaction
-    | StopCompaction
-)

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.send_runs import ColumnarSends, SendRun
 
 
+class Event:
+    """Base of all events: past facts that the shell reports."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
-class SessionOpened:
+class SessionOpened(Event):
     """A connection was accepted. `session_id` is never used again."""
 
     session_id: int
@@ -29,14 +35,14 @@ class SessionOpened:
 
 
 @dataclass(slots=True)
-class SessionClosed:
+class SessionClosed(Event):
     """A connection is gone, whichever side ended it."""
 
     session_id: int
 
 
 @dataclass(slots=True)
-class CommandReceived:
+class CommandReceived(Event):
     """A command other than the hot ones below, whole and with its required fields."""
 
     session_id: int
@@ -44,7 +50,7 @@ class CommandReceived:
 
 
 @dataclass(slots=True)
-class UnknownCommandReceived:
+class UnknownCommandReceived(Event):
     """A well-formed frame with a command type of another protocol version (A14)."""
 
     session_id: int
@@ -56,7 +62,7 @@ Flaw = Literal["checksum", "metadata", "transaction", "marker"]
 
 
 @dataclass(slots=True)
-class SendsReceived:
+class SendsReceived(Event):
     """Consecutive SENDs of one producer (`wire.send_runs`). A run with a flaw has one entry."""
 
     session_id: int
@@ -70,7 +76,7 @@ class SendsReceived:
 
 
 @dataclass(slots=True)
-class ColumnarSendsReceived:
+class ColumnarSendsReceived(Event):
     """Consecutive SENDs of several producers, none with a flaw, as `wire.columnar_sends` found them."""
 
     session_id: int
@@ -83,7 +89,7 @@ class ColumnarSendsReceived:
 
 
 @dataclass(slots=True)
-class AcksReceived:
+class AcksReceived(Event):
     """An ACK of whole entries, as `wire.messages` read it."""
 
     session_id: int
@@ -91,35 +97,35 @@ class AcksReceived:
 
 
 @dataclass(slots=True)
-class WritingPaused:
+class WritingPaused(Event):
     """The connection's write buffer is above its high-water mark: the peer reads more slowly than we send."""
 
     session_id: int
 
 
 @dataclass(slots=True)
-class WritingResumed:
+class WritingResumed(Event):
     """The connection's write buffer has drained."""
 
     session_id: int
 
 
 @dataclass(slots=True)
-class StillReading:
+class StillReading(Event):
     """A peer that is not read from has taken some of the bytes sent to it: it is alive."""
 
     session_id: int
 
 
 @dataclass(slots=True)
-class RecordsDurable:
+class RecordsDurable(Event):
     """The group of records of this number, and all before it, are on disk."""
 
     group: int
 
 
 @dataclass(slots=True)
-class EntriesRead:
+class EntriesRead(Event):
     """Answer to ReadEntries: runs in rising order, at least one entry, from the entry that was asked for on."""
 
     token: int
@@ -127,7 +133,7 @@ class EntriesRead:
 
 
 @dataclass(slots=True)
-class SizesRead:
+class SizesRead(Event):
     """Answer to ReadSizes: bytes of each entry, 0 for what is not stored."""
 
     token: int
@@ -135,7 +141,7 @@ class SizesRead:
 
 
 @dataclass(slots=True)
-class ReadFailed:
+class ReadFailed(Event):
     """ReadEntries or ReadSizes could not be served: the entries are gone or unreadable."""
 
     token: int
@@ -143,7 +149,7 @@ class ReadFailed:
 
 
 @dataclass(slots=True)
-class DiskFull:
+class DiskFull(Event):
     """The disk takes no more of the journal, for lack of space or permission; with an empty reason it does again. With
     `is_stalled` not even records submitted before can be written."""
 
@@ -152,7 +158,7 @@ class DiskFull:
 
 
 @dataclass(slots=True)
-class EntriesLost:
+class EntriesLost(Event):
     """Storage lost entries, as (ledger id, first, end), and says where and why."""
 
     spans: Sequence[tuple[int, int, int]]
@@ -161,7 +167,7 @@ class EntriesLost:
 
 
 @dataclass(slots=True)
-class Requested:
+class Requested(Event):
     """The admin API asks for a change of state; `request` runs inside the core, at its place in the order."""
 
     request: Callable[[Any], None]
@@ -169,7 +175,7 @@ class Requested:
 
 
 @dataclass(slots=True)
-class EntriesCompacted:
+class EntriesCompacted(Event):
     """A block of a compaction's entries: `buffer[starts[i]:ends[i]]` for the compacted ledger, each with its source in
     front. `source` is that of the first; `last` is source and batch index of the last message."""
 
@@ -183,7 +189,7 @@ class EntriesCompacted:
 
 
 @dataclass(slots=True)
-class CompactionEnded:
+class CompactionEnded(Event):
     """All blocks of a compaction were reported; `removed` messages are not among them."""
 
     token: int
@@ -191,32 +197,8 @@ class CompactionEnded:
 
 
 @dataclass(slots=True)
-class CompactionFailed:
+class CompactionFailed(Event):
     """A compaction failed; nothing more will be reported."""
 
     token: int
     reason: str
-
-
-Event = (
-    SessionOpened
-    | SessionClosed
-    | CommandReceived
-    | UnknownCommandReceived
-    | SendsReceived
-    | ColumnarSendsReceived
-    | AcksReceived
-    | WritingPaused
-    | WritingResumed
-    | StillReading
-    | RecordsDurable
-    | EntriesRead
-    | SizesRead
-    | ReadFailed
-    | EntriesLost
-    | DiskFull
-    | EntriesCompacted
-    | CompactionEnded
-    | CompactionFailed
-    | Requested
-)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
+from spark_pulsar.broker.turn.slices import every
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import NO_SUBSCRIPTIONS
 from spark_pulsar.model.policy_table import INACTIVE_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.ledger.state.topics import TopicState
 
@@ -33,21 +35,14 @@ class InactiveTopics:
 
     def start(self) -> None:
         """Begins the rounds."""
-        self._core.at(self._core.now_ms + self._core.config.inactive_check_interval_ms, self._round)
+        interval_ms = self._core.config.inactive_check_interval_ms
+        every(self._core, interval_ms, self._topics_to_check, self._check, _CHECKS_A_TURN)
 
-    def _round(self) -> None:
-        core = self._core
-        next_ms = core.now_ms + core.config.inactive_check_interval_ms
-        topics: list[TopicState] = []
+    def _topics_to_check(self) -> Iterable[TopicState]:
         if self._is_on_anywhere():
-            topics = list(core.state.topics.values())
-        else:
-            self._since_ms.clear()
-
-        def done() -> None:
-            core.at(max(core.now_ms + PAUSE_MS, next_ms), self._round)
-
-        run_in_slices(core, map(self._check, topics), _CHECKS_A_TURN, done)
+            return self._core.state.topics.values()
+        self._since_ms.clear()
+        return ()
 
     def _is_on_anywhere(self) -> bool:
         core, documents = self._core, self._core.state.documents

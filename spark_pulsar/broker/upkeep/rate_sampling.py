@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
+from spark_pulsar.broker.turn.slices import every
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -15,16 +15,8 @@ _TOPICS_A_TURN: Final = 64
 
 def start(core: Core) -> None:
     """Samples all topics in use every `stats_interval_ms` from now on."""
-    core.at(core.now_ms + core.config.stats_interval_ms, lambda: _round(core))
-
-
-def _round(core: Core) -> None:
-    next_ms = core.now_ms + core.config.stats_interval_ms
-
-    def done() -> None:
-        core.at(max(core.now_ms + PAUSE_MS, next_ms), lambda: _round(core))
-
-    run_in_slices(core, map(lambda topic: sample(topic, core.now_ms), list(core.topics.values())), _TOPICS_A_TURN, done)
+    interval_ms = core.config.stats_interval_ms
+    every(core, interval_ms, core.topics.values, lambda topic: sample(topic, core.now_ms), _TOPICS_A_TURN)
 
 
 def sample(topic: Topic, now_ms: int) -> None:
