@@ -99,6 +99,11 @@ class Attachment:
         request_id = next_id()
         yield self.connection.start(requests.seek_to_time(request_id, self.consumer_id, publish_time_ms), request_id)
 
+    def seek_to(self, position: MessageId) -> PipelinedRequest[None]:
+        """Moves the cursor to an entry, or to the first one after it. The broker detaches the consumer thereby."""
+        request_id = next_id()
+        yield self.connection.start(requests.seek_to_id(request_id, self.consumer_id, position), request_id)
+
     def unsubscribe(self, force: bool) -> PipelinedRequest[None]:
         """Deletes the subscription, and the consumer with it."""
         request_id = next_id()

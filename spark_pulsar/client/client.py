@@ -234,6 +234,19 @@ class PulsarClient:
             lambda engine, deadline: get_or_create_schema(engine.directory, full, name, schema, deadline),
         )
 
+    def first_available(self, entries: Mapping[str, MessageId]) -> dict[str, MessageId | TopicNotFound]:
+        """Tells of an entry of each partition that had existed if it is still there; never known from an earlier call.
+
+        If it is, the answer is no later than the entry. If it was trimmed, or the topic made again, the answer is the
+        later position of the first entry that there is, or the end. The error in place of a topic that is gone.
+        """
+        wanted = {full_name(topic): entry for topic, entry in entries.items()}
+        return self._each(
+            "looking for an entry of",
+            list(entries),
+            lambda engine, topic, deadline: if_any(engine.probes.first_available(topic, wanted[topic], deadline)),
+        )
+
     # ---- reading and writing
 
     def fetch(

@@ -1,6 +1,7 @@
 """Probes: idle readers that ask where topics begin and end, and which entry was published at a time."""
 
 import threading
+from collections.abc import Callable
 
 from spark_pulsar.client.attachments import Attachment, attach_at_end, new_reader
 from spark_pulsar.client.deadlines import Deadline
@@ -69,16 +70,32 @@ class Probes:
 
         A seek detaches the reader, its target stays with the reader's name until the next consumer of that name asks.
         """
+        last, position = yield from self._moved(topic, lambda reader: reader.seek(publish_time_ms), deadline)
+        return beginning(position.partition) if last is None else position
+
+    def first_available(self, topic: str, entry: MessageId, deadline: Deadline) -> PipelinedRequest[MessageId]:
+        """Returns a position no later than `entry`, which had existed, if it is still there; else a later one, of the
+        first entry that is. Must be asked anew each time: any entry may be trimmed at any moment.
+
+        A broker may name an entry by the end of the ledger before it, so equality says less than order.
+        """
+        _, position = yield from self._moved(topic, lambda reader: reader.seek_to(entry), deadline)
+        return position
+
+    def _moved(
+        self, topic: str, seek: Callable[[Attachment], PipelinedRequest[None]], deadline: Deadline
+    ) -> PipelinedRequest[tuple[MessageId | None, MessageId]]:
+        """(id of the topic's last message or None, the position of a reader after a seek)."""
         connection = yield from self._directory.connect(topic, deadline)
         reader = new_reader(connection, topic)
         try:
             yield from reader.attach_reader(LATEST_ID)
-            yield from reader.seek(publish_time_ms)
+            yield from seek(reader)
             yield from reader.attach_reader(LATEST_ID)
-            last, position = yield from reader.last_ids()
+            answer = yield from reader.last_ids()
         except BaseException:
             self._directory.forget(topic)
             reader.abandon()
             raise
         yield from reader.detach()
-        return beginning(position.partition) if last is None else position
+        return answer

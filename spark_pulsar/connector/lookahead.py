@@ -32,6 +32,8 @@ _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
 _ASK_AFTER_MS: Final = 1_000
 """Wait of a micro-batch after which the broker is asked, once, for the ends of the partitions that are waited for."""
+_NEXT_ENTRY_MS: Final = 1_000
+"""Wait for the entries after a micro-batch, which make a loss of them certain; most are there already."""
 _LOOK_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
@@ -183,6 +185,15 @@ class PartitionLookAhead:
                 break
         return position
 
+    def following(self, position: ReadPosition) -> ReadPosition | None:
+        """Returns the first counted message at or after a position, None if nothing is counted there."""
+        for block in self._blocks:
+            index = block.index_of(position)
+            if index < len(block.counts):
+                entry = ReadPosition(int(block.ledger_ids[index]), int(block.entry_ids[index]))
+                return position if entry[:2] == position[:2] else entry
+        return None
+
     def _drop_before(self, start: ReadPosition) -> None:
         if start < self._passed:
             self.close()  # backwards: another topic has taken the place of this one
@@ -225,6 +236,23 @@ class LookAhead:
     def gathering(self, end: Mapping[str, ReadPosition]) -> Gathering:
         """Begins to count for one micro-batch, which goes no further than `end`; its time-out begins now."""
         return Gathering(self._client, self.partition, self._arrived, end, self._timeout_ms)
+
+    def next_entries(
+        self, position: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+    ) -> dict[str, ReadPosition]:
+        """Returns what is next to read in each partition whose position lies before `end`: of an entry that exists.
+
+        A position after the last entry of a ledger is told by the first entry of the next one. Partitions that do not
+        send it soon are left out.
+        """
+        unread = {topic for topic, at in position.items() if at < end[topic]}
+        missing = {topic: 1 for topic in unread if self.partition(topic).following(position[topic]) is None}
+        if missing:
+            timeout_ms = min(self._timeout_ms, _NEXT_ENTRY_MS)
+            gathering = Gathering(self._client, self.partition, self._arrived, end, timeout_ms)
+            gathering.count(position, missing)
+        found = {topic: self.partition(topic).following(position[topic]) for topic in unread}
+        return {topic: at for topic, at in found.items() if at is not None}
 
     def close(self) -> None:
         """Gives up all readers."""

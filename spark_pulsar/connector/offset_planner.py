@@ -15,9 +15,10 @@ from spark_pulsar.connector.admission import limited_end
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
+from spark_pulsar.connector.first_entries import beginning_at, first_entries, passed_over
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, entries_between, recorded_start
 from spark_pulsar.connector.options import Options
-from spark_pulsar.connector.planning import TopicRange, plan
+from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("spark_pulsar")
 
 _OPERATION: Final = "operationTimeoutMs"
+_UNKNOWN_LOSS: Final = (
+    "%s: the query had read all that was known, up to %s; that ledger is gone now, and the first entry after it is %s. "
+    "What was published and removed while the query did not run cannot be told; a subscriptionName would have held it"
+)
 
 
 @naming(_OPERATION)
@@ -44,7 +49,23 @@ def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
                 f"endingOffsets of {topic} ({end[topic]}) lies before its startingOffsets ({start[topic]})"
             )
         end[topic] = max(start[topic], end[topic])  # a start beyond the end of the topic reads nothing
-    return list(plan(SourceOffset(start), SourceOffset(end)).ranges)
+    ranges = plan(SourceOffset(start), SourceOffset(end)).ranges
+    first = first_entries(client, ranges, options.operation_timeout_ms)
+    report_losses(_named_starts_gone(client, options, ranges, first), fail=options.fail_on_data_loss)
+    return beginning_at(ranges, first)
+
+
+def _named_starts_gone(
+    client: PulsarClient, options: Options, ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]
+) -> list[str]:
+    """Losses between the positions that the user named and what there is."""
+    if not isinstance(options.starting_offsets, Mapping):
+        return []
+    starts = {work.topic: work.start for work in ranges}
+    return [
+        f"startingOffsets of {topic} ({starts[topic]}) is in a ledger that is gone; the first entry after it is {at}"
+        for topic, at in passed_over(client, ranges, first).items()
+    ]
 
 
 class OffsetPlanner:
@@ -61,6 +82,7 @@ class OffsetPlanner:
         self._planned: Mapping[str, ReadPosition] = {}
         self._acknowledged: dict[str, ReadPosition] = {}
         self._held: set[str] = set()
+        self._is_first = True
 
     @naming(_OPERATION)
     def initial(self) -> SourceOffset:
@@ -104,13 +126,29 @@ class OffsetPlanner:
         self._report_losses(plan(start, SourceOffset(newest)).losses)
         self._hold(newest)
         end: Mapping[str, ReadPosition] = newest
+        left: dict[str, ReadPosition] = {}
         if max_messages is not None:
             end = limited_end(self._counting(), _existing(start, newest), newest, max_messages)
             newest = self._without_vanished(start, newest, end)
+            following = self._counting().next_entries(end, newest)
+            end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
         self._newest, self._planned = newest, end
+        if not start.fresh and end == start.positions and start.newest.keys() <= left.keys():
+            return start
+        initial = start.positions if start.fresh else None
+        return SourceOffset(end, initial, newest=left, first=self._first_entries(start, end))
+
+    def _first_entries(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
+        """Returns the first entries of the next micro-batch's ranges, where `start` does not say them."""
+        ranges = plan(start, SourceOffset(end)).ranges
+        first = first_entries(self._client, ranges, self._options.operation_timeout_ms)
         if start.fresh:
-            return SourceOffset(end, initial=start.positions)
-        return start if end == start.positions else SourceOffset(end)
+            self._report_losses(_named_starts_gone(self._client, self._options, ranges, first))
+        elif self._is_first:
+            for topic, at in passed_over(self._client, ranges, first).items():
+                LOG.warning(_UNKNOWN_LOSS, topic, start.positions[topic], at)
+        self._is_first = False
+        return first
 
     def _without_vanished(
         self, start: SourceOffset, newest: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
@@ -139,6 +177,7 @@ class OffsetPlanner:
                 for topic, position in start.positions.items():
                     self._target[topic] = max(self._target.get(topic, EARLIEST), position)
             ends = dict(self._target)
+        self._report_losses(shrunken(start, ends))
         for topic, position in start.positions.items():
             if ends.get(topic) == EARLIEST:  # nothing left in a topic that was read to its end is no loss
                 ends[topic] = position
@@ -160,7 +199,9 @@ class OffsetPlanner:
         """
         if not self._newest:
             return None
-        behind = {topic: _distance(self._planned.get(topic, EARLIEST), end) for topic, end in self._newest.items()}
+        behind = {
+            topic: entries_between(self._planned.get(topic, EARLIEST), end) for topic, end in self._newest.items()
+        }
         return {
             **SourceOffset(self._newest).to_json(),
             "lag": {"entries": sum(behind.values()), "partitions": sum(1 for entries in behind.values() if entries)},
@@ -237,10 +278,3 @@ def _check_found(topics: Sequence[str], known: Collection[str], options: Options
     ]
     if missing:
         raise TopicNotFound(f"topic {missing[0]} not found")
-
-
-def _distance(position: ReadPosition, end: ReadPosition) -> int:
-    if position >= end:
-        return 0
-    whole = end.entry_id + (1 if end.batch_index else 0)
-    return whole - position.entry_id if position.ledger_id == end.ledger_id else max(whole, 1)

@@ -9,7 +9,14 @@ text:
 
     {"version": 1,
      "positions": {"persistent://public/default/t-partition-0": "12:34:0", …},
+     "newest": {…},             the ends that were known, of the partitions where something was left unread
+     "first": {…},              the first entries of the micro-batch that ends here, where its start does not say them
      "initial": {…}}            the positions at which the query began; only in the offset of its first micro-batch
+
+`newest` and `first` are what makes a loss certain. The position of a partition in `newest` is that of an entry which
+existed when the offset was made: if it is gone later, it was lost. A position without `newest` is the end of all that
+was known: its ledger may since have ended and been trimmed without a loss, and what comes next may have any id. What
+did come next is noted in `first` by the end of the micro-batch that reads it, so that a replay misses it too.
 
 `initial` closes a hole: Spark does not store the offset a new query starts from and asks for it again after a restart
 before the first commit, when `latest` has moved on. The first end offset is in the write-ahead log, so it carries it.
@@ -23,7 +30,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from spark_pulsar.connector.errors import OffsetError
@@ -81,15 +88,21 @@ def parse_position(text: str) -> ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """Positions of all topic partitions (full names), see the module docstring for `initial` and `fresh`."""
+    """Positions of all topic partitions (full names), see the module docstring for the rest."""
 
     positions: Mapping[str, ReadPosition]
     initial: Mapping[str, ReadPosition] | None = None
     fresh: bool = False
+    newest: Mapping[str, ReadPosition] = field(default_factory=dict)
+    first: Mapping[str, ReadPosition] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object, in canonical key order: equal offsets give equal text."""
         out: dict[str, Any] = {"version": VERSION, "positions": _texts(self.positions)}
+        if self.newest:
+            out["newest"] = _texts(self.newest)
+        if self.first:
+            out["first"] = _texts(self.first)
         if self.initial is not None:
             out["initial"] = _texts(self.initial)
         if self.fresh:
@@ -116,6 +129,8 @@ class SourceOffset:
             positions=_positions(loaded.get("positions")),
             initial=None if initial is None else _positions(initial),
             fresh=loaded.get("fresh") is True,
+            newest=_positions(loaded.get("newest", {})),
+            first=_positions(loaded.get("first", {})),
         )
 
 
@@ -140,3 +155,11 @@ def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
     if fresh.fresh and end.initial is not None:
         return SourceOffset(end.initial)
     return fresh
+
+
+def entries_between(position: ReadPosition, end: ReadPosition) -> int:
+    """Counts stored entries: exact while both positions are in one ledger, else at least that many."""
+    if position >= end:
+        return 0
+    whole = end.entry_id + (1 if end.batch_index else 0)
+    return whole - position.entry_id if position.ledger_id == end.ledger_id else max(whole, 1)

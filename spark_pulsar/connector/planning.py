@@ -5,18 +5,24 @@ One task reads one range of one topic partition. Ranges come in the order of top
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, entries_between
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRange:
-    """Messages of `topic` (a topic partition's full name) from `start` on, up to and without `end`."""
+    """Messages of `topic` (a topic partition's full name) from `start` on, up to and without `end`.
+
+    With `known_end`, the entry at `start` is known to have existed, and so are those up to `known_end`: if it is not
+    there any more, messages were lost. Without, what comes first after `start` may have any id.
+    """
 
     topic: str
     start: ReadPosition
     end: ReadPosition
+    known_end: ReadPosition | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +55,33 @@ def plan(start: SourceOffset, end: SourceOffset) -> Plan:
             )
             first = EARLIEST
         if first < last:
-            ranges.append(TopicRange(topic, first, last))
+            ranges.append(_range(topic, first, start, end))
     return Plan(tuple(ranges), tuple(losses))
+
+
+def _range(topic: str, begin: ReadPosition, start: SourceOffset, end: SourceOffset) -> TopicRange:
+    last = end.positions[topic]
+    known_end = start.newest.get(topic) if begin == start.positions.get(topic) else None
+    if known_end is None and begin.ledger_id == last.ledger_id:
+        known_end = last  # entries of one ledger follow one another
+    first = end.first.get(topic)
+    if known_end is None and first is not None and begin <= first < last:
+        begin, known_end = first, last
+    return TopicRange(topic, begin, last, known_end)
+
+
+def shrunken(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> list[str]:
+    """Losses of entries that were known to lie behind `start`, in partitions that now end before them.
+
+    A partition that ends before the start itself is left to `plan`, unless it is empty.
+    """
+    return [
+        f"{topic} was known to reach {known}, and {_ending(ends[topic])} now: at least "
+        f"{entries_between(max(ends[topic], start.positions[topic]), known)} entries that were not read yet are gone"
+        for topic, known in sorted(start.newest.items())
+        if topic in ends and ends[topic] < known and not EARLIEST < ends[topic] < start.positions[topic]
+    ]
+
+
+def _ending(end: ReadPosition) -> str:
+    return "is empty" if end == EARLIEST else f"ends at {end}"

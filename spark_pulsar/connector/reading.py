@@ -15,6 +15,7 @@ from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.chunked import ChunkedMessages
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.errors import UnreadableMessageError
+from spark_pulsar.connector.gaps import RangeGaps
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection
@@ -35,6 +36,7 @@ def read_range(
     range are gone (unless `failOnDataLoss` is false), UnreadableMessageError, OperationTimeout.
     """
     chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
+    gaps = RangeGaps(client, work)
     decoder = RecordDecoder(work.topic, projection.names)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
@@ -43,6 +45,7 @@ def read_range(
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
                     break
+                report_losses(gaps.take(block), fail=options.fail_on_data_loss)
                 reached_last_ledger = reached_last_ledger or work.end.ledger_id in (
                     block.ledger_ids[0],
                     block.ledger_ids[-1],
@@ -52,13 +55,15 @@ def read_range(
                         yield projection.fit(batch)
             if not fetch.finished:
                 raise OperationTimeout("waiting for the next entry", _place(work, fetch), options.poll_timeout_ms)
+        losses = gaps.end()
     except (MalformedBatch, CorruptMessage) as error:
         raise UnreadableMessageError(f"{work.topic}: {error}") from error
     except (EndNotReached, TopicNotFound) as error:
         loss = f"{work.topic} cannot be read from {work.start} to {work.end}: {error}"
         report_losses([loss], fail=options.fail_on_data_loss)
         return
-    if not reached_last_ledger:
+    report_losses(losses, fail=options.fail_on_data_loss)
+    if not reached_last_ledger and not losses:
         text = f"{work.topic}: what lay before {work.end} was removed from the broker before it was read"
         loss = f"{text}; retention, or a stream's subscriptionName, would have kept it"
         report_losses([loss], fail=options.fail_on_data_loss)

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, parse_position, recorded_start
+from spark_pulsar.connector.offsets import (
+    EARLIEST,
+    ReadPosition,
+    SourceOffset,
+    entries_between,
+    parse_position,
+    recorded_start,
+)
 from spark_pulsar.model.ids import MessageId
 
 GOLDEN = Path(__file__).parent / "checkpoints"
@@ -67,6 +74,21 @@ def test_golden_first_offset_of_version_1() -> None:
     assert json.loads((GOLDEN / "offset-v1-first.json").read_text()) == offset.to_json()
 
 
+def test_golden_offset_with_what_was_known() -> None:
+    offset = golden("offset-v1-with-newest.json")
+    assert offset.newest == {f"{T}1": ReadPosition(15, 7)}
+    assert offset.first == {f"{T}0": ReadPosition(11, 0)}
+    assert json.loads((GOLDEN / "offset-v1-with-newest.json").read_text()) == offset.to_json()
+
+
+def test_entries_between_two_positions() -> None:
+    assert entries_between(ReadPosition(1, 5), ReadPosition(1, 9)) == 4
+    assert entries_between(ReadPosition(1, 5), ReadPosition(1, 9, 2)) == 5
+    assert entries_between(ReadPosition(1, 5), ReadPosition(3, 0)) == 1
+    assert entries_between(ReadPosition(1, 5), ReadPosition(3, 7)) == 7
+    assert entries_between(ReadPosition(1, 5), ReadPosition(1, 5)) == 0
+
+
 def test_a_minor_addition_of_the_future_is_ignored() -> None:
     assert golden("offset-v1-with-future-fields.json").positions == {f"{T}0": ReadPosition(12, 34)}
 
@@ -92,6 +114,8 @@ def test_a_version_of_the_future_is_refused() -> None:
         {"version": 1, "positions": {"t": 5}},
         {"version": 1, "positions": {"t": "x"}},
         {"version": 1, "positions": {}, "initial": 3},
+        {"version": 1, "positions": {}, "newest": 3},
+        {"version": 1, "positions": {}, "first": {"t": "x"}},
     ],
 )
 def test_what_is_no_offset_is_refused(loaded: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
-from spark_pulsar.connector.planning import Plan, TopicRange, plan
+from spark_pulsar.connector.planning import Plan, TopicRange, plan, shrunken
 
 
 def at(**positions: tuple[int, ...]) -> SourceOffset:
@@ -46,3 +46,35 @@ def test_a_replaced_partition_is_a_loss_and_read_from_its_beginning() -> None:
 
 def test_a_new_and_empty_partition_is_not_read() -> None:
     assert plan(at(), SourceOffset({"a": EARLIEST})) == Plan((), ())
+
+
+def test_a_range_says_what_was_known_of_it() -> None:
+    def known(start: SourceOffset, end: SourceOffset) -> tuple[ReadPosition, ReadPosition | None]:
+        [work] = plan(start, end).ranges
+        return work.start, work.known_end
+
+    begin, far = ReadPosition(1, 5), ReadPosition(7, 3)
+    unknown = at(a=(1, 5))
+    assert known(unknown, at(a=(1, 9))) == (begin, ReadPosition(1, 9))  # one ledger has no gaps
+    assert known(unknown, at(a=(7, 3))) == (begin, None)
+    assert known(SourceOffset(unknown.positions, newest={"a": far}), at(a=(2, 3))) == (begin, far)
+    first = SourceOffset({"a": far}, first={"a": ReadPosition(4, 0)})
+    assert known(unknown, first) == (ReadPosition(4, 0), far)
+    assert known(at(), first) == (ReadPosition(4, 0), far)
+    # A topic made again: what was known of the old one says nothing about the new one.
+    again = SourceOffset({"a": ReadPosition(9, 5)}, newest={"a": ReadPosition(9, 8)})
+    assert known(again, first) == (ReadPosition(4, 0), far)
+
+
+def test_what_was_known_and_is_gone_is_a_loss() -> None:
+    start = SourceOffset({"a": ReadPosition(4, 1)}, newest={"a": ReadPosition(4, 9)})
+    assert shrunken(start, {"a": ReadPosition(4, 9)}) == []
+    assert shrunken(start, {"a": ReadPosition(5, 0)}) == []
+    assert shrunken(start, {}) == []  # it has vanished, which is told as such
+    assert shrunken(start, {"a": ReadPosition(3, 0)}) == []  # as before its position
+    [ended] = shrunken(start, {"a": ReadPosition(4, 7)})
+    assert (
+        ended == "a was known to reach 4:9:0, and ends at 4:7:0 now: at least 2 entries that were not read yet are gone"
+    )
+    [emptied] = shrunken(start, {"a": EARLIEST})
+    assert "is empty now: at least 8 entries" in emptied

@@ -1,0 +1,84 @@
+"""First entries of ranges: what there is at, or first after, a start that may not be the position of an entry.
+
+The start of a topic, and the end of a ledger that was read to its end, say nothing about what comes next. What did come
+next is asked for once, when a range is planned, and noted in the offset or the range: if it is gone when the range is
+read, or read again, that is a loss for certain. It costs a reader for each partition, only at the start of a query, for
+new partitions, and where a range crosses into another ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.errors import EndNotReached
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.model.errors import TopicNotFound
+
+_AT_ONCE: Final = 8
+"""Readers that look at the same time, each on a connection of its own."""
+
+
+def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int) -> dict[str, ReadPosition]:
+    """Returns the first entry of each range whose start says nothing about it (`known_end` is None).
+
+    A range without any, or whose topic is gone, is not in the answer: its task tells what is to be told. To be asked
+    anew for each range; an answer holds for the offset that it is noted in.
+    """
+    unknown = [work for work in ranges if work.known_end is None]
+    if not unknown:
+        return {}
+    if len(unknown) == 1:
+        found = [_first_entry(client, unknown[0], timeout_ms)]
+    else:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(unknown)), "first-entries") as readers:
+            found = list(readers.map(lambda work: _first_entry(client, work, timeout_ms), unknown))
+    return {work.topic: at for work, at in zip(unknown, found, strict=True) if at is not None}
+
+
+def _first_entry(client: PulsarClient, work: TopicRange, timeout_ms: int) -> ReadPosition | None:
+    try:
+        with client.fetch(work.topic, work.start.message_id, work.end.message_id, max_queued_bytes=1) as fetch:
+            block = fetch.next_block(timeout_ms)
+    except (EndNotReached, TopicNotFound):
+        return None
+    if block is None:
+        return None
+    entry = ReadPosition(block.ledger_ids[0], block.entry_ids[0])
+    return work.start if entry[:2] == work.start[:2] else entry
+
+
+def beginning_at(ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]) -> list[TopicRange]:
+    """Returns the ranges, those in `first` beginning at what is known to be their first entry."""
+    return [
+        replace(work, start=first[work.topic], known_end=work.end) if work.topic in first else work for work in ranges
+    ]
+
+
+def passed_over(
+    client: PulsarClient, ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]
+) -> dict[str, ReadPosition]:
+    """Returns the first entries of those ranges of `ranges` whose start is a position of a ledger that is gone.
+
+    Where the ledger of a start has ended there, both it and one that was trimmed are followed by the first entry of
+    another. The entry before the start tells the two apart, as long as it is there.
+    """
+    jumped = [
+        work
+        for work in ranges
+        if work.topic in first and work.start != EARLIEST and first[work.topic].ledger_id != work.start.ledger_id
+    ]
+    before = {
+        work.topic: work.start._replace(entry_id=max(work.start.entry_id - 1, 0), batch_index=0).message_id
+        for work in jumped
+    }
+    there = client.first_available(before) if before else {}
+    return {
+        work.topic: first[work.topic]
+        for work in jumped
+        if isinstance(at := there[work.topic], TopicNotFound) or at.position > before[work.topic].position
+    }
