@@ -3,6 +3,7 @@
 Batch payloads are walked item by item; single messages take their row from the entry table.
 """
 
+from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.compiler import (
     INT,
     READ_BYTES,
@@ -14,51 +15,6 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     Table,
     inlined,
     kernel,
-)
-from spark_pulsar.wire.columns.kernels.layout import (
-    ABSENT,
-    BAD_LENGTH,
-    COMPRESSION,
-    COUNT,
-    ENCRYPTED,
-    ENCRYPTION_KEYS,
-    EVENT_TIME,
-    KEY_IS_BASE64,
-    KEY_LENGTH,
-    KEY_START,
-    KIND,
-    KIND_BATCH,
-    KIND_CHUNK,
-    KIND_MARKER,
-    METADATA_LENGTH,
-    METADATA_START,
-    MISSING_FIELD,
-    NEGATIVE_SIZE,
-    NULL_KEY,
-    NULL_VALUE,
-    ORDERING_KEY_LENGTH,
-    ORDERING_KEY_START,
-    PAYLOAD_LENGTH,
-    PAYLOAD_START,
-    PROPERTY_COUNT,
-    ROW_BATCH_INDEX,
-    ROW_ENTRY,
-    ROW_EVENT_TIME,
-    ROW_KEY_IS_BASE64,
-    ROW_KEY_LENGTH,
-    ROW_KEY_START,
-    ROW_METADATA_END,
-    ROW_METADATA_START,
-    ROW_ORDERING_LENGTH,
-    ROW_ORDERING_START,
-    ROW_PROPERTY_COUNT,
-    ROW_SEQUENCE_ID,
-    ROW_VALUE_LENGTH,
-    ROW_VALUE_START,
-    SEQUENCE_ID,
-    TRUNCATED,
-    UNASSEMBLED_CHUNK,
-    UNCOMPRESSED_SIZE,
 )
 from spark_pulsar.wire.columns.kernels.memory import put
 from spark_pulsar.wire.columns.kernels.varints import as_int32, read_field, read_uint32
@@ -99,11 +55,11 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
 
     Sequence id and the row's identity are set before by the caller.
     """
-    put(rows, ROW_METADATA_START, r, at)
-    put(rows, ROW_METADATA_END, r, end)
-    put(rows, ROW_KEY_LENGTH, r, -1)
-    put(rows, ROW_ORDERING_LENGTH, r, -1)
-    key_is_base64, event_time, properties, flags, size = 0, 0, 0, 0, ABSENT
+    put(rows, layout.ROW_METADATA_START, r, at)
+    put(rows, layout.ROW_METADATA_END, r, end)
+    put(rows, layout.ROW_KEY_LENGTH, r, -1)
+    put(rows, layout.ROW_ORDERING_LENGTH, r, -1)
+    key_is_base64, event_time, properties, flags, size = 0, 0, 0, 0, layout.ABSENT
     while at < end:
         tag, value, start, at = read_field(data, at, end)
         if at < 0:
@@ -111,10 +67,10 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
         if tag == _PAYLOAD_SIZE:
             size = as_int32(value)
         elif tag == _PARTITION_KEY:
-            put(rows, ROW_KEY_START, r, start)
-            put(rows, ROW_KEY_LENGTH, r, value)
+            put(rows, layout.ROW_KEY_START, r, start)
+            put(rows, layout.ROW_KEY_LENGTH, r, value)
         elif tag == _SEQUENCE_ID:
-            put(rows, ROW_SEQUENCE_ID, r, value)
+            put(rows, layout.ROW_SEQUENCE_ID, r, value)
         elif tag == _PROPERTIES:
             properties += 1
         elif tag == _EVENT_TIME:
@@ -122,17 +78,17 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
         elif tag == _KEY_IS_BASE64:
             key_is_base64 = 1 if value != 0 else 0
         elif tag == _ORDERING_KEY:
-            put(rows, ROW_ORDERING_START, r, start)
-            put(rows, ROW_ORDERING_LENGTH, r, value)
+            put(rows, layout.ROW_ORDERING_START, r, start)
+            put(rows, layout.ROW_ORDERING_LENGTH, r, value)
         else:
             flags = with_flag(flags, tag, value)
-    put(rows, ROW_KEY_IS_BASE64, r, key_is_base64)
-    put(rows, ROW_EVENT_TIME, r, event_time)
-    put(rows, ROW_PROPERTY_COUNT, r, properties)
-    if size == ABSENT:
-        return 0, 0, MISSING_FIELD
+    put(rows, layout.ROW_KEY_IS_BASE64, r, key_is_base64)
+    put(rows, layout.ROW_EVENT_TIME, r, event_time)
+    put(rows, layout.ROW_PROPERTY_COUNT, r, properties)
+    if size == layout.ABSENT:
+        return 0, 0, layout.MISSING_FIELD
     if size < 0:
-        return 0, 0, NEGATIVE_SIZE
+        return 0, 0, layout.NEGATIVE_SIZE
     return size, flags, 0
 
 
@@ -150,29 +106,29 @@ def walk_batch(
     r: int,
 ) -> int:
     """Writes the wanted messages of batch ``i`` from row ``r`` on; returns the next free row or a negative code."""
-    at = entries[PAYLOAD_START, i]
-    end = at + entries[PAYLOAD_LENGTH, i]
-    for index in range(min(entries[COUNT, i], stop)):
+    at = entries[layout.PAYLOAD_START, i]
+    end = at + entries[layout.PAYLOAD_LENGTH, i]
+    for index in range(min(entries[layout.COUNT, i], stop)):
         if end - at < 4:
-            return TRUNCATED
+            return layout.TRUNCATED
         metadata_size = read_uint32(data, at)
         at += 4
         if metadata_size > end - at:
-            return BAD_LENGTH
-        put(rows, ROW_ENTRY, r, i)
-        put(rows, ROW_BATCH_INDEX, r, index)
-        put(rows, ROW_SEQUENCE_ID, r, entries[SEQUENCE_ID, i])
+            return layout.BAD_LENGTH
+        put(rows, layout.ROW_ENTRY, r, i)
+        put(rows, layout.ROW_BATCH_INDEX, r, index)
+        put(rows, layout.ROW_SEQUENCE_ID, r, entries[layout.SEQUENCE_ID, i])
         size, flags, code = read_item(data, at, at + metadata_size, rows, r)
         if code < 0:
             return code
         at += metadata_size
         if size > end - at:
-            return BAD_LENGTH
-        put(rows, ROW_VALUE_START, r, at)
-        put(rows, ROW_VALUE_LENGTH, r, -1 if flags & _NULL_VALUE_FLAG else size)
+            return layout.BAD_LENGTH
+        put(rows, layout.ROW_VALUE_START, r, at)
+        put(rows, layout.ROW_VALUE_LENGTH, r, -1 if flags & _NULL_VALUE_FLAG else size)
         at += size
         if flags & _NULL_KEY_FLAG:
-            put(rows, ROW_KEY_LENGTH, r, -1)
+            put(rows, layout.ROW_KEY_LENGTH, r, -1)
         if index < first or flags & _COMPACTED_OUT_FLAG:
             continue
         if word_end > word_at:  # the broker's bits: 1 = deliver; what lies behind the last word is acked
@@ -186,20 +142,20 @@ def walk_batch(
 @inlined
 def single_row(entries: Table, i: int, rows: Table, r: int) -> None:
     """Writes the one message of entry ``i``, which is not a batch, to row ``r``."""
-    rows[ROW_ENTRY, r] = i
-    rows[ROW_BATCH_INDEX, r] = -1
-    rows[ROW_VALUE_START, r] = entries[PAYLOAD_START, i]
-    rows[ROW_VALUE_LENGTH, r] = -1 if entries[NULL_VALUE, i] != 0 else entries[PAYLOAD_LENGTH, i]
-    rows[ROW_KEY_START, r] = entries[KEY_START, i]
-    rows[ROW_KEY_LENGTH, r] = -1 if entries[NULL_KEY, i] != 0 else entries[KEY_LENGTH, i]
-    rows[ROW_KEY_IS_BASE64, r] = 1 if entries[KEY_IS_BASE64, i] != 0 else 0
-    rows[ROW_ORDERING_START, r] = entries[ORDERING_KEY_START, i]
-    rows[ROW_ORDERING_LENGTH, r] = entries[ORDERING_KEY_LENGTH, i]
-    rows[ROW_SEQUENCE_ID, r] = entries[SEQUENCE_ID, i]
-    rows[ROW_EVENT_TIME, r] = entries[EVENT_TIME, i]
-    rows[ROW_PROPERTY_COUNT, r] = entries[PROPERTY_COUNT, i]
-    rows[ROW_METADATA_START, r] = entries[METADATA_START, i]
-    rows[ROW_METADATA_END, r] = entries[METADATA_START, i] + entries[METADATA_LENGTH, i]
+    rows[layout.ROW_ENTRY, r] = i
+    rows[layout.ROW_BATCH_INDEX, r] = -1
+    rows[layout.ROW_VALUE_START, r] = entries[layout.PAYLOAD_START, i]
+    rows[layout.ROW_VALUE_LENGTH, r] = -1 if entries[layout.NULL_VALUE, i] != 0 else entries[layout.PAYLOAD_LENGTH, i]
+    rows[layout.ROW_KEY_START, r] = entries[layout.KEY_START, i]
+    rows[layout.ROW_KEY_LENGTH, r] = -1 if entries[layout.NULL_KEY, i] != 0 else entries[layout.KEY_LENGTH, i]
+    rows[layout.ROW_KEY_IS_BASE64, r] = 1 if entries[layout.KEY_IS_BASE64, i] != 0 else 0
+    rows[layout.ROW_ORDERING_START, r] = entries[layout.ORDERING_KEY_START, i]
+    rows[layout.ROW_ORDERING_LENGTH, r] = entries[layout.ORDERING_KEY_LENGTH, i]
+    rows[layout.ROW_SEQUENCE_ID, r] = entries[layout.SEQUENCE_ID, i]
+    rows[layout.ROW_EVENT_TIME, r] = entries[layout.EVENT_TIME, i]
+    rows[layout.ROW_PROPERTY_COUNT, r] = entries[layout.PROPERTY_COUNT, i]
+    rows[layout.ROW_METADATA_START, r] = entries[layout.METADATA_START, i]
+    rows[layout.ROW_METADATA_END, r] = entries[layout.METADATA_START, i] + entries[layout.METADATA_LENGTH, i]
 
 
 @kernel(READ_BYTES, READ_TABLE, READ_INTS, READ_INTS, READ_INTS, READ_INTS, WRITE_TABLE)
@@ -214,14 +170,14 @@ def walk_entries(
     """
     r = 0
     for i in range(len(firsts)):
-        kind = entries[KIND, i]
-        if kind == KIND_MARKER:
+        kind = entries[layout.KIND, i]
+        if kind == layout.KIND_MARKER:
             continue
-        if entries[ENCRYPTION_KEYS, i] > 0:
-            return ENCRYPTED, i
-        if kind == KIND_CHUNK:
-            return UNASSEMBLED_CHUNK, i
-        if kind == KIND_BATCH:
+        if entries[layout.ENCRYPTION_KEYS, i] > 0:
+            return layout.ENCRYPTED, i
+        if kind == layout.KIND_CHUNK:
+            return layout.UNASSEMBLED_CHUNK, i
+        if kind == layout.KIND_BATCH:
             r = walk_batch(data, entries, i, firsts[i], stops[i], words, word_offsets[i], word_offsets[i + 1], rows, r)
             if r < 0:
                 return r, i
@@ -237,8 +193,8 @@ def group_end(entries: Table, count: int, first: int, max_rows: int, max_bytes: 
     least."""
     rows, size = 0, 0
     for i in range(first, count):
-        rows += entries[COUNT, i]
-        size += entries[PAYLOAD_LENGTH if entries[COMPRESSION, i] == 0 else UNCOMPRESSED_SIZE, i]
+        rows += entries[layout.COUNT, i]
+        size += entries[layout.PAYLOAD_LENGTH if entries[layout.COMPRESSION, i] == 0 else layout.UNCOMPRESSED_SIZE, i]
         if i > first and (rows > max_rows or size > max_bytes):
             return i
     return count
