@@ -54,6 +54,16 @@ class SubscriptionMetric(NamedTuple):
     value: Callable[[Subscription], float]
 
 
+def _sum(name: str, text: str, value: Callable[[Topic], float], labels: str = "") -> BrokerMetric:
+    """Makes the metric of the broker that is the sum over all topics in use."""
+    return BrokerMetric(name, text, lambda scrape: scrape.per_topic(value), labels)
+
+
+def _of(name: str, text: str, value: Callable[[Topic], float], labels: str = "") -> TopicMetric:
+    """Makes the metric of a topic that the topic itself tells."""
+    return TopicMetric(name, text, lambda _, topic: value(topic), labels)
+
+
 def _rate_out(topic: Topic) -> float:
     return sum(meters.delivered(each).messages for each in topic.subscriptions.values())
 
@@ -76,68 +86,34 @@ def _read_only(scrape: Scrape) -> int:
 
 BROKER: Final = (
     BrokerMetric("pulsar_broker_topics_count", "Topics.", lambda scrape: len(scrape.core.state.topics)),
-    BrokerMetric(
-        "pulsar_broker_subscriptions_count",
-        "Subscriptions of topics in use.",
-        lambda scrape: scrape.per_topic(lambda topic: len(topic.subscriptions)),
+    _sum(
+        "pulsar_broker_subscriptions_count", "Subscriptions of topics in use.", lambda topic: len(topic.subscriptions)
     ),
-    BrokerMetric(
-        "pulsar_broker_producers_count",
-        "Connected producers.",
-        lambda scrape: scrape.per_topic(lambda topic: len(topic.producers)),
-    ),
-    BrokerMetric(
-        "pulsar_broker_consumers_count",
-        "Connected consumers.",
-        lambda scrape: scrape.per_topic(lambda topic: topic.consumer_count),
-    ),
-    BrokerMetric(
-        "pulsar_broker_rate_in",
-        "Messages that come, per second.",
-        lambda scrape: scrape.per_topic(lambda topic: meters.published(topic).messages),
-    ),
-    BrokerMetric(
-        "pulsar_broker_throughput_in",
-        "Bytes that come, per second.",
-        lambda scrape: scrape.per_topic(lambda topic: meters.published(topic).bytes),
-    ),
-    BrokerMetric("pulsar_broker_rate_out", "Messages that go, per second.", lambda scrape: scrape.per_topic(_rate_out)),
-    BrokerMetric(
-        "pulsar_broker_throughput_out", "Bytes that go, per second.", lambda scrape: scrape.per_topic(_throughput_out)
-    ),
-    BrokerMetric(
-        "pulsar_broker_storage_size", "Bytes stored.", lambda scrape: scrape.per_topic(backlog_size.storage_bytes)
-    ),
-    BrokerMetric(
-        "pulsar_broker_storage_logical_size",
-        "Bytes stored, one copy.",
-        lambda scrape: scrape.per_topic(backlog_size.storage_bytes),
-    ),
-    BrokerMetric(
+    _sum("pulsar_broker_producers_count", "Connected producers.", lambda topic: len(topic.producers)),
+    _sum("pulsar_broker_consumers_count", "Connected consumers.", lambda topic: topic.consumer_count),
+    _sum("pulsar_broker_rate_in", "Messages that come, per second.", lambda topic: meters.published(topic).messages),
+    _sum("pulsar_broker_throughput_in", "Bytes that come, per second.", lambda topic: meters.published(topic).bytes),
+    _sum("pulsar_broker_rate_out", "Messages that go, per second.", _rate_out),
+    _sum("pulsar_broker_throughput_out", "Bytes that go, per second.", _throughput_out),
+    _sum("pulsar_broker_storage_size", "Bytes stored.", backlog_size.storage_bytes),
+    _sum("pulsar_broker_storage_logical_size", "Bytes stored, one copy.", backlog_size.storage_bytes),
+    _sum(
         "pulsar_broker_storage_write_rate",
         "Entries that are stored, per second.",
-        lambda scrape: scrape.per_topic(lambda topic: meters.published(topic).stored),
+        lambda topic: meters.published(topic).stored,
     ),
-    BrokerMetric(
-        "pulsar_broker_storage_read_rate",
-        "Entries that are read for consumers, per second.",
-        lambda scrape: scrape.per_topic(_read_rate),
-    ),
-    BrokerMetric(
-        "pulsar_broker_msg_backlog",
-        "Entries not acknowledged, over all subscriptions.",
-        lambda scrape: scrape.per_topic(_backlog),
-    ),
-    BrokerMetric(
+    _sum("pulsar_broker_storage_read_rate", "Entries that are read for consumers, per second.", _read_rate),
+    _sum("pulsar_broker_msg_backlog", "Entries not acknowledged, over all subscriptions.", _backlog),
+    _sum(
         "pulsar_broker_storage_backlog_quota_exceeded_evictions_total",
         "Times that backlogs lost entries because of a quota.",
-        lambda scrape: scrape.per_topic(lambda topic: topic.evictions_by_size),
+        lambda topic: topic.evictions_by_size,
         ',quota_type="size"',
     ),
-    BrokerMetric(
+    _sum(
         "pulsar_broker_storage_backlog_quota_exceeded_evictions_total",
         "Times that backlogs lost entries because of a quota.",
-        lambda scrape: scrape.per_topic(lambda topic: topic.evictions_by_age),
+        lambda topic: topic.evictions_by_age,
         ',quota_type="time"',
     ),
     BrokerMetric("pulsar_active_connections", "Connections.", lambda scrape: len(scrape.core.sessions)),
@@ -155,39 +131,29 @@ BROKER: Final = (
 )
 
 TOPIC: Final = (
-    TopicMetric("pulsar_subscriptions_count", "Subscriptions.", lambda _, topic: len(topic.subscriptions)),
-    TopicMetric("pulsar_producers_count", "Producers.", lambda _, topic: len(topic.producers)),
-    TopicMetric("pulsar_consumers_count", "Consumers.", lambda _, topic: topic.consumer_count),
-    TopicMetric("pulsar_rate_in", "Messages that come, per second.", lambda _, topic: meters.published(topic).messages),
-    TopicMetric("pulsar_throughput_in", "Bytes that come, per second.", lambda _, topic: meters.published(topic).bytes),
-    TopicMetric("pulsar_rate_out", "Messages that go, per second.", lambda _, topic: _rate_out(topic)),
-    TopicMetric("pulsar_throughput_out", "Bytes that go, per second.", lambda _, topic: _throughput_out(topic)),
-    TopicMetric(
-        "pulsar_average_msg_size",
-        "Bytes of a message.",
-        lambda _, topic: meters.published(topic).average_message_bytes,
-    ),
-    TopicMetric("pulsar_in_messages_total", "Messages since the start.", lambda _, topic: topic.messages_in),
-    TopicMetric("pulsar_in_bytes_total", "Bytes of entries since the start.", lambda _, topic: topic.bytes_in),
-    TopicMetric("pulsar_msg_backlog", "Entries not acknowledged, all subscriptions.", lambda _, topic: _backlog(topic)),
-    TopicMetric("pulsar_storage_size", "Bytes stored.", lambda _, topic: backlog_size.storage_bytes(topic)),
-    TopicMetric(
-        "pulsar_storage_logical_size", "Bytes stored, one copy.", lambda _, topic: backlog_size.storage_bytes(topic)
-    ),
-    TopicMetric(
+    _of("pulsar_subscriptions_count", "Subscriptions.", lambda topic: len(topic.subscriptions)),
+    _of("pulsar_producers_count", "Producers.", lambda topic: len(topic.producers)),
+    _of("pulsar_consumers_count", "Consumers.", lambda topic: topic.consumer_count),
+    _of("pulsar_rate_in", "Messages that come, per second.", lambda topic: meters.published(topic).messages),
+    _of("pulsar_throughput_in", "Bytes that come, per second.", lambda topic: meters.published(topic).bytes),
+    _of("pulsar_rate_out", "Messages that go, per second.", _rate_out),
+    _of("pulsar_throughput_out", "Bytes that go, per second.", _throughput_out),
+    _of("pulsar_average_msg_size", "Bytes of a message.", lambda topic: meters.published(topic).average_message_bytes),
+    _of("pulsar_in_messages_total", "Messages since the start.", lambda topic: topic.messages_in),
+    _of("pulsar_in_bytes_total", "Bytes of entries since the start.", lambda topic: topic.bytes_in),
+    _of("pulsar_msg_backlog", "Entries not acknowledged, all subscriptions.", _backlog),
+    _of("pulsar_storage_size", "Bytes stored.", backlog_size.storage_bytes),
+    _of("pulsar_storage_logical_size", "Bytes stored, one copy.", backlog_size.storage_bytes),
+    _of(
         "pulsar_storage_write_rate",
         "Entries that are stored, per second.",
-        lambda _, topic: meters.published(topic).stored,
+        lambda topic: meters.published(topic).stored,
     ),
-    TopicMetric(
-        "pulsar_storage_read_rate",
-        "Entries that are read for consumers, per second.",
-        lambda _, topic: _read_rate(topic),
-    ),
-    TopicMetric(
+    _of("pulsar_storage_read_rate", "Entries that are read for consumers, per second.", _read_rate),
+    _of(
         "pulsar_storage_backlog_size",
         "Bytes that the slowest subscription has not acknowledged.",
-        lambda _, topic: backlog_size.backlog_bytes(topic),
+        backlog_size.backlog_bytes,
     ),
     TopicMetric(
         "pulsar_storage_backlog_age_seconds",
@@ -204,22 +170,22 @@ TOPIC: Final = (
         "Seconds at which the backlog quota takes effect; -1: never.",
         lambda core, topic: core.policies_of(topic.name).age_quota.limit_time_s,
     ),
-    TopicMetric(
+    _of(
         "pulsar_storage_backlog_quota_exceeded_evictions_total",
         "Times that backlogs lost entries because of a quota.",
-        lambda _, topic: topic.evictions_by_size,
+        lambda topic: topic.evictions_by_size,
         ',quota_type="size"',
     ),
-    TopicMetric(
+    _of(
         "pulsar_storage_backlog_quota_exceeded_evictions_total",
         "Times that backlogs lost entries because of a quota.",
-        lambda _, topic: topic.evictions_by_age,
+        lambda topic: topic.evictions_by_age,
         ',quota_type="time"',
     ),
-    TopicMetric(
+    _of(
         "spark_pulsar_topic_read_only",
         "1 when the topic takes no messages because of damage.",
-        lambda _, topic: int(topic.state.damage is not None),
+        lambda topic: int(topic.state.damage is not None),
     ),
 )
 
