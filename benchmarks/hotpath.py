@@ -26,8 +26,8 @@ from spark_pulsar.wire.frames import FrameSplitter
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from spark_pulsar.wire.receipts import receipts
-from spark_pulsar.wire.send_runs import ColumnarSends
-from spark_pulsar.wire.sends import RunSplitter, SendRun
+from spark_pulsar.wire.send_runs import ColumnarSends, SendRun
+from spark_pulsar.wire.sends import RunSplitter
 
 READ_BYTES = 65_536
 

@@ -11,7 +11,6 @@ from spark_pulsar.ledger.state.cursor import Cursor
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.state.ledger import LedgerInfo
-    from spark_pulsar.model.ids import Position
 
 MAX_RANGES: Final = 10_000
 """Acked ranges that are written out; the rest is a number."""
@@ -34,7 +33,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "lastLedgerCreatedTimestamp": timestamp(infos[-1].opened_ms if infos else topic.state.created_ms),
         "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers and not each.backlog),
         "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": _text(topic.last_add_confirmed),
+        "lastConfirmedEntry": str(topic.last_add_confirmed),
         "state": _state(topic),
         "ledgers": [_ledger(info, is_open=info is current) for info in infos],
         "cursors": {
@@ -114,8 +113,8 @@ def _cursor(cursor: Cursor, backlog: int, *, is_used: bool) -> dict[str, Any]:
     if cursor.acked.range_count() > MAX_RANGES:
         ranges.append("...")
     return {
-        "markDeletePosition": _text(cursor.mark_delete),
-        "readPosition": _text(cursor.next_to_read),
+        "markDeletePosition": str(cursor.mark_delete),
+        "readPosition": str(cursor.next_to_read),
         "waitingReadOp": is_used and not backlog,
         "pendingReadOps": 0,
         "messagesConsumedCounter": ledger.total_entries - backlog,
@@ -131,7 +130,3 @@ def _cursor(cursor: Cursor, backlog: int, *, is_used: bool) -> dict[str, Any]:
         "subscriptionHavePendingReplayRead": False,
         "properties": {key: int(value) for key, value in (cursor.ack_properties or {}).items()},
     }
-
-
-def _text(position: Position) -> str:
-    return f"{position.ledger_id}:{position.entry_id}"

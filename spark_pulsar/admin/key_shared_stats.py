@@ -10,7 +10,6 @@ from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatch
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.broker.entities.subscription import Subscription
-    from spark_pulsar.model.ids import Position
 
 
 def subscription_members(subscription: Subscription) -> dict[str, Any]:
@@ -21,7 +20,7 @@ def subscription_members(subscription: Subscription) -> dict[str, Any]:
     replay_queues = dispatcher.replay_queues
     waiting = dispatcher.newcomers if isinstance(dispatcher, ClassicKeySharedDispatcher) else {}
     return {
-        "consumersAfterMarkDeletePosition": {each.name: _place(position) for each, position in waiting.items()},
+        "consumersAfterMarkDeletePosition": {each.name: str(position) for each, position in waiting.items()},
         "allowOutOfOrderDelivery": not dispatcher.keeps_order,
         "keySharedMode": "STICKY" if dispatcher.selector.is_fixed else "AUTO_SPLIT",
         **_draining(
@@ -50,15 +49,11 @@ def consumer_members(consumer: Consumer) -> dict[str, Any]:
     ]
     ranges = [list(each) for each in dispatcher.selector.ranges_of(consumer)]
     if isinstance(dispatcher, ClassicKeySharedDispatcher):
-        members["readPositionWhenJoining"] = _place(dispatcher.joined_at[consumer])
+        members["readPositionWhenJoining"] = str(dispatcher.joined_at[consumer])
         members["keyHashRanges"] = [str(each) for each in ranges]
     else:
         members["keyHashRangeArrays"] = ranges
     return members
-
-
-def _place(position: Position) -> str:
-    return f"{position.ledger_id}:{position.entry_id}"
 
 
 def _draining(hashes: int, cleared: int, unacked: int) -> dict[str, Any]:

@@ -155,8 +155,8 @@ def _counted(scan: BacklogScan) -> dict[str, Any]:
         "aborted": scan.aborted,
     }
     if scan.first is not None and scan.last is not None:
-        counted["firstMessageId"] = f"{scan.first.ledger_id}:{scan.first.entry_id}"
-        counted["lastMessageId"] = f"{scan.last.ledger_id}:{scan.last.entry_id}"
+        counted["firstMessageId"] = str(scan.first)
+        counted["lastMessageId"] = str(scan.last)
     return counted
 
 

@@ -257,35 +257,8 @@ class ProducerFenced(PulsarError):
     http_status = 409
 
 
-WIRE_ERRORS: Final[tuple[type[PulsarError], ...]] = (
-    UnknownError,
-    MetadataError,
-    PersistenceError,
-    AuthenticationError,
-    AuthorizationError,
-    ConsumerBusy,
-    ServiceNotReady,
-    BacklogQuotaHold,
-    BacklogQuotaExceeded,
-    ChecksumFailed,
-    UnsupportedVersion,
-    TopicNotFound,
-    SubscriptionNotFound,
-    ConsumerNotFound,
-    TooManyRequests,
-    TopicTerminated,
-    ProducerBusy,
-    InvalidTopicName,
-    IncompatibleSchema,
-    ConsumerAssignFailed,
-    TransactionCoordinatorNotFound,
-    InvalidTransactionStatus,
-    NotAllowed,
-    TransactionConflict,
-    TransactionNotFound,
-    ProducerFenced,
-)
-"""The class of each wire code, at the index of the code."""
+WIRE_ERRORS: Final = tuple(PulsarError.__subclasses__())
+"""The class of each wire code, at the index of the code: the classes above, which stand in the order of their codes."""
 
 
 class MalformedFrame(PulsarError):

@@ -22,17 +22,16 @@ from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.wire.acks import parse_ack_ids
 from spark_pulsar.wire.frames import parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from spark_pulsar.wire.send_runs import ColumnarSends
-from spark_pulsar.wire.sends import (
+from spark_pulsar.wire.send_runs import (
     CHECKSUM_WRONG,
     MARKER,
     METADATA_MALFORMED,
     SHADOW,
     TRANSACTION,
-    RunSplitter,
+    ColumnarSends,
     SendRun,
-    send_run,
 )
+from spark_pulsar.wire.sends import RunSplitter, send_run
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.frames import Frame

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from struct import Struct
 from typing import Final
 
 from spark_pulsar.wire.compression import compress, decompress
+from spark_pulsar.wire.delays import metadata_end
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import NONE, MessageMetadata
 
 NO_BATCH: Final = -1
 """The index of a message that is an entry of its own."""
-
-_SIZE: Final = Struct(">I")
 
 
 def is_readable_batch(metadata: MessageMetadata) -> bool:
@@ -24,13 +22,10 @@ def is_readable_batch(metadata: MessageMetadata) -> bool:
 def unpacked_payload(metadata: MessageMetadata, buffer: bytes, start: int, end: int) -> bytes:
     """Returns the payload of a stored entry whose metadata are these, not compressed any more. CorruptMessage when it
     is not what they say."""
-    if buffer.startswith(b"\x0e\x01", start):
-        start += 6
-    (size,) = _SIZE.unpack_from(buffer, start)
+    payload_at = metadata_end(buffer, start, end)
     if metadata.compression == NONE:
-        return buffer[start + 4 + size : end]
-    payload = memoryview(buffer)[start + 4 + size : end]
-    return decompress(metadata.compression, payload, metadata.uncompressed_size)
+        return buffer[payload_at:end]
+    return decompress(metadata.compression, memoryview(buffer)[payload_at:end], metadata.uncompressed_size)
 
 
 def repack_batch(metadata: MessageMetadata, pieces: Iterable[bytes]) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -11,9 +12,19 @@ from spark_pulsar.model.errors import PulsarError, UnknownError, error_from_wire
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import (
     BaseCommand,
+    CommandConsumerStatsResponse,
+    CommandGetOrCreateSchemaResponse,
+    CommandGetSchemaResponse,
     CommandLookupTopicResponse,
     CommandPartitionedTopicMetadataResponse,
 )
+
+_RESPONSES: Final[Mapping[int, Callable[..., Message]]] = {
+    BaseCommand.GET_SCHEMA: CommandGetSchemaResponse,
+    BaseCommand.GET_OR_CREATE_SCHEMA: CommandGetOrCreateSchemaResponse,
+    BaseCommand.CONSUMER_STATS: CommandConsumerStatsResponse,
+}
+"""Contents of answers that carry an error inside, by the command that they answer."""
 
 
 def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
@@ -34,12 +45,9 @@ def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
         return commands.partition_metadata_failed(request_id, cause)
     if kind == BaseCommand.ACK:
         return commands.ack_response(command.ack.consumer_id, request_id, cause)
-    if kind == BaseCommand.GET_SCHEMA:
-        return _failed_inside(BaseCommand.GET_SCHEMA_RESPONSE, request_id, cause)
-    if kind == BaseCommand.GET_OR_CREATE_SCHEMA:
-        return _failed_inside(BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE, request_id, cause)
-    if kind == BaseCommand.CONSUMER_STATS:
-        return _failed_inside(BaseCommand.CONSUMER_STATS_RESPONSE, request_id, cause)
+    if kind in _RESPONSES:
+        code, text = commands.wire_code(cause), cause.message
+        return commands.command_of(_RESPONSES[kind](request_id=request_id, error_code=code, error_message=text))
     return commands.error(request_id, cause)
 
 
@@ -76,12 +84,3 @@ def _number(content: Message, field: str) -> int | None:
     tag = content.DESCRIPTOR.fields_by_name[field].number
     unknown: Any = UnknownFieldSet(content)  # the stubs do not know that it can be walked
     return next((each.data for each in unknown if each.field_number == tag and each.wire_type == 0), None)
-
-
-def _failed_inside(kind: BaseCommand.Type.ValueType, request_id: int, cause: PulsarError) -> BaseCommand:
-    command = BaseCommand(type=kind)
-    content = getattr(command, commands.FIELD_OF[kind])
-    content.request_id = request_id
-    content.error_code = commands.wire_code(cause)
-    content.error_message = cause.message
-    return command

@@ -55,21 +55,6 @@ from .plain_send import (
     START_AT,
 )
 
-__all__ = [
-    "CHECKSUM_ABSENT",
-    "CHECKSUM_WRONG",
-    "CHUNK",
-    "MARKER",
-    "METADATA_MALFORMED",
-    "PLAIN",
-    "SHADOW",
-    "TRANSACTION",
-    "Item",
-    "RunSplitter",
-    "SendRun",
-    "send_run",
-]
-
 _FIRST_COLUMNAR_SENDS: Final = 64
 _GROWTH: Final = 4
 _LONGEST_PAUSE: Final = 64

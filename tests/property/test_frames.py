@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.model.ids import MessageId, Position, signed
-from spark_pulsar.wire import commands, entries, frames, requests, sends
+from spark_pulsar.wire import commands, entries, frames, requests, send_runs, sends
 from spark_pulsar.wire.acks import parse_ack_ids
 from spark_pulsar.wire.columnar_receipts import columnar_receipts
 from spark_pulsar.wire.frames import Frame, FrameSplitter
@@ -73,11 +73,11 @@ def row_of(frame: Frame) -> Row:
     entry = entries.parse_entry(frame.buffer, payload_start, frame.end)
     flags = {
         entries.Checksum.OK: 0,
-        entries.Checksum.WRONG: sends.CHECKSUM_WRONG,
-        entries.Checksum.ABSENT: sends.CHECKSUM_ABSENT,
+        entries.Checksum.WRONG: send_runs.CHECKSUM_WRONG,
+        entries.Checksum.ABSENT: send_runs.CHECKSUM_ABSENT,
     }[entry.checksum]
-    flags |= sends.CHUNK if send.is_chunk else 0
-    flags |= sends.TRANSACTION if send.HasField("txnid_least_bits") else 0
+    flags |= send_runs.CHUNK if send.is_chunk else 0
+    flags |= send_runs.TRANSACTION if send.HasField("txnid_least_bits") else 0
     highest = send.highest_sequence_id if send.HasField("highest_sequence_id") else None
     return (
         send.producer_id,
@@ -95,10 +95,10 @@ def rows_of(run: sends.Item) -> list[Row]:
     if isinstance(run, ColumnarSends):
         columns = (run.producer_ids, run.sequence_ids, run.message_counts, run.starts, run.ends)
         return [
-            (producer_id, sequence_id, count, None, sends.PLAIN, run.buffer[start:end])
+            (producer_id, sequence_id, count, None, send_runs.PLAIN, run.buffer[start:end])
             for producer_id, sequence_id, count, start, end in zip(*columns, strict=True)
         ]
-    assert run.flags in (sends.PLAIN, sends.CHUNK) or len(run) == 1
+    assert run.flags in (send_runs.PLAIN, send_runs.CHUNK) or len(run) == 1
     highest = run.highest_sequence_ids or [None] * len(run)
     return [
         (

@@ -249,12 +249,11 @@ def raise_for(entries: Entries, i: int, why: str | int) -> NoReturn:
     name = f"entry {entries.ids[0, i]}:{entries.ids[1, i]}"
     if isinstance(why, str):
         raise MalformedBatch(f"{name} cannot be read: {why}")
-    reason = layout.Reason(-why)
-    error: type[Exception] = {
-        layout.Reason.ENCRYPTED: EncryptedEntry,
-        layout.Reason.UNASSEMBLED_CHUNK: UnassembledChunk,
-    }.get(reason, MalformedBatch)
-    raise error(f"{name} cannot be read: {reason.text}")
+    errors: dict[int, type[Exception]] = {
+        layout.ENCRYPTED: EncryptedEntry,
+        layout.UNASSEMBLED_CHUNK: UnassembledChunk,
+    }
+    raise errors.get(why, MalformedBatch)(f"{name} cannot be read: {layout.REASONS[why]}")
 
 
 def inspect_entries(entries: Entries | Iterable[EntrySlice]) -> EntryTable:

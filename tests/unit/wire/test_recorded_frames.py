@@ -21,7 +21,8 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     SingleMessageMetadata,
 )
 from spark_pulsar.wire.receipts import receipts
-from spark_pulsar.wire.sends import PLAIN, RunSplitter, SendRun
+from spark_pulsar.wire.send_runs import PLAIN, SendRun
+from spark_pulsar.wire.sends import RunSplitter
 
 RECORDED = {
     "connect": "0000002900000025080212210a1150756c7361722d4350502d76342e322e3020142a046e6f6e65520408011001",

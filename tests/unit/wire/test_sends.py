@@ -8,12 +8,12 @@ import pytest
 from crc32c import crc32c
 
 from spark_pulsar.model.errors import MalformedFrame
-from spark_pulsar.wire import commands, entries, frames, requests, sends
+from spark_pulsar.wire import commands, entries, frames, requests, send_runs, sends
 from spark_pulsar.wire.columnar_reading import read_columnar_sends
 from spark_pulsar.wire.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
-from spark_pulsar.wire.send_runs import LEAST, STREAK, ColumnarSends
-from spark_pulsar.wire.sends import RunSplitter, SendRun
+from spark_pulsar.wire.send_runs import LEAST, STREAK, ColumnarSends, SendRun
+from spark_pulsar.wire.sends import RunSplitter
 
 PING = frames.command_frame(commands.ping())
 
@@ -53,7 +53,7 @@ def test_one_run_whatever_the_numbers(first: int, producer_id: int) -> None:
     payloads = [entry(str(sequence_id).encode()) for sequence_id in ids]
     data = b"".join(send(producer_id, at, stored=stored) for at, stored in zip(ids, payloads, strict=True))
     (run,) = runs_of(data)
-    assert (run.producer_id, run.flags, run.transaction) == (producer_id, sends.PLAIN, None)
+    assert (run.producer_id, run.flags, run.transaction) == (producer_id, send_runs.PLAIN, None)
     assert run.sequence_ids == ids
     assert run.message_counts == [1] * 300
     assert run.highest_sequence_ids is None
@@ -235,39 +235,42 @@ class TestFlaws:
         """The flags of a SEND between two good ones."""
         runs = runs_of(self.GOOD + frame + self.GOOD)
         assert [len(run) for run in runs] == [1, 1, 1]
-        assert runs[0].flags == runs[2].flags == sends.PLAIN
+        assert runs[0].flags == runs[2].flags == send_runs.PLAIN
         return runs[1].flags
 
     @pytest.mark.parametrize("at", [2, 6, -1])
     def test_wrong_checksum(self, at: int) -> None:
         stored = bytearray(entry(b"hello"))
         stored[at] ^= 1
-        assert self.flags_of(send(1, 200, stored=bytes(stored))) == sends.CHECKSUM_WRONG
+        assert self.flags_of(send(1, 200, stored=bytes(stored))) == send_runs.CHECKSUM_WRONG
 
     def test_absent_checksum(self) -> None:
-        assert self.flags_of(send(1, 200, stored=entry(b"x", with_checksum=False))) == sends.CHECKSUM_ABSENT
+        assert self.flags_of(send(1, 200, stored=entry(b"x", with_checksum=False))) == send_runs.CHECKSUM_ABSENT
 
     @pytest.mark.parametrize("size", [2, 3, 1000, 2**32 - 1])
     def test_metadata_that_do_not_fit(self, size: int) -> None:
         body = struct.pack(">I", size) + b"x"
         checked = b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
-        assert self.flags_of(send(1, 200, stored=checked)) == sends.METADATA_MALFORMED
-        assert self.flags_of(send(1, 200, stored=body)) == sends.METADATA_MALFORMED | sends.CHECKSUM_ABSENT
+        assert self.flags_of(send(1, 200, stored=checked)) == send_runs.METADATA_MALFORMED
+        assert self.flags_of(send(1, 200, stored=body)) == send_runs.METADATA_MALFORMED | send_runs.CHECKSUM_ABSENT
 
     @pytest.mark.parametrize("size", range(2, 10))
     def test_an_entry_that_ends_in_its_header(self, size: int) -> None:
         checked = (b"\x0e\x01" + bytes(8))[:size]
-        assert self.flags_of(send(1, 200, stored=checked)) == sends.METADATA_MALFORMED
+        assert self.flags_of(send(1, 200, stored=checked)) == send_runs.METADATA_MALFORMED
 
     @pytest.mark.parametrize("size", [1, 3])
     def test_an_entry_too_short_for_anything(self, size: int) -> None:
-        assert self.flags_of(send(1, 200, stored=bytes(size))) == sends.METADATA_MALFORMED | sends.CHECKSUM_ABSENT
+        assert (
+            self.flags_of(send(1, 200, stored=bytes(size))) == send_runs.METADATA_MALFORMED | send_runs.CHECKSUM_ABSENT
+        )
 
     def test_empty_metadata_fit(self) -> None:
         # The real broker stores these; whether to refuse them is not a question of framing.
         body = bytes(4)
         assert (
-            self.flags_of_last(send(1, 200, stored=b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body)) == sends.PLAIN
+            self.flags_of_last(send(1, 200, stored=b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body))
+            == send_runs.PLAIN
         )
 
     def flags_of_last(self, frame: bytes) -> int:
@@ -275,26 +278,30 @@ class TestFlaws:
 
     def test_transaction(self) -> None:
         (run,) = runs_of(odd_send(txnid_most_bits=3, txnid_least_bits=8))
-        assert run.flags == sends.TRANSACTION
+        assert run.flags == send_runs.TRANSACTION
         assert run.transaction == (3, 8)
-        assert self.flags_of(odd_send(txnid_least_bits=0)) == sends.TRANSACTION
+        assert self.flags_of(odd_send(txnid_least_bits=0)) == send_runs.TRANSACTION
 
     def test_marker_and_shadow(self) -> None:
-        assert self.flags_of(odd_send(marker=True)) == sends.MARKER
+        assert self.flags_of(odd_send(marker=True)) == send_runs.MARKER
         command = BaseCommand(type=BaseCommand.SEND)
         command.send.producer_id, command.send.sequence_id = 1, 200
         command.send.message_id.ledgerId, command.send.message_id.entryId = 1, 2
-        assert self.flags_of(frames.payload_frame(command, entry())) == sends.SHADOW
+        assert self.flags_of(frames.payload_frame(command, entry())) == send_runs.SHADOW
 
     def test_flaws_add_up(self) -> None:
-        assert self.flags_of(odd_send(entry(b"x", False), marker=True)) == sends.MARKER | sends.CHECKSUM_ABSENT
+        assert self.flags_of(odd_send(entry(b"x", False), marker=True)) == send_runs.MARKER | send_runs.CHECKSUM_ABSENT
 
     def test_chunks_make_a_run(self) -> None:
         runs = runs_of(self.GOOD + odd_send(is_chunk=True) + odd_send(is_chunk=True) + self.GOOD)
-        assert [(run.flags, len(run)) for run in runs] == [(sends.PLAIN, 1), (sends.CHUNK, 2), (sends.PLAIN, 1)]
+        assert [(run.flags, len(run)) for run in runs] == [
+            (send_runs.PLAIN, 1),
+            (send_runs.CHUNK, 2),
+            (send_runs.PLAIN, 1),
+        ]
 
     def test_flags_that_say_no_are_plain(self) -> None:
-        assert self.flags_of_last(odd_send(is_chunk=False, marker=False, highest_sequence_id=5)) == sends.PLAIN
+        assert self.flags_of_last(odd_send(is_chunk=False, marker=False, highest_sequence_id=5)) == send_runs.PLAIN
 
     @pytest.mark.parametrize("count", [0, -1, -(2**31)])
     def test_a_count_below_one_reads_as_one(self, count: int) -> None:
@@ -315,7 +322,7 @@ class TestFlaws:
         bad[-1] ^= 1
         plain[20] = bytes(bad)
         runs = runs_of(b"".join(plain))
-        assert [(len(run), run.flags) for run in runs] == [(20, 0), (1, sends.CHECKSUM_WRONG), (19, 0)]
+        assert [(len(run), run.flags) for run in runs] == [(20, 0), (1, send_runs.CHECKSUM_WRONG), (19, 0)]
 
 
 def test_unusual_encodings_are_read_by_protobuf() -> None:
@@ -329,7 +336,7 @@ def test_unusual_encodings_are_read_by_protobuf() -> None:
     long_number = frame(b"\x08\x06\x32\x06\x08\x87\x80\x00\x10\x05")
     for data in (swapped, unknown_field, long_number):
         (run,) = runs_of(data)
-        assert (run.producer_id, run.sequence_ids, run.flags) == (7, [5], sends.PLAIN)
+        assert (run.producer_id, run.sequence_ids, run.flags) == (7, [5], send_runs.PLAIN)
 
 
 def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
@@ -340,7 +347,7 @@ def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
     assert isinstance(item, Frame)
     parsed, payload_start = frames.parse_command(*item)
     run = sends.send_run(parsed, data, payload_start, item.end)
-    assert (run.producer_id, run.sequence_ids, run.flags, stored_in(run)) == (7, [5], sends.PLAIN, [stored])
+    assert (run.producer_id, run.sequence_ids, run.flags, stored_in(run)) == (7, [5], send_runs.PLAIN, [stored])
     with pytest.raises(MalformedFrame):
         sends.send_run(parsed, data, item.end, item.end)
 

@@ -4,8 +4,6 @@ A table is ``int64[fields, items]``. Positions are byte positions in one buffer;
 where bytes lie, with length -1 for "no such bytes" (null).
 """
 
-from enum import IntEnum
-
 import numpy as np
 import numpy.typing as npt
 
@@ -81,56 +79,35 @@ SMALLEST_ITEM_BYTES = 6
 """A batch item is at least its 4-byte metadata size and the required payload_size field of two bytes."""
 
 
-class Reason(IntEnum):
-    """Why a kernel refused its input; kernels return the negative value."""
+# Reasons why a kernel refused its input: negative, where it returns a count or a place otherwise.
+TRUNCATED = -1
+BAD_VARINT = -2
+BAD_TAG = -3
+BAD_LENGTH = -4
+MISSING_FIELD = -5
+NEGATIVE_SIZE = -6
+BAD_COUNT = -7
+BAD_BASE64 = -8
+UNASSEMBLED_CHUNK = -9
+ENCRYPTED = -10
+TOO_LARGE = -11
+BAD_CHUNK = -12
 
-    TRUNCATED = 1
-    BAD_VARINT = 2
-    BAD_TAG = 3
-    BAD_LENGTH = 4
-    MISSING_FIELD = 5
-    NEGATIVE_SIZE = 6
-    BAD_COUNT = 7
-    BAD_BASE64 = 8
-    UNASSEMBLED_CHUNK = 9
-    ENCRYPTED = 10
-    TOO_LARGE = 11
-    BAD_CHUNK = 12
-
-    @property
-    def text(self) -> str:
-        """The reason in words."""
-        return _TEXTS[self]
-
-
-_TEXTS = {
-    Reason.TRUNCATED: "it ends early",
-    Reason.BAD_VARINT: "a number is cut off or longer than 64 bits",
-    Reason.BAD_TAG: "a field tag is not valid",
-    Reason.BAD_LENGTH: "a length reaches beyond the end",
-    Reason.MISSING_FIELD: "a required field is missing",
-    Reason.NEGATIVE_SIZE: "a size is negative",
-    Reason.BAD_COUNT: "its number of messages is negative or more than its payload can hold",
-    Reason.BAD_BASE64: "a key is marked base64 and is not",
-    Reason.UNASSEMBLED_CHUNK: "it is one chunk of a larger message, which must be put together first",
-    Reason.ENCRYPTED: "it is encrypted",
-    Reason.TOO_LARGE: "its columns would pass 2 GiB",
-    Reason.BAD_CHUNK: "its chunk number is outside its number of chunks",
+REASONS = {
+    TRUNCATED: "it ends early",
+    BAD_VARINT: "a number is cut off or longer than 64 bits",
+    BAD_TAG: "a field tag is not valid",
+    BAD_LENGTH: "a length reaches beyond the end",
+    MISSING_FIELD: "a required field is missing",
+    NEGATIVE_SIZE: "a size is negative",
+    BAD_COUNT: "its number of messages is negative or more than its payload can hold",
+    BAD_BASE64: "a key is marked base64 and is not",
+    UNASSEMBLED_CHUNK: "it is one chunk of a larger message, which must be put together first",
+    ENCRYPTED: "it is encrypted",
+    TOO_LARGE: "its columns would pass 2 GiB",
+    BAD_CHUNK: "its chunk number is outside its number of chunks",
 }
-
-# What the loop bodies need as plain integers: numba freezes module globals, not enum members.
-TRUNCATED = -int(Reason.TRUNCATED)
-BAD_VARINT = -int(Reason.BAD_VARINT)
-BAD_TAG = -int(Reason.BAD_TAG)
-BAD_LENGTH = -int(Reason.BAD_LENGTH)
-MISSING_FIELD = -int(Reason.MISSING_FIELD)
-NEGATIVE_SIZE = -int(Reason.NEGATIVE_SIZE)
-BAD_COUNT = -int(Reason.BAD_COUNT)
-BAD_BASE64 = -int(Reason.BAD_BASE64)
-UNASSEMBLED_CHUNK = -int(Reason.UNASSEMBLED_CHUNK)
-ENCRYPTED = -int(Reason.ENCRYPTED)
-TOO_LARGE = -int(Reason.TOO_LARGE)
-BAD_CHUNK = -int(Reason.BAD_CHUNK)
+"""The reasons in words."""
 
 
 def _slots() -> npt.NDArray[np.int64]:
