@@ -8,23 +8,25 @@ for another.
 
 import contextlib
 import os
-import select
-import socket
 import threading
 from collections.abc import Sequence
 from typing import Final
 
+from spark_pulsar.client.authentication.credentials import Credentials
 from spark_pulsar.client.clock import monotonic_ms
-from spark_pulsar.client.config import Address, ClientConfig
+from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, OperationTimeout
+from spark_pulsar.client.dialing import dial
+from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, TlsError, UnexpectedReply
 from spark_pulsar.client.pending import PendingReply
-from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.client.service_url import Address
+from spark_pulsar.client.streams import Stream
+from spark_pulsar.model.errors import AuthenticationError, PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_MESSAGE_SIZE_BYTES
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.commands import ping, pong
 from spark_pulsar.wire.frames import FrameSplitter, command_frame
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, FeatureFlags
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAuthChallenge, CommandConnected, FeatureFlags
 
 from .demultiplexer import ANSWERS, ConsumerSink, Demultiplexer, ProducerSink
 
@@ -32,22 +34,23 @@ CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024
 _READ_AT_MOST_BYTES: Final = 1024 * 1024
 _READ_ALONE_BYTES: Final = 4 * 1024
-_SEND_BUFFER_BYTES: Final = 1024 * 1024
-_BUFFERS_PER_CALL: Final = 512  # below every system's limit for sendmsg
 
 
 class Connection:
     """An open, greeted connection. `Connection.open` makes one."""
 
-    def __init__(self, sock: socket.socket, address: Address, config: ClientConfig) -> None:
+    def __init__(self, stream: Stream, address: Address, config: ClientConfig, credentials: Credentials) -> None:
         self.address = address
         self.max_message_size_bytes = MAX_MESSAGE_SIZE_BYTES
         self.opened_by_process = os.getpid()
-        self._socket = sock
+        self._stream = stream
         self._config = config
+        self._credentials = credentials
+        self._shown: bytes | None = None
+        self._renewing: threading.Thread | None = None
         self._splitter = FrameSplitter(MAX_MESSAGE_SIZE_BYTES + FRAME_PADDING_BYTES)
         self._sending = threading.Lock()
-        self._router = Demultiplexer(address, self._on_connected, lambda: self._send_soon(pong()))
+        self._router = Demultiplexer(address, self._on_connected, lambda: self._send_soon(pong()), self._on_challenge)
         self._may_read = threading.Event()
         self._may_read.set()
         self._pong_owed = False
@@ -55,45 +58,89 @@ class Connection:
         self._reader = threading.Thread(target=self._read, name=f"pulsar-reader-{address}", daemon=True)
 
     @classmethod
-    def open(cls, address: Address, proxy_to: str, config: ClientConfig, deadline: Deadline) -> "Connection":
-        """Connects and shakes hands.
+    def open(
+        cls,
+        address: Address,
+        proxy_to: str,
+        config: ClientConfig,
+        deadline: Deadline,
+        credentials: Credentials | None = None,
+    ) -> "Connection":
+        """Connects and shakes hands, once more if there are newer `credentials` than those that the broker refused.
 
         `proxy_to` (host:port or empty) names the broker that a proxy at `address` shall connect us to. Raises
-        ConnectFailed, also when no broker answers in the time for a connection, OperationTimeout at the deadline, or
-        what the broker refused with.
+        ConnectFailed, also when no broker answers in the time for a connection, OperationTimeout at the deadline,
+        TlsError, CredentialsError, or what the broker refused with.
         """
         if deadline.passed:
             raise deadline.error()  # names what the connection was for
+        known = credentials or config.authentication.credentials()
         step = deadline.at_most(config.connect_timeout_ms, "connecting", str(address))
         try:
-            sock = socket.create_connection(address, timeout=max(1, step.left_ms()) / 1000)  # 0 would not block
+            shown = known.data(step)
+            try:
+                return cls._open(address, proxy_to, config, known, shown, step)
+            except AuthenticationError:
+                newer = known.data(step, refused=shown)
+                if newer == shown:
+                    raise
+                return cls._open(address, proxy_to, config, known, newer, step)
         except TimeoutError as error:
             raise _no_answer(step, deadline) from error
-        except OSError as error:
-            raise ConnectFailed(f"cannot connect to {address}: {error}") from error
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.settimeout(config.operation_timeout_ms / 1000)
-        connection = cls(sock, address, config)
+
+    @classmethod
+    def _open(
+        cls,
+        address: Address,
+        proxy_to: str,
+        config: ClientConfig,
+        credentials: Credentials,
+        shown: bytes | None,
+        step: Deadline,
+    ) -> "Connection":
+        connection = cls(dial(address, config, step), address, config, credentials)
         connection._reader.start()
         try:
-            connection._greet(proxy_to, step)
-        except OperationTimeout as error:
-            connection.close()
-            raise _no_answer(step, deadline) from error
+            connection._greet(proxy_to, shown, step)
         except PulsarError:
             connection.close()
             raise
         return connection
 
-    def _greet(self, proxy_to: str, deadline: Deadline) -> None:
+    def _greet(self, proxy_to: str, shown: bytes | None, deadline: Deadline) -> None:
+        method = self._credentials.method
         command = requests.connect(
             CLIENT_VERSION,
-            self._config.auth_method,
+            method,
+            shown,
             proxy_to_broker_url=proxy_to or None,
-            features=FeatureFlags(),
+            features=FeatureFlags(supports_auth_refresh=method != "none"),
         )
-        self.send([command_frame(command)])
+        self._shown = shown
+        with contextlib.suppress(ConnectionLost):  # the reader knows why, and has told it there
+            self.send([command_frame(command)])
         self._router.greeted.result(deadline)
+
+    def _on_challenge(self, challenge: CommandAuthChallenge) -> None:
+        """Answers a broker that wants fresh credentials, from a thread of its own: getting them may take a while."""
+        method, asked = self._credentials.method, challenge.challenge.auth_method_name
+        if method == "none":
+            hint = "authPluginClassName and authParams say which to show"
+            raise UnexpectedReply(f"{self.address} asks for credentials (AUTH_CHALLENGE): {hint}")
+        if asked not in ("", method):
+            raise UnexpectedReply(f"{self.address} asks for credentials of the method {asked!r}, ours is {method!r}")
+        if self._renewing is None or not self._renewing.is_alive():
+            name = f"pulsar-credentials-{self.address}"
+            self._renewing = threading.Thread(target=self._renew_credentials, name=name, daemon=True)
+            self._renewing.start()
+
+    def _renew_credentials(self) -> None:
+        try:
+            deadline = Deadline(self._config.connect_timeout_ms, "renewing credentials", str(self.address))
+            self._shown = self._credentials.data(deadline, refused=self._shown)
+            self.tell(requests.auth_response(CLIENT_VERSION, self._credentials.method, self._shown or b""))
+        except PulsarError as error:
+            self._break(ConnectionLost(f"{self.address} asked for fresh credentials: {error}"))
 
     def _on_connected(self, connected: CommandConnected) -> None:
         if connected.max_message_size > 0:
@@ -112,25 +159,14 @@ class Connection:
         with self._sending:
             self._router.raise_if_lost()
             try:
-                self._write(buffers)
+                self._stream.send(buffers)
                 if self._pong_owed:
                     self._pong_owed = False
-                    self._write([command_frame(pong())])
+                    self._stream.send([command_frame(pong())])
             except (OSError, ValueError) as error:
                 lost = ConnectionLost(f"connection to {self.address} broke while sending: {error or 'timed out'}")
                 self._break(lost)
                 raise lost from error
-
-    def _write(self, buffers: Sequence[bytes | memoryview]) -> None:
-        for first in range(0, len(buffers), _BUFFERS_PER_CALL):
-            some = buffers[first : first + _BUFFERS_PER_CALL]
-            if len(some) == 1:
-                self._socket.sendall(some[0])
-                continue
-            left = sum(len(buffer) for buffer in some)
-            sent = self._socket.sendmsg(some)
-            if sent < left:
-                self._socket.sendall(b"".join(some)[sent:] if left <= _SEND_BUFFER_BYTES else _tail(some, sent))
 
     def start(self, command: BaseCommand, request_id: int, consumer_id: int | None = None) -> PendingReply:
         """Sends a request and returns at once; `consumer_id` names the consumer without which no answer can come."""
@@ -190,7 +226,7 @@ class Connection:
         """Gives up the connection: tells every sink, once, and lets the reader thread end and close it."""
         if self._router.lose(error):
             with contextlib.suppress(OSError):  # the peer may have been first
-                self._socket.shutdown(socket.SHUT_RDWR)
+                self._stream.shut_down()
             self._may_read.set()
 
     # ---- in
@@ -200,25 +236,28 @@ class Connection:
             self._read_until_lost()
         except (OSError, ValueError) as error:
             self._break(ConnectionLost(f"connection to {self.address} broke: {error}"))
+        except TlsError as error:
+            self._router.greeted.fail(error)  # a broker refuses a certificate after the handshake
+            self._break(ConnectionLost(f"connection to {self.address}: {error}"))
         except PulsarError as error:
             self._break(error if error.retriable else ConnectionLost(f"connection to {self.address}: {error}"))
         finally:
             # Whatever ended it: no caller may wait for a thread that is gone.
             self._break(ConnectionLost(f"connection to {self.address}: reading from it has failed"))
-            self._socket.close()
+            self._stream.close()
 
     def _read_until_lost(self) -> None:
-        poller = select.poll()
-        poller.register(self._socket.fileno(), select.POLLIN)
         size = _READ_AT_LEAST_BYTES
         while self._router.lost is None:
             tick_ms = self._keep_alive()
-            if not self._may_read.wait(tick_ms / 1000) or not poller.poll(tick_ms):
+            if not self._may_read.wait(tick_ms / 1000) or not self._stream.wait_to_receive(tick_ms):
                 continue
             missing = self._splitter.missing_bytes
             # The rest of a begun frame comes by itself: joining it with all that follows would copy that too.
             wanted = missing if missing >= _READ_ALONE_BYTES else size
-            data = self._socket.recv(wanted)
+            data = self._stream.receive(wanted)
+            if data is None:
+                continue
             if not data:
                 raise ConnectionLost(f"{self.address} closed the connection")
             if len(data) == size:
@@ -250,8 +289,8 @@ class Connection:
             self._pong_owed = self._pong_owed or command.type == BaseCommand.PONG
             return
         try:
-            if _takes_more(self._socket):
-                self._write([command_frame(command)])
+            if self._stream.takes_more():
+                self._stream.send([command_frame(command)])
             else:  # the peer has much to read already, and may itself wait for us to read
                 self._pong_owed = self._pong_owed or command.type == BaseCommand.PONG
         finally:
@@ -262,15 +301,3 @@ def _no_answer(step: Deadline, deadline: Deadline) -> PulsarError:
     """Makes the error for a connection that took too long: the operation may have more time, and is not over then."""
     failed = ConnectFailed(f"cannot connect to {step.where}: no answer within {step.timeout_ms} ms")
     return deadline.error(failed) if deadline.passed else failed
-
-
-def _takes_more(sock: socket.socket) -> bool:
-    """Tells whether a few bytes can be written without waiting."""
-    poller = select.poll()
-    poller.register(sock.fileno(), select.POLLOUT)
-    return bool(poller.poll(0))
-
-
-def _tail(buffers: Sequence[bytes | memoryview], skip: int) -> memoryview:
-    """Returns the rest of the buffers after the first `skip` bytes."""
-    return memoryview(b"".join(buffers))[skip:]

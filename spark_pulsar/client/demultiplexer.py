@@ -5,15 +5,15 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from spark_pulsar.client.config import Address
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost, UnexpectedReply
 from spark_pulsar.client.pending import PendingReply
+from spark_pulsar.client.service_url import Address
 from spark_pulsar.model.errors import PulsarError, UnknownCommand
 from spark_pulsar.wire.commands import NO_REQUEST, request_id_of
 from spark_pulsar.wire.frames import Frame, parse_command
 from spark_pulsar.wire.messages import MESSAGE_START
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConnected, MessageIdData
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAuthChallenge, CommandConnected, MessageIdData
 from spark_pulsar.wire.replies import error_of
 
 ANSWERS: Final[dict[int, int]] = {
@@ -72,7 +72,11 @@ class Demultiplexer:
     """
 
     def __init__(
-        self, address: Address, on_connected: Callable[[CommandConnected], None], on_ping: Callable[[], None]
+        self,
+        address: Address,
+        on_connected: Callable[[CommandConnected], None],
+        on_ping: Callable[[], None],
+        on_challenge: Callable[[CommandAuthChallenge], None],
     ) -> None:
         self.lost: PulsarError | None = None
         """Why the connection is gone, or None."""
@@ -81,6 +85,7 @@ class Demultiplexer:
         self._address = address
         self._on_connected = on_connected
         self._on_ping = on_ping
+        self._on_challenge = on_challenge
         self._lock = threading.Lock()
         self._replies: dict[int, PendingReply] = {}
         self._consumers: dict[int, ConsumerSink] = {}
@@ -222,7 +227,7 @@ class Demultiplexer:
         self.greeted.fail(self._located(error))
 
     def _on_auth_challenge(self, command: BaseCommand) -> None:
-        raise UnexpectedReply(f"{self._address} asks for credentials (AUTH_CHALLENGE), which this client cannot give")
+        self._on_challenge(command.authChallenge)
 
     def _on_life_check(self, command: BaseCommand) -> None:
         self._on_ping()

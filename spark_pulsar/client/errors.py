@@ -5,11 +5,11 @@ from spark_pulsar.model.ids import MessageId
 
 
 class InvalidServiceUrl(PulsarError, ValueError):
-    """The service URL is no `pulsar://host[:port][,host[:port]…]`."""
+    """The service URL is no `pulsar://host[:port][,host[:port]…]`, nor one of `pulsar+ssl://`."""
 
 
 class NotSupportedByClient(PulsarError):
-    """Pulsar has it, this client does not (yet): TLS, authentication, lookup over HTTP."""
+    """Pulsar has it, this client does not: lookup over HTTP, some authentication plugins."""
 
     code = ServerError.NotAllowedError
 
@@ -27,6 +27,18 @@ class ConnectionLost(PulsarError):
 
 class ConnectFailed(ConnectionLost):
     """No connection could be made: refused, unknown host, no answer to the handshake."""
+
+
+class TlsError(PulsarError):
+    """No encrypted connection: a certificate that is not accepted, or a file of certificates that cannot be used."""
+
+    code = ServerError.AuthenticationError
+
+
+class CredentialsError(PulsarError):
+    """There are no credentials to show: a file or a variable is missing, or an issuer refuses."""
+
+    code = ServerError.AuthenticationError
 
 
 class UnexpectedReply(PulsarError):

@@ -3,11 +3,11 @@
 import threading
 from typing import Final, Literal
 
-from spark_pulsar.client.config import parse_service_url
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import TooManyRedirects, UnexpectedReply
 from spark_pulsar.client.pool import ConnectionPool, Target
+from spark_pulsar.client.service_url import Address, parse_service_url, uses_tls
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
@@ -72,11 +72,9 @@ class TopicDirectory:
         authoritative = False
         for _ in range(MAX_LOOKUP_REDIRECTS + 1):
             request_id = next_id()
-            command = requests.lookup(request_id, topic, authoritative)
+            command = requests.lookup(request_id, topic, authoritative, self._pool.config.listener_name)
             response = (yield connection.start(command, request_id)).lookupTopicResponse
-            if not response.brokerServiceUrl:
-                raise UnexpectedReply(f"lookup of {topic} at {target}: the broker gave no pulsar:// address")
-            broker = parse_service_url(response.brokerServiceUrl)[0]
+            broker = self._broker_of(response, f"lookup of {topic} at {target}")
             proxied = response.proxy_through_service_url and broker != service
             found = Target(service, str(broker)) if proxied else Target(broker)
             if response.response == CommandLookupTopicResponse.Connect:
@@ -86,6 +84,15 @@ class TopicDirectory:
             target, authoritative = found, response.authoritative
             connection = self._pool.shared(target, deadline)
         raise TooManyRedirects(f"lookup of {topic}: more than {MAX_LOOKUP_REDIRECTS} redirects, the last to {target}")
+
+    def _broker_of(self, response: CommandLookupTopicResponse, what: str) -> Address:
+        """Returns the broker that a look-up named, by its address for our kind of connection: what is to be encrypted
+        never goes to another."""
+        encrypted = self._pool.config.uses_tls
+        url = response.brokerServiceUrlTls if encrypted else response.brokerServiceUrl
+        if not url or uses_tls(url) != encrypted:
+            raise UnexpectedReply(f"{what}: the broker gave no {'pulsar+ssl' if encrypted else 'pulsar'}:// address")
+        return parse_service_url(url)[0]
 
 
 def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: Deadline) -> PipelinedRequest[int]:

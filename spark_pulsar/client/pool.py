@@ -4,10 +4,11 @@ import os
 import threading
 from typing import Final, NamedTuple
 
-from spark_pulsar.client.config import Address, ClientConfig
+from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, ConnectFailed, OperationTimeout
+from spark_pulsar.client.service_url import Address
 
 _IDLE_EXCLUSIVE_CONNECTIONS: Final = 4
 
@@ -26,7 +27,8 @@ class ConnectionPool:
     """All connections of one client in one process. Thread-safe."""
 
     def __init__(self, config: ClientConfig) -> None:
-        self._config = config
+        self.config = config
+        self._credentials = config.authentication.credentials()
         self._lock = threading.Lock()
         self._opening: dict[Target, threading.Lock] = {}
         self._shared: dict[Target, Connection] = {}
@@ -41,7 +43,7 @@ class ConnectionPool:
 
         Raises ConnectFailed when none can be reached, OperationTimeout at the deadline.
         """
-        addresses = self._config.addresses
+        addresses = self.config.addresses
         problems: list[ConnectFailed | OperationTimeout] = []
         for step in range(len(addresses)):
             index = (self._service_index + step) % len(addresses)
@@ -74,13 +76,16 @@ class ConnectionPool:
                 known = self._shared.get(target)
                 if known is not None and known.alive:
                     return known
-            connection = Connection.open(target.address, target.proxy_to, self._config, deadline)
+            connection = self._open(target, deadline)
             with self._lock:
                 if not self._closed:
                     self._shared[target] = connection
             return self._unless_closed(connection)
         finally:
             opening.release()
+
+    def _open(self, target: Target, deadline: Deadline) -> Connection:
+        return Connection.open(target.address, target.proxy_to, self.config, deadline, self._credentials)
 
     def _unless_closed(self, connection: Connection) -> Connection:
         """Returns a new connection, unless the pool was closed while it was made."""
@@ -99,7 +104,7 @@ class ConnectionPool:
                 if connection.alive:
                     self._exclusive.add(connection)
                     return connection
-        connection = Connection.open(target.address, target.proxy_to, self._config, deadline)
+        connection = self._open(target, deadline)
         with self._lock:
             if not self._closed:
                 self._exclusive.add(connection)

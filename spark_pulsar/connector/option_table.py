@@ -39,7 +39,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "URL",
         REQUIRED,
         ANY,
-        "Broker to connect to: `pulsar://host:6650`; several hosts separated by commas are tried in turn.",
+        "Broker to connect to: `pulsar://host:6650`, with TLS `pulsar+ssl://host:6651`; several hosts separated by "
+        "commas are tried in turn.",
     ),
     Option(
         "topic",
@@ -189,6 +190,88 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "reached; a connection that breaks late in this time gives it up to `connectionTimeoutMs` more. "
         "(A task that finds none when it begins has `operationTimeoutMs`.)",
     ),
+    Option(
+        "pulsar.client.useTls",
+        "boolean",
+        "as `service.url` says",
+        ANY,
+        "`true` encrypts connections to a `service.url` that begins with `pulsar://`, as `pulsar+ssl://` does.",
+    ),
+    Option(
+        "pulsar.client.tlsTrustCertsFilePath",
+        "path",
+        "the system's authorities",
+        ANY,
+        "File of the certificates (PEM) of the authorities that are trusted to sign the brokers' certificates, on the "
+        "driver and on every executor.",
+    ),
+    Option(
+        "pulsar.client.tlsHostnameVerificationEnable",
+        "boolean",
+        "`true`",
+        ANY,
+        "A broker's certificate must name the host that was connected to. (The Java client's default is `false`.)",
+    ),
+    Option(
+        "pulsar.client.tlsAllowInsecureConnection",
+        "boolean",
+        "`false`",
+        ANY,
+        "Accept every certificate: encrypted, but with anyone.",
+    ),
+    Option(
+        "pulsar.client.tlsCertificateFilePath",
+        "path",
+        "",
+        ANY,
+        "File of the client's own certificate (PEM), for brokers that ask for one; with "
+        "`pulsar.client.tlsKeyFilePath`.",
+    ),
+    Option(
+        "pulsar.client.tlsKeyFilePath",
+        "path",
+        "",
+        ANY,
+        "File of the private key (PEM, not encrypted) of `pulsar.client.tlsCertificateFilePath`.",
+    ),
+    Option(
+        "pulsar.client.authPluginClassName",
+        "class name",
+        "",
+        ANY,
+        "Authentication, by the name of the Java client's class: `org.apache.pulsar.client.impl.auth."
+        "AuthenticationToken`, `…AuthenticationBasic`, `…AuthenticationTls` or `…oauth2.AuthenticationOAuth2`; "
+        "`token`, `basic`, `tls`, `oauth2` for short.",
+    ),
+    Option(
+        "pulsar.client.authParams",
+        "text, `file:///path` or `env:NAME`",
+        "",
+        ANY,
+        "Parameters of `pulsar.client.authPluginClassName`, or the file or environment variable that holds them, read "
+        "anew for each connection ([Secured clusters](#secured-clusters)).",
+    ),
+    Option(
+        "pulsar.client.listenerName",
+        "name",
+        "",
+        ANY,
+        "Listener (`advertisedListeners` of the brokers) whose addresses are used.",
+    ),
+    Option(
+        "pulsar.client.proxyServiceUrl",
+        "URL",
+        "",
+        ANY,
+        "`pulsar+ssl://host:port` of a proxy that all connections go through; with `pulsar.client.proxyProtocol`.",
+    ),
+    Option(
+        "pulsar.client.proxyProtocol",
+        "`SNI`",
+        "",
+        ANY,
+        "The proxy finds the broker by the name in the TLS handshake.",
+    ),
 )
 
 # Options other connectors know. Silence would let a job run with another meaning than its author's.
@@ -212,6 +295,11 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "subscribePattern": "use topicsPattern",
     "assign": "use topics with the names of the partitions",
     "kafka.bootstrap.servers": "use service.url",
+    "pulsar.client.serviceUrl": "use service.url",
+    "pulsar.client.authParamMap": "use pulsar.client.authParams",
+    "pulsar.client.useKeyStoreTls": "use PEM files, with pulsar.client.tlsTrustCertsFilePath and its neighbours",
+    "pulsar.client.tlsKeyStorePath": "use PEM files, with pulsar.client.tlsCertificateFilePath and tlsKeyFilePath",
+    "pulsar.client.tlsTrustStorePath": "use a PEM file, with pulsar.client.tlsTrustCertsFilePath",
     "includeHeaders": "not needed: __messageProperties is always there",
 }
 UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")

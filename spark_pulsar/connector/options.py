@@ -14,11 +14,14 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
-from spark_pulsar.model.errors import InvalidTopicName, PulsarError
+from spark_pulsar.connector.option_values import boolean as _boolean
+from spark_pulsar.connector.option_values import read as _read
+from spark_pulsar.connector.security_options import SecurityOptions, read_security, read_service_url
+from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName, split_namespace
 
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
@@ -39,7 +42,6 @@ HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash")
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
-_HOST: Final = re.compile(r"(?:[^\s,/:@\[\]]+|\[[0-9a-fA-F:.%]+\])(?::(?P<port>\d{1,5}))?")
 _DIRECTORY: Final = re.compile(r"(?!(?:non-)?persistent://)[A-Za-z][A-Za-z0-9+.-]*:/|file:|/")
 _PLAIN_NAME: Final = re.compile(r"[\w.=:-]*")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
@@ -58,6 +60,7 @@ class Options:
     """All options of one DataFrame, checked. Picklable; the same object goes to planners and tasks."""
 
     service_url: str
+    security: SecurityOptions
     topic: str | None
     topics: tuple[str, ...]
     topics_pattern: str | None
@@ -143,8 +146,10 @@ def parse_options(raw: Mapping[str, str]) -> Options:
             'option service.url is required, for example "pulsar://localhost:6650"'
             + ("" if raw else " (Spark passes no options on for a catalog table: use a temporary view, or WITH (...))")
         )
+    service_url = read_service_url(values)
     return Options(
-        service_url=_read(values, "service.url", _service_url, ""),
+        service_url=service_url,
+        security=read_security(values, service_url),
         topic=_read(values, "topic", _topic, None),
         topics=_read(values, "topics", _topics, ()),
         topics_pattern=_read(values, "topicsPattern", _pattern, None),
@@ -191,25 +196,6 @@ def _canonical(lower: str, as_given: str) -> str:
     hint = f"did you mean {' or '.join(_BY_LOWER[name].name for name in near)}?" if near else ""
     known = ", ".join(option.name for option in OPTIONS)
     raise OptionError(f"unknown option {as_given}{'; ' + hint if hint else ''} (options are: {known})")
-
-
-def _read(values: Mapping[str, str], name: str, parse: Callable[[str], Any], default: Any) -> Any:
-    if name not in values:
-        return default
-    try:
-        return parse(values[name].strip())
-    except (ValueError, PulsarError) as error:
-        raise OptionError(f"option {name} = {values[name]!r}: {error}") from error
-
-
-def _service_url(text: str) -> str:
-    if text.startswith(("pulsar+ssl://", "http://", "https://")):
-        raise ValueError("only pulsar:// addresses are supported yet (no TLS, no HTTP lookup)")
-    hosts = [host.strip() for host in text.removeprefix("pulsar://").rstrip("/").split(",")]
-    ports = [match["port"] if match else "0" for match in map(_HOST.fullmatch, hosts)]
-    if not text.startswith("pulsar://") or not all(port is None or 0 < int(port) < 65536 for port in ports):
-        raise ValueError("expected pulsar://host:port, or pulsar://host:port,host:port for several")
-    return f"pulsar://{','.join(hosts)}"
 
 
 def _topic(text: str) -> str:
@@ -320,12 +306,6 @@ def _subscription(text: str) -> str:
     if not text:
         raise ValueError("empty name")
     return text
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("expected true or false")
-    return text.lower() == "true"
 
 
 def _integer(low: int, high: int) -> Callable[[str], int]:

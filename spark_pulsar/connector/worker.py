@@ -48,4 +48,8 @@ def _config(options: Options) -> ClientConfig:
         service_url=options.service_url,
         connect_timeout_ms=options.connection_timeout_ms,
         operation_timeout_ms=options.operation_timeout_ms,
+        authentication=options.security.authentication,
+        tls=options.security.tls,
+        listener_name=options.security.listener_name,
+        sni_proxy_url=options.security.sni_proxy_url,
     )

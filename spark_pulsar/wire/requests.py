@@ -55,9 +55,15 @@ def partition_metadata(request_id: int, topic: str, create: bool = True) -> Base
     )
 
 
-def lookup(request_id: int, topic: str, authoritative: bool = False) -> BaseCommand:
-    """LOOKUP; `authoritative` is what the redirect before it said."""
-    return command_of(api.CommandLookupTopic(topic=topic, request_id=request_id, authoritative=authoritative))
+def lookup(request_id: int, topic: str, authoritative: bool = False, listener_name: str = "") -> BaseCommand:
+    """LOOKUP; `authoritative` is what the redirect before it said, `listener_name` the listener whose address is
+    wanted, empty for the broker's default."""
+    named = listener_name or None
+    return command_of(
+        api.CommandLookupTopic(
+            topic=topic, request_id=request_id, authoritative=authoritative, advertised_listener_name=named
+        )
+    )
 
 
 def topics_of_namespace(

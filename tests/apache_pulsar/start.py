@@ -111,12 +111,22 @@ class ApachePulsar:
         data_dir: Ledgers, metadata, the written configuration and `pulsar.log`.
     """
 
-    def __init__(self, data_dir: Path, port: int, http_port: int, bookie_port: int, conf: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int,
+        http_port: int,
+        bookie_port: int,
+        conf: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`headers`: of the requests that tell when it is ready, for one that asks for credentials."""
         self.service_url = f"pulsar://127.0.0.1:{port}"
         self.admin_url = f"http://127.0.0.1:{http_port}"
         self.data_dir = data_dir.resolve()
         self._bookie_port = bookie_port
         self._conf = {"brokerServicePort": str(port), "webServicePort": str(http_port), **conf}
+        self._headers = dict(headers or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -237,7 +247,8 @@ class ApachePulsar:
         process = self._process
         while steps and process is not None and process.poll() is None and time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(self.admin_url + steps[0], timeout=ANSWER_TIMEOUT_S) as answer:
+                request = urllib.request.Request(self.admin_url + steps[0], headers=self._headers)
+                with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
                     answer.read()
             except OSError:
                 pause.wait(0.1)

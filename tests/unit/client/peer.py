@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -60,14 +61,15 @@ class Peer:
     `seen` collects every command received as (number of the connection, command, payload).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.handlers: dict[int, Handler] = {
             BaseCommand.CONNECT: lambda caller, command, _: caller.send(
                 commands.connected(command.connect.protocol_version, "peer")
             ),
             BaseCommand.PING: lambda caller, command, _: caller.send(commands.pong()),
             BaseCommand.LOOKUP: lambda caller, command, _: caller.send(
-                commands.lookup_connect(command.lookupTopic.request_id, self.url)
+                commands.lookup_connect(command.lookupTopic.request_id, self.url, self.url if self._tls else None)
             ),
             BaseCommand.PARTITIONED_METADATA: lambda caller, command, _: caller.send(
                 commands.partition_metadata(command.partitionMetadata.request_id, 0)
@@ -102,7 +104,7 @@ class Peer:
     @property
     def url(self) -> str:
         """The service URL of this peer."""
-        return f"pulsar://127.0.0.1:{self.port}"
+        return f"{'pulsar+ssl' if self._tls else 'pulsar'}://127.0.0.1:{self.port}"
 
     def of(self, kind: int) -> list[BaseCommand]:
         """The commands of one type received so far."""
@@ -133,11 +135,19 @@ class Peer:
                 sock, _ = self._listener.accept()
             except OSError:
                 return
-            caller = Caller(self, sock, len(self.callers))
-            self.callers.append(caller)
-            thread = threading.Thread(target=self._serve, args=(caller, sock), daemon=True)
+            thread = threading.Thread(target=self._greet, args=(sock,), daemon=True)
             self._threads.append(thread)
             thread.start()
+
+    def _greet(self, sock: socket.socket) -> None:
+        if self._tls is not None:
+            try:
+                sock = self._tls.wrap_socket(sock, server_side=True)
+            except OSError:  # the client does not trust us
+                return
+        caller = Caller(self, sock, len(self.callers))
+        self.callers.append(caller)
+        self._serve(caller, sock)
 
     def _serve(self, caller: Caller, sock: socket.socket) -> None:
         splitter = FrameSplitter()

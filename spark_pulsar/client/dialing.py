@@ -1,0 +1,60 @@
+"""Dialing: opening the stream to a broker, with TLS and through an SNI proxy where the configuration says so."""
+
+import socket
+import ssl
+
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import ConnectFailed, TlsError
+from spark_pulsar.client.service_url import Address
+from spark_pulsar.client.streams import PlainStream, Stream, TlsStream
+
+
+def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
+    """Returns a stream to the broker at `address`, encrypted if the service URL is `pulsar+ssl://`.
+
+    Raises ConnectFailed when nothing can be reached, TlsError when the two sides do not come to terms, TimeoutError
+    after `step`.
+    """
+    reached = config.sni_proxy or address
+    where = f"{address} through the proxy {reached}" if reached != address else str(address)
+    context = config.tls_context()
+    try:
+        sock = socket.create_connection(reached, timeout=_seconds(step))
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise ConnectFailed(f"cannot connect to {where}: {error}") from error
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is None:
+            return PlainStream(sock, config.operation_timeout_ms)
+        sock.settimeout(_seconds(step))
+        secured = _shake_hands(context, sock, address.host, where)
+        return TlsStream(secured, config.operation_timeout_ms)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _shake_hands(context: ssl.SSLContext, sock: socket.socket, host: str, where: str) -> ssl.SSLSocket:
+    try:
+        return context.wrap_socket(sock, server_hostname=host)
+    except TimeoutError:
+        raise
+    except ssl.SSLCertVerificationError as error:
+        raise TlsError(
+            f"the certificate of {where} is not accepted: {error.verify_message} "
+            "(tlsTrustCertsFilePath names the authorities to trust, tlsHostnameVerificationEnable checks the host)"
+        ) from error
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+        hint = "it closed the connection in the TLS handshake, is it the broker's TLS port?"
+        raise ConnectFailed(f"cannot connect to {where}: {hint}") from error
+    except ssl.SSLError as error:
+        raise TlsError(f"no TLS with {where}, is it the broker's TLS port? {error.reason or error}") from error
+    except OSError as error:
+        raise ConnectFailed(f"cannot connect to {where}: {error}") from error
+
+
+def _seconds(step: Deadline) -> float:
+    return max(1, step.left_ms()) / 1000  # 0 would not block

@@ -1,0 +1,37 @@
+"""Values of options: read from text, with errors that name the option and hide what is secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from spark_pulsar.client.secret import REDACTED
+from spark_pulsar.client.service_url import without_user
+from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.model.errors import PulsarError
+
+SECRET_OPTIONS: Final = frozenset({"pulsar.client.authParams"})
+"""Options whose values no error shows."""
+
+
+def read(values: Mapping[str, str], name: str, parse: Callable[[str], Any], default: Any) -> Any:
+    """Returns the parsed value of one option, or `default` where it is not given. Raises OptionError."""
+    if name not in values:
+        return default
+    try:
+        return parse(values[name].strip())
+    except (ValueError, PulsarError) as error:
+        raise OptionError(f"option {name} = {_shown(name, values[name])}: {error}") from error
+
+
+def boolean(text: str) -> bool:
+    """Reads true or false. Raises ValueError."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _shown(name: str, value: str) -> str:
+    if name in SECRET_OPTIONS:
+        return REDACTED
+    return repr(without_user(value) if name.lower().endswith("url") else value)

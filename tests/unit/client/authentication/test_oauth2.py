@@ -1,0 +1,151 @@
+"""OAuth 2.0: what is asked of the issuer, when, and what is told when it refuses."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.client.authentication import oauth2
+from spark_pulsar.client.authentication.oauth2 import OAuth2Credentials
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import ConnectFailed, CredentialsError
+from spark_pulsar.client.secret import Secret
+from spark_pulsar.model.errors import PulsarError
+from tests.security.certificates import Authority
+from tests.unit.client.authentication.issuer import CLIENT_ID, CLIENT_SECRET, Issuer, key_file
+
+
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    one = Issuer()
+    yield one
+    one.close()
+
+
+def soon() -> Deadline:
+    return Deadline(10_000, "asking", "the issuer")
+
+
+def credentials(params: str) -> OAuth2Credentials:
+    return OAuth2Credentials(Secret(params))
+
+
+def test_a_token_is_asked_for_once(issuer: Issuer, tmp_path: Path) -> None:
+    mine = credentials(issuer.params(key_file(tmp_path), audience="urn:pulsar", scope="api"))
+    assert mine.method == "token"
+    assert [mine.data(soon()) for _ in range(3)] == [b"token-1"] * 3
+    assert issuer.asked == [
+        {
+            "grant_type": "client_credentials",
+            "client_id": CLIENT_ID,
+            "client_secret": CLIENT_SECRET,
+            "audience": "urn:pulsar",
+            "scope": "api",
+        }
+    ]
+
+
+def test_the_key_may_be_in_the_parameters_or_the_parameters_elsewhere(
+    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = base64.b64encode(f'{{"client_id": "{CLIENT_ID}", "client_secret": "{CLIENT_SECRET}"}}'.encode()).decode()
+    url = f"data:application/json;base64,{key}"
+    assert credentials(issuer.params(url)).data(soon()) == b"token-1"
+    (tmp_path / "params.json").write_text(issuer.params(url))
+    assert credentials((tmp_path / "params.json").as_uri()).data(soon()) == b"token-2"
+    monkeypatch.setenv("PULSAR_OAUTH2", issuer.params(key_file(tmp_path)))
+    assert credentials("env:PULSAR_OAUTH2").data(soon()) == b"token-3"
+
+
+def test_a_token_is_renewed_before_it_expires(issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = [1_000_000]
+    monkeypatch.setattr(oauth2, "monotonic_ms", lambda: now_ms[0])
+    issuer.lives_s = 100
+    mine = credentials(issuer.params(key_file(tmp_path)))
+    assert mine.data(soon()) == b"token-1"
+    now_ms[0] += 89_999
+    assert mine.data(soon()) == b"token-1"
+    now_ms[0] += 1
+    assert mine.data(soon()) == b"token-2"
+
+
+def test_a_refused_token_is_renewed_once_for_all_connections(issuer: Issuer, tmp_path: Path) -> None:
+    issuer.lives_s = None
+    mine = credentials(issuer.params(key_file(tmp_path)))
+    assert mine.data(soon()) == b"token-1"
+    assert mine.data(soon(), refused=b"token-1") == b"token-2"
+    assert mine.data(soon(), refused=b"token-1") == b"token-2"
+
+
+def test_an_issuer_behind_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    issuer = Issuer(authority.issue("127.0.0.1"))
+    try:
+        trusted = issuer.params(key_file(tmp_path), trustCertsFilePath=str(authority.path))
+        assert credentials(trusted).data(soon()) == b"token-1"
+        with pytest.raises(ConnectFailed, match="certificate"):
+            credentials(issuer.params(key_file(tmp_path))).data(soon())
+        issuer.endpoint = "http://127.0.0.1:1/token"
+        with pytest.raises(CredentialsError, match="no token_endpoint"):
+            credentials(trusted).data(soon())
+    finally:
+        issuer.close()
+
+
+def test_a_refusal_is_told_without_the_secret(issuer: Issuer, tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match=r"status 401 invalid_client not with \*+\(redacted\)") as caught:
+        credentials(issuer.params(key_file(tmp_path, "wr0ng"))).data(soon())
+    assert "wr0ng" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [500, 429])
+def test_a_busy_issuer_may_be_asked_again(issuer: Issuer, tmp_path: Path, status: int) -> None:
+    issuer.status = status
+    with pytest.raises(ConnectFailed, match=f"status {status}") as caught:
+        credentials(issuer.params(key_file(tmp_path))).data(soon())
+    assert caught.value.retriable
+
+
+def test_an_issuer_that_is_not_there(tmp_path: Path) -> None:
+    params = f'{{"issuerUrl": "http://127.0.0.1:1", "privateKey": "{key_file(tmp_path)}"}}'
+    with pytest.raises(ConnectFailed, match=r"cannot reach the OAuth 2.0 issuer at http://127.0.0.1:1/"):
+        credentials(params).data(soon())
+
+
+@pytest.mark.parametrize(
+    ("private_key", "reason"),
+    [
+        ("file:///nowhere/key.json", "cannot be read from /nowhere/key.json"),
+        ("data:application/json;base64,****", "no data: URL"),
+        ("data:application/json;base64,e30=", "client_id and client_secret"),
+        ("env:NO_SUCH_VARIABLE", "'NO_SUCH_VARIABLE' with the credentials is not set"),
+    ],
+)
+def test_a_key_that_is_none(issuer: Issuer, private_key: str, reason: str) -> None:
+    with pytest.raises(PulsarError, match=reason):
+        credentials(issuer.params(private_key)).data(soon())
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ("{}", "issuerUrl is missing"),
+        ('{"issuerUrl": "ftp://a"}', "issuerUrl is missing"),
+        ('{"issuerUrl": "https://u:p@a"}', "holds a user"),
+        ('{"issuerUrl": "https://a"}', "privateKey is missing"),
+        ('{"issuerUrl": "https://a", "privateKey": "c2VjcmV0"}', "privateKey is missing or neither"),
+        ('{"issuerUrl": "https://a", "privateKey": "env:A", "type": "device"}', "flow 'device' is not supported"),
+        ('{"issuerUrl": "https://a", "privateKey": "env:A", "audiense": "x"}', "unknown parameter audiense"),
+    ],
+)
+def test_parameters_are_checked_at_once(params: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        credentials(params)
