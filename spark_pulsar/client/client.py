@@ -276,13 +276,15 @@ class PulsarClient:
         max_pending_entries: int = DEFAULT_PENDING_ENTRIES,
         max_pending_bytes: int = DEFAULT_PENDING_BYTES,
         receipt_timeout_ms: int | None = None,
+        schema: Schema | None = None,
     ) -> Publisher:
         """Returns a producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
         `name` is the producer's name; without one the broker makes one up. At most `max_pending_entries` entries of
         together `max_pending_bytes` may be without receipt; one entry always may. The next receipt may take
         `receipt_timeout_ms`, also when a lost broker must be found again (None: the operation's time-out). ProducerBusy
-        when the name is taken.
+        when the name is taken. The topic gets `schema` as its newest if no version is equal to it, and each message
+        names its version; IncompatibleSchema when it may not.
         """
         engine = self._running()
         return Publisher(
@@ -293,6 +295,7 @@ class PulsarClient:
             max_pending_entries,
             max_pending_bytes,
             receipt_timeout_ms,
+            schema,
         ).open()
 
     # ---- durable cursors

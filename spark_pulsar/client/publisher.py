@@ -17,6 +17,7 @@ from spark_pulsar.model.errors import ProducerBusy, PulsarError
 from spark_pulsar.model.ids import MessageId, signed
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.schemas import Schema
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import CHECKSUM_MAGIC, build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import CommandProducerSuccess, MessageIdData, MessageMetadata
@@ -50,6 +51,7 @@ class Publisher:
         max_pending_entries: int,
         max_pending_bytes: int,
         receipt_timeout_ms: int | None,
+        schema: Schema | None = None,
     ) -> None:
         self.topic = topic
         self.producer_name = name or ""
@@ -58,12 +60,15 @@ class Publisher:
         """Sequence id of the next message; after creation one more than the last the broker knows of this name."""
         self.max_message_size_bytes = 0
         """The broker's limit for metadata and payload of one entry."""
+        self.schema_version = b""
+        """Version of the schema that the broker has given, which each message names; empty without a schema."""
         self.last_message_id: MessageId | None = None
         """The id in the last receipt; None before the first, and not changed by a dropped duplicate."""
         self.duplicates = 0
         """Entries that the broker dropped because it had them already (deduplication)."""
         self._config = config
         self._directory = directory
+        self._schema = schema
         self._name_is_ours = name is not None
         self._partition = TopicName.parse(topic).partition
         self._max_entries = max_pending_entries
@@ -83,7 +88,7 @@ class Publisher:
         self._last_progress_ms = 0
 
     def open(self) -> "Publisher":
-        """Creates the producer. Raises ProducerBusy, TopicNotFound and the like at once."""
+        """Creates the producer. Raises ProducerBusy, TopicNotFound, IncompatibleSchema and the like at once."""
         self._reattach()
         return self
 
@@ -98,13 +103,15 @@ class Publisher:
     ) -> None:
         """Sends a payload as one entry; as `send_entry`.
 
-        `metadata` says what the payload is (compression, num_messages_in_batch, key, …); name, sequence id and publish
-        time (this machine's clock, unless it is set) are filled in. The sequence id is that of the first message,
-        `next_sequence_id` by default.
+        `metadata` says what the payload is (compression, num_messages_in_batch, key, …); name, sequence id, version of
+        the schema and publish time (this machine's clock, unless it is set) are filled in. The sequence id is that of
+        the first message, `next_sequence_id` by default.
         """
         first = self.next_sequence_id if sequence_id is None else sequence_id
         metadata.producer_name = self.producer_name
         metadata.sequence_id = first
+        if self.schema_version:
+            metadata.schema_version = self.schema_version
         if not metadata.HasField("publish_time"):
             metadata.publish_time = wall_ms()
         highest = metadata.highest_sequence_id if metadata.HasField("highest_sequence_id") else None
@@ -303,6 +310,7 @@ class Publisher:
             self.producer_name or None,
             epoch=self._epoch,
             user_provided_name=self._name_is_ours,
+            schema=self._schema,
         )
         connection.attach_producer(line.producer_id, line)
         try:
@@ -318,6 +326,7 @@ class Publisher:
             if not self._was_attached:
                 self.next_sequence_id = max(self.next_sequence_id, success.last_sequence_id + 1)
             self.producer_name = success.producer_name
+            self.schema_version = success.schema_version if self._schema is not None else b""
             self.max_message_size_bytes = line.connection.max_message_size_bytes
             self._was_attached = True
             self._line = line

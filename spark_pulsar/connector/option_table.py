@@ -272,6 +272,40 @@ OPTIONS: Final[tuple[Option, ...]] = (
         ANY,
         "The proxy finds the broker by the name in the TLS handshake.",
     ),
+    Option(
+        "schemaType",
+        "`NONE`, `AUTO`, `AVRO`, `JSON`, `KEY_VALUE` or a primitive",
+        "`NONE`",
+        WRITE,
+        "Schema that the topic gets for the rows, and that each message names ([Writing with a "
+        "schema](#writing-with-a-schema)). `NONE`: bytes and text in the column `value`, without a schema. `AVRO`, "
+        "`JSON`: a record of all columns but those that begin with `__`. Primitives are `STRING`, `BOOLEAN`, `INT8`, "
+        "`INT16`, `INT32`, `INT64`, `FLOAT`, `DOUBLE`, `BYTES`, `DATE`, `TIME`, `TIMESTAMP`, `INSTANT`, `LOCAL_DATE`, "
+        "`LOCAL_TIME`, `LOCAL_DATE_TIME`: the one column there is. `AUTO`: as StreamNative's sink, `AVRO` for several "
+        "columns or a struct, else the primitive of the column's type.",
+    ),
+    Option(
+        "keySchemaType",
+        "as `schemaType`",
+        "`AUTO`",
+        WRITE,
+        "With `KEY_VALUE`: schema of the column `key`: `AUTO`, `AVRO`, `JSON` or a primitive.",
+    ),
+    Option(
+        "valueSchemaType",
+        "as `schemaType`",
+        "`AUTO`",
+        WRITE,
+        "With `KEY_VALUE`: schema of the column `value`: `AUTO`, `AVRO`, `JSON` or a primitive.",
+    ),
+    Option(
+        "keyValueEncodingType",
+        "`INLINE`, `SEPARATED`",
+        "`INLINE`",
+        WRITE,
+        "With `KEY_VALUE`: key and value together in the payload, or the key as the key of the message, which then "
+        "decides the partition.",
+    ),
 )
 
 # Options other connectors know. Silence would let a job run with another meaning than its author's.

@@ -39,6 +39,15 @@ Time = int | Mapping[str, int]
 
 ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
 HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash")
+KEY_VALUE: Final = "KEY_VALUE"
+PART_SCHEMA_TYPES: Final = (
+    "AUTO", "AVRO", "JSON", "BYTES", "STRING", "BOOLEAN", "INT8", "INT16", "INT32", "INT64", "FLOAT", "DOUBLE", "DATE",
+    "TIME", "TIMESTAMP", "INSTANT", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME",
+)  # fmt: skip
+NO_SCHEMA: Final = "NONE"
+SCHEMA_TYPES: Final = (NO_SCHEMA, *PART_SCHEMA_TYPES, KEY_VALUE)
+"""Schemas that the sink writes, by Pulsar's names; NONE and AUTO are ours."""
+KEY_VALUE_ENCODINGS: Final = ("INLINE", "SEPARATED")
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
@@ -80,6 +89,10 @@ class Options:
     batching_max_messages: int
     batching_max_bytes: int
     send_timeout_ms: int
+    schema_type: str
+    key_schema_type: str
+    value_schema_type: str
+    key_value_encoding_type: str
     given: frozenset[str]
 
     def for_read(self, use: Use) -> Options:
@@ -94,6 +107,9 @@ class Options:
     def for_write(self, use: Use) -> Options:
         """Checks what only makes sense for writing (batch or stream); returns self. Raises OptionError."""
         self._check_uses(use)
+        for name in ("keySchemaType", "valueSchemaType", "keyValueEncodingType"):
+            if name in self.given and self.schema_type != KEY_VALUE:
+                raise OptionError(f"option {name} is for schemaType {KEY_VALUE} only, not for {self.schema_type}")
         return self
 
     def check_topics_to_read(self) -> None:
@@ -169,6 +185,10 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         batching_max_messages=_read(values, "batchingMaxMessages", _integer(1, 100_000), 1_000),
         batching_max_bytes=_read(values, "batchingMaxBytes", _integer(1, 5 * 1024 * 1024), 128 * 1024),
         send_timeout_ms=_read(values, "sendTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
+        schema_type=_read(values, "schemaType", _one_of(*SCHEMA_TYPES), SCHEMA_TYPES[0]),
+        key_schema_type=_read(values, "keySchemaType", _one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
+        value_schema_type=_read(values, "valueSchemaType", _one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
+        key_value_encoding_type=_read(values, "keyValueEncodingType", _one_of(*KEY_VALUE_ENCODINGS), "INLINE"),
         given=frozenset(values),
     )
 

@@ -123,8 +123,9 @@ def projection_of(schema: Any) -> Projection:
     )
 
 
-def check_writable(schema: Any, topic: str | None) -> None:
-    """Checks the schema of a write; `topic` is the option of that name. Raises SchemaError."""
+def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) -> None:
+    """Checks the columns of a write; `topic` is the option of that name. With a Pulsar schema only those that begin
+    with `__` are looked at, the others are the schema's. Raises SchemaError."""
     fields = _fields(schema)
     _no_doubles(name for name, _, _ in fields)
     names = [name for name, _, _ in fields]
@@ -134,13 +135,18 @@ def check_writable(schema: Any, topic: str | None) -> None:
             f"{' and '.join(from_broker)} cannot be written, the broker sets it; drop it from the DataFrame"
         )
     for name, kind, _ in fields:
+        if has_schema and not name.startswith("__"):
+            continue
         if name not in _WRITE:
-            hint = _near(name, _WRITE) or "; put fields of a record into one column: struct(...) AS value"
+            hint = _near(name, _WRITE) or (
+                "; set schemaType to AVRO or JSON to write a record of all columns, or put them into one: "
+                "struct(...) AS value"
+            )
             raise SchemaError(f"column {name} cannot be written{hint}; there are {', '.join(_WRITE)}")
         allowed = _WRITE[name].types
         if kind not in allowed and not ("struct" in allowed and kind.startswith("struct<")):
             raise SchemaError(f"column {name} must be {' or '.join(allowed)}, not {kind}")
-    if "value" not in names:
+    if "value" not in names and not has_schema:
         raise SchemaError("there is no column value; use for example struct(*) AS value (written as JSON)")
     if topic is None and "__topic" not in names:
         raise SchemaError("rows need a topic: give the option topic or a column __topic")

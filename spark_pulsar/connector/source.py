@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.offsets import SourceOffset
 from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.options import NO_SCHEMA, Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import READ_DDL, Projection, check_writable, projection_of
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_pulsar.connector.offset_planner import OffsetPlanner
+    from spark_pulsar.connector.schemas.derive_rows import RowSchema
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -91,15 +92,15 @@ class PulsarDataSource(DataSource):
         """Returns a batch write; append only."""
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use .mode("append")')
-        check_writable(schema, self._parsed.topic)
-        return PulsarWriter(self._parsed.for_write(BATCH_WRITE))
+        options = self._parsed.for_write(BATCH_WRITE)
+        return PulsarWriter(options, _row_schema(schema, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Returns a streaming write; output mode append only."""
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use output mode "append" (or foreachBatch)')
-        check_writable(schema, self._parsed.topic)
-        return PulsarStreamWriter(self._parsed.for_write(STREAM_WRITE))
+        options = self._parsed.for_write(STREAM_WRITE)
+        return PulsarStreamWriter(options, _row_schema(schema, options))
 
 
 class PulsarPyDataSource(PulsarDataSource):
@@ -216,12 +217,28 @@ class Written(WriterCommitMessage):
         self.rows = rows
 
 
-def _write(options: Options, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
+    """Checks the columns of a write, and agrees with the topic, if the options name one, on the schema of the rows."""
+    from spark_pulsar.connector.schemas.derive_rows import derive_row_schema
+    from spark_pulsar.connector.timeouts import naming
+
+    check_writable(schema, options.topic, has_schema=options.schema_type != NO_SCHEMA)
+    rows = derive_row_schema(schema.jsonValue()["fields"], options)
+    if rows is None or options.topic is None:
+        return rows
+    from spark_pulsar.connector.schemas.derive_registered import agreed_schema
+    from spark_pulsar.connector.worker import own_client
+
+    with naming("operationTimeoutMs"), own_client(options) as client:
+        return agreed_schema(client, options.topic, rows)
+
+
+def _write(options: Options, schema: RowSchema | None, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
     from spark_pulsar.connector.worker import begin_task, client_for
     from spark_pulsar.connector.writing import publish
 
     begin_task()
-    return Written(publish(client_for(options), options, batches))
+    return Written(publish(client_for(options), options, batches, schema))
 
 
 def _log_abort(messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -234,12 +251,13 @@ def _log_abort(messages: Sequence[WriterCommitMessage | None]) -> None:
 class PulsarWriter(DataSourceArrowWriter):
     """A batch write: a task that returns has all receipts, so there is nothing to do at commit. At least once."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, schema: RowSchema | None) -> None:
         self._options = options
+        self._schema = schema
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, iterator)
+        return _write(self._options, self._schema, iterator)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Published rows stay on the topic."""
@@ -249,12 +267,13 @@ class PulsarWriter(DataSourceArrowWriter):
 class PulsarStreamWriter(DataSourceStreamArrowWriter):
     """A streaming write; as `PulsarWriter`, for each micro-batch."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, schema: RowSchema | None) -> None:
         self._options = options
+        self._schema = schema
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, iterator)
+        return _write(self._options, self._schema, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Every row is stored already."""

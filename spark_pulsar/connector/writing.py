@@ -18,8 +18,10 @@ from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.routing import KeylessRouter
+from spark_pulsar.connector.schemas.derive_registered import agreed_schema, refused
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.values import struct_to_json
+from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetadata
@@ -27,6 +29,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetad
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_pulsar.connector.schemas.derive_rows import RowSchema
     from spark_pulsar.wire.columns.encode import EncodedBatch
 
 GATHER_ROWS: Final = 20_000
@@ -39,8 +42,10 @@ METADATA_BYTES: Final = 1024
 
 
 @naming("sendTimeoutMs", "operationTimeoutMs")
-def publish(client: PulsarClient, options: Options, batches: Iterator[pa.RecordBatch]) -> int:
-    """Writes all rows of a task; the number written. Opens nothing if there are none.
+def publish(
+    client: PulsarClient, options: Options, batches: Iterator[pa.RecordBatch], schema: RowSchema | None = None
+) -> int:
+    """Writes all rows of a task, with a schema if it is given; the number written. Opens nothing if there are none.
 
     Raises what the broker refuses as typed errors; MessageTooLarge for a row above its limit.
     """
@@ -51,7 +56,7 @@ def publish(client: PulsarClient, options: Options, batches: Iterator[pa.RecordB
             rows += table.num_rows
             for topic, part in _by_topic(table, options.topic):
                 if topic not in topics:
-                    topics[topic] = TopicWriter(client, options, topic)
+                    topics[topic] = TopicWriter(client, options, topic, schema)
                 topics[topic].write(part)
         for writer in topics.values():
             writer.flush()
@@ -106,6 +111,7 @@ class TopicWriter:
     client: PulsarClient
     options: Options
     topic: str
+    schema: RowSchema | None = None
     _partitions: list[str] = field(init=False)
     _publishers: dict[int, Publisher] = field(init=False, default_factory=dict)
     _next_sequence_ids: dict[int, int] = field(init=False, default_factory=dict)
@@ -115,6 +121,8 @@ class TopicWriter:
     def __post_init__(self) -> None:
         self._codec = CompressionType.Value(self.options.compression_type)
         self._partitions = self.client.partitions_of(self.topic, create=True)
+        if self.schema is not None and self.options.topic is None:  # else the driver has done so
+            self.schema = agreed_schema(self.client, self.topic, self.schema)
         self._router = KeylessRouter(
             len(self._partitions),
             self.options.message_routing_mode,
@@ -127,9 +135,15 @@ class TopicWriter:
         from spark_pulsar.wire.columns.encode import encode_batches, message_columns
         from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 
-        keys = text_keys(table.column("__key")) if "__key" in table.column_names else None
+        key = _column(table, "__key")
+        if self.schema is None:
+            value = _value(table.column("value"))
+        else:
+            value, schema_key = self.schema.encode(table)
+            key = key if schema_key is None else schema_key
+        keys = None if key is None else text_keys(key)
         columns = message_columns(
-            _value(table.column("value")),
+            value,
             keys=keys,
             properties=_column(table, "__messageProperties"),
             event_times=_column(table, "__eventTime"),
@@ -170,16 +184,26 @@ class TopicWriter:
         if row_count == 0:
             return 0
         if index not in self._publishers:
-            publisher = self.client.publisher(
-                self._partitions[index],
-                max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
-                receipt_timeout_ms=self.options.send_timeout_ms,
-            )
+            publisher = self._open(self._partitions[index])
             self._publishers[index] = publisher
             self._next_sequence_ids[index] = publisher.next_sequence_id
         start = self._next_sequence_ids[index]
         self._next_sequence_ids[index] += row_count
         return start
+
+    def _open(self, partition: str) -> Publisher:
+        schema = self.schema if self.schema is not None and self.schema.is_registered else None
+        try:
+            return self.client.publisher(
+                partition,
+                max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
+                receipt_timeout_ms=self.options.send_timeout_ms,
+                schema=None if schema is None else schema.schema,
+            )
+        except IncompatibleSchema as refusal:
+            if schema is None:
+                raise
+            raise refused(self.client, self.topic, schema, refusal) from None
 
     def _send(self, batch: EncodedBatch) -> None:
         metadata = MessageMetadata()

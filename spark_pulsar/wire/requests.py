@@ -110,9 +110,10 @@ def producer(
     user_provided_name: bool | None = None,
     properties: Mapping[str, str] | None = None,
     access_mode: ProducerAccessMode.ValueType = ProducerAccessMode.Shared,
+    schema: Schema | None = None,
 ) -> BaseCommand:
     """PRODUCER. Without `name` the broker makes one up; a reconnect repeats that name and adds 1 to `epoch`."""
-    return command_of(
+    command = command_of(
         api.CommandProducer(
             topic=topic,
             producer_id=producer_id,
@@ -124,6 +125,9 @@ def producer(
             producer_access_mode=access_mode,
         )
     )
+    if schema is not None:
+        fill_schema(command.producer.schema, schema.type.name, schema)
+    return command
 
 
 def send(

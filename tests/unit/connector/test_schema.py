@@ -88,7 +88,7 @@ def test_fit_gives_exactly_the_schema_asked_for() -> None:
         ("__key string", "t", "no column value"),
         ("value string", None, "rows need a topic"),
         ("value bigint", "t", "value must be string or binary or struct, not bigint"),
-        ("value string; carrier string", "t", r"carrier cannot be written; put fields of a record .* struct"),
+        ("value string; carrier string", "t", r"carrier cannot be written; set schemaType to AVRO or JSON .* struct"),
         ("value string; key string", "t", "did you mean __key"),
         (
             "value string; __messageId binary; __publishTime timestamp",

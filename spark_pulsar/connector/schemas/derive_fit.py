@@ -1,0 +1,154 @@
+"""Definitions held against each other: whether rows can be written as a topic's definition says, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from spark_pulsar.model.avro import NO_DEFAULT, AvroField, AvroType
+from spark_pulsar.model.schemas import Compatibility
+
+_WIDER: Final = {"int": "long", "float": "double"}
+_READ_AS: Final = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+"""Types as which Avro reads another."""
+_TIMESTAMPS: Final = (
+    {"timestamp-micros", "timestamp-millis"},
+    {"local-timestamp-micros", "local-timestamp-millis"},
+    {"time-micros"},
+)
+_MAX_DEPTH: Final = 50
+_MOST_SHOWN: Final = 12
+
+
+def fits(topic: Any, rows: Any) -> bool:
+    """Tells whether rows with the definition `rows` can be written with that of the topic and keep their meaning (both
+    parsed JSON): the same fields, each with the same type, or one that takes every value of it, and null wherever the
+    rows may have one. Order, names of records, and units of timestamps are the topic's."""
+    (topic, topic_null), (rows, rows_null) = _split(topic), _split(rows)
+    if rows_null and not topic_null:
+        return False
+    one, other = _kind(topic), _kind(rows)
+    if one == "record" and other == "record":
+        fields = {field["name"]: field["type"] for field in topic["fields"]}
+        wanted = {field["name"]: field["type"] for field in rows["fields"]}
+        return fields.keys() == wanted.keys() and all(fits(fields[name], wanted[name]) for name in wanted)
+    if one == other == "array":
+        return fits(topic["items"], rows["items"])
+    if one == other == "map":
+        return fits(topic["values"], rows["values"])
+    if one != other and _WIDER.get(other) != one:
+        return False
+    return one in ("boolean", "int", "long", "float", "double", "bytes", "string") and _same_meaning(topic, rows)
+
+
+def _same_meaning(topic: Any, rows: Any) -> bool:
+    one, other = _logical(topic), _logical(rows)
+    if one == other:
+        return True
+    return any(one[0] in family and other[0] in family for family in _TIMESTAMPS)
+
+
+def _logical(kind: Any) -> tuple[Any, ...]:
+    if not isinstance(kind, dict):
+        return (None,)
+    if kind.get("logicalType") == "decimal":
+        return ("decimal", kind.get("precision"), kind.get("scale", 0))
+    return (kind.get("logicalType"),)
+
+
+def _kind(kind: Any) -> Any:
+    """Returns the name of a type; None for a union, and for what is not written by this connector."""
+    name = kind.get("type") if isinstance(kind, dict) else kind
+    return name if isinstance(name, str) else None
+
+
+def _split(kind: Any) -> tuple[Any, bool]:
+    if not isinstance(kind, list):
+        return kind, False
+    others = [branch for branch in kind if branch != "null"]
+    return (others[0], len(kind) == 2) if len(others) == 1 else (None, False)
+
+
+def differences(topic: AvroType, rows: AvroType, strategy: Compatibility | None) -> list[str]:
+    """Tells field by field how the definition of rows differs from the topic's: what the strategy forbids of that, or
+    everything without one."""
+    forbids_all = strategy is None or strategy is Compatibility.ALWAYS_INCOMPATIBLE
+    shown = [
+        text
+        for text, new_reads_old, old_reads_new in _differences(topic, rows, "", 0)
+        if forbids_all
+        or (strategy is not None and strategy.new_reads_old and not new_reads_old)
+        or (strategy is not None and strategy.old_reads_new and not old_reads_new)
+    ]
+    if len(shown) > _MOST_SHOWN:
+        return [*shown[:_MOST_SHOWN], f"and {len(shown) - _MOST_SHOWN} more"]
+    return shown
+
+
+_Difference = tuple[str, bool, bool]
+"""A text, and whether the rows' definition reads what the topic's wrote, and the other way round."""
+
+
+def _differences(topic: AvroType, rows: AvroType, path: str, depth: int) -> Iterator[_Difference]:
+    (before, was_nullable), (after, is_nullable) = _unwrapped(topic), _unwrapped(rows)
+    name = path or "the record"
+    if was_nullable and not is_nullable:
+        yield f"{name} may be null on the topic, but is not null in the DataFrame", False, True
+    if is_nullable and not was_nullable:
+        yield f"{name} is not null on the topic, but may be null in the DataFrame", True, False
+    if before.kind != after.kind:
+        text = f"{name} is {_shown(before)} on the topic, but {_shown(after)} in the DataFrame"
+        yield text, after.kind in _READ_AS.get(before.kind, ()), before.kind in _READ_AS.get(after.kind, ())
+    elif depth > _MAX_DEPTH:
+        return
+    elif before.kind == "record":
+        yield from _fields(before, after, path, depth)
+    elif before.kind in ("array", "map") and before.items is not None and after.items is not None:
+        yield from _differences(before.items, after.items, f"{path}[]", depth + 1)
+    elif _shown(before) != _shown(after):
+        yield f"{name} is {_shown(before)} on the topic, but {_shown(after)} in the DataFrame", True, True
+
+
+def _fields(before: AvroType, after: AvroType, path: str, depth: int) -> Iterator[_Difference]:
+    prefix = f"{path}." if path else ""
+    old, new = ({each.name: each for each in one.fields} for one in (before, after))
+    for name, each in old.items():
+        if name not in new:
+            text = f"{prefix}{name} ({_field(each)}) is on the topic, but not in the DataFrame"
+            yield text, True, each.default is not NO_DEFAULT
+    for name, each in new.items():
+        if name not in old:
+            has_default = each.default is not NO_DEFAULT
+            hint = "" if has_default else ": a new field must be nullable"
+            yield f"{prefix}{name} ({_field(each)}) is in the DataFrame, but not on the topic{hint}", has_default, True
+        else:
+            yield from _differences(old[name].type, each.type, f"{prefix}{name}", depth + 1)
+
+
+def _field(one: AvroField) -> str:
+    kind, nullable = _unwrapped(one.type)
+    default = "no default" if one.default is NO_DEFAULT else f"default {one.default!r}".replace("None", "null")
+    return f"{_shown(kind)}{' or null' if nullable else ''}, {default}"
+
+
+def _unwrapped(one: AvroType) -> tuple[AvroType, bool]:
+    if one.kind != "union":
+        return one, False
+    others = [branch for branch in one.branches if branch.kind != "null"]
+    has_null = len(others) < len(one.branches)
+    return (others[0] if len(others) == 1 else one), has_null
+
+
+def _shown(one: AvroType) -> str:
+    logical = one.attributes.get("logicalType")
+    if logical == "decimal":
+        return f"decimal({one.attributes.get('precision')},{one.attributes.get('scale', 0)})"
+    if one.kind == "union":
+        return f"a union of {', '.join(branch.kind for branch in one.branches)}"
+    return f"{one.kind} ({logical})" if logical else one.kind
