@@ -37,7 +37,6 @@ class MessageColumns:
     value: FlatBytes
     keys: FlatBytes
     keys_are_base64: bool
-    ordering_keys: FlatBytes
     properties: FlatProperties
     event_times_ms: IntArray
     """0 = none; an empty array = none at all."""
@@ -50,7 +49,7 @@ class MessageColumns:
 
         This is for the rare row that is too large for a batch (chunks) or is to be delivered later.
         """
-        self.describe_keys(row, metadata)
+        self.describe_key(row, metadata)
         if len(self.properties.bounds):
             first, end = self.properties.bounds[2 * row : 2 * row + 2].tolist()
             for place in range(first, end):
@@ -65,16 +64,13 @@ class MessageColumns:
             metadata.null_value = True
         return payload or b""
 
-    def describe_keys(self, row: int, metadata: MessageMetadata) -> None:
-        """Sets key and ordering key of one row in ``metadata``."""
+    def describe_key(self, row: int, metadata: MessageMetadata) -> None:
+        """Sets the key of one row in ``metadata``."""
         key = self.keys.item(row)
         if key is not None:
             metadata.partition_key = key.decode(errors="replace")
             if self.keys_are_base64:
                 metadata.partition_key_b64_encoded = True
-        ordering_key = self.ordering_keys.item(row)
-        if ordering_key is not None:
-            metadata.ordering_key = ordering_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,23 +96,8 @@ class EncodedBatch:
         """Sequence id of the last message."""
         return self.first_sequence_id + len(self.rows) - 1
 
-    @property
-    def key(self) -> bytes | None:
-        """Key text of the first message, which is the batch's key for the broker; None without key."""
-        return self.columns.keys.item(int(self.rows[0]))
-
-    @property
-    def key_is_base64(self) -> bool:
-        """Tells whether ``key`` is base64 text."""
-        return self.columns.keys_are_base64
-
-    @property
-    def ordering_key(self) -> bytes | None:
-        """Ordering key of the first message; None without one."""
-        return self.columns.ordering_keys.item(int(self.rows[0]))
-
     def describe(self, metadata: MessageMetadata) -> None:
-        """Sets the fields of ``metadata`` that depend on the batch: count, sequence ids, keys of the first message.
+        """Sets the fields of ``metadata`` that depend on the batch: count, sequence ids, key of the first message.
 
         Left to the caller: producer_name, publish_time, compression, uncompressed_size (= len(payload)).
         """
@@ -124,7 +105,7 @@ class EncodedBatch:
         metadata.sequence_id = self.first_sequence_id
         if self.message_count > 1:
             metadata.highest_sequence_id = self.last_sequence_id
-        self.columns.describe_keys(int(self.rows[0]), metadata)
+        self.columns.describe_key(int(self.rows[0]), metadata)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +140,6 @@ def message_columns(
     value: Any,
     *,
     keys: TextKeys | None = None,
-    ordering_keys: Any = None,
     properties: Any = None,
     event_times: Any = None,
 ) -> MessageColumns:
@@ -167,7 +147,6 @@ def message_columns(
 
     :param value: strings or bytes (plain, large, view, dictionary, sliced, chunked); null = null_value
     :param keys: from ``hashes.text_keys``
-    :param ordering_keys: bytes or strings; null = none
     :param properties: map of strings to strings; null = none
     :param event_times: timestamps, or integers in milliseconds; null or 0 = none
     :raises TypeError: a column of another type
@@ -177,13 +156,11 @@ def message_columns(
         value=flat_bytes(value),
         keys=NO_COLUMN if keys is None else keys.text,
         keys_are_base64=keys is not None and keys.is_base64,
-        ordering_keys=NO_COLUMN if ordering_keys is None else flat_bytes(ordering_keys),
         properties=NO_PROPERTIES if properties is None else flat_properties(properties),
         event_times_ms=NO_INTS if event_times is None else event_times_ms(event_times),
     )
     lengths = {
         "keys": None if keys is None else len(keys),
-        "ordering_keys": None if ordering_keys is None else len(ordering_keys),
         "properties": None if properties is None else len(properties),
         "event_times": None if event_times is None else len(event_times),
     }
@@ -222,12 +199,12 @@ def encode_batches(
         raise ValueError("a group names a row that does not exist")
     if offsets[0] != 0 or offsets[-1] != len(rows) or (np.diff(offsets) < 0).any():
         raise ValueError("the offsets of the groups do not divide their rows")
-    value, keys, ordering, properties = columns.value, columns.keys, columns.ordering_keys, columns.properties
+    value, keys, properties = columns.value, columns.keys, columns.properties
     base64 = int(columns.keys_are_base64)
     sizes = np.empty(len(columns), np.int64)
     metadata_sizes(
-        value.offsets, value.valid, keys.offsets, keys.valid, base64, ordering.offsets, ordering.valid,
-        properties.bounds, properties.keys.offsets, properties.values.offsets, columns.event_times_ms, sizes,
+        value.offsets, value.valid, keys.offsets, keys.valid, base64, properties.bounds,
+        properties.keys.offsets, properties.values.offsets, columns.event_times_ms, sizes,
     )  # fmt: skip
     item_sizes, table = np.empty(len(rows), np.int64), np.empty((layout.BATCH_FIELDS, len(rows)), np.int64)
     count, size = cut_batches(
@@ -236,7 +213,7 @@ def encode_batches(
     buffer = np.empty(size, np.uint8)
     write_batches(
         rows, offsets, ids, item_sizes, value.data, value.offsets, value.valid, keys.data, keys.offsets, keys.valid,
-        base64, ordering.data, ordering.offsets, ordering.valid, properties.bounds, properties.keys.data,
+        base64, properties.bounds, properties.keys.data,
         properties.keys.offsets, properties.values.data, properties.values.offsets, columns.event_times_ms, buffer,
     )  # fmt: skip
     return EncodedBatches(columns, groups, ids, buffer, np.ascontiguousarray(table[:, :count]))

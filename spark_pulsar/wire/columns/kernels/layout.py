@@ -31,18 +31,16 @@ MESSAGES_IN_BATCH = 15  # field 11
 EVENT_TIME = 16
 ENCRYPTION_KEYS = 17  # how many
 KEY_IS_BASE64 = 18
-ORDERING_KEY_START = 19
-ORDERING_KEY_LENGTH = 20
-MARKER = 21  # marker_type
-NULL_VALUE = 22
-UUID_START = 23
-UUID_LENGTH = 24
-CHUNK_COUNT = 25
-CHUNK_TOTAL_SIZE = 26
-CHUNK_ID = 27
-NULL_KEY = 28
-PRESENT = 29  # bit f: field f of this table was in the metadata
-ENTRY_FIELDS = 30
+MARKER = 19  # marker_type
+NULL_VALUE = 20
+UUID_START = 21
+UUID_LENGTH = 22
+CHUNK_COUNT = 23
+CHUNK_TOTAL_SIZE = 24
+CHUNK_ID = 25
+NULL_KEY = 26
+PRESENT = 27  # bit f: field f of this table was in the metadata
+ENTRY_FIELDS = 28
 
 # Row table: one item per message.
 ROW_ENTRY = 0  # index of its entry
@@ -52,14 +50,12 @@ ROW_VALUE_LENGTH = 3
 ROW_KEY_START = 4
 ROW_KEY_LENGTH = 5
 ROW_KEY_IS_BASE64 = 6
-ROW_ORDERING_START = 7
-ROW_ORDERING_LENGTH = 8
-ROW_SEQUENCE_ID = 9
-ROW_EVENT_TIME = 10
-ROW_PROPERTY_COUNT = 11
-ROW_METADATA_START = 12  # where its properties are found again
-ROW_METADATA_END = 13
-ROW_FIELDS = 14
+ROW_SEQUENCE_ID = 7
+ROW_EVENT_TIME = 8
+ROW_PROPERTY_COUNT = 9
+ROW_METADATA_START = 10  # where its properties are found again
+ROW_METADATA_END = 11
+ROW_FIELDS = 12
 
 # Batch table: one item per encoded batch.
 BATCH_GROUP = 0
@@ -124,7 +120,6 @@ def _slots() -> npt.NDArray[np.int64]:
         (11, varint, MESSAGES_IN_BATCH),
         (12, varint, EVENT_TIME),
         (17, varint, KEY_IS_BASE64),
-        (18, delimited, ORDERING_KEY_START),
         (20, varint, MARKER),
         (25, varint, NULL_VALUE),
         (26, delimited, UUID_START),

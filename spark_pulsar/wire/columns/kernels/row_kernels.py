@@ -26,7 +26,6 @@ _PAYLOAD_SIZE = 0x18
 _COMPACTED_OUT = 0x20
 _EVENT_TIME = 0x28
 _KEY_IS_BASE64 = 0x30
-_ORDERING_KEY = 0x3A
 _SEQUENCE_ID = 0x40
 _NULL_VALUE = 0x48
 _NULL_KEY = 0x50
@@ -58,7 +57,6 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
     put(rows, layout.ROW_METADATA_START, r, at)
     put(rows, layout.ROW_METADATA_END, r, end)
     put(rows, layout.ROW_KEY_LENGTH, r, -1)
-    put(rows, layout.ROW_ORDERING_LENGTH, r, -1)
     key_is_base64, event_time, properties, flags, size = 0, 0, 0, 0, layout.ABSENT
     while at < end:
         tag, value, start, at = read_field(data, at, end)
@@ -77,9 +75,6 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
             event_time = value
         elif tag == _KEY_IS_BASE64:
             key_is_base64 = 1 if value != 0 else 0
-        elif tag == _ORDERING_KEY:
-            put(rows, layout.ROW_ORDERING_START, r, start)
-            put(rows, layout.ROW_ORDERING_LENGTH, r, value)
         else:
             flags = with_flag(flags, tag, value)
     put(rows, layout.ROW_KEY_IS_BASE64, r, key_is_base64)
@@ -149,8 +144,6 @@ def single_row(entries: Table, i: int, rows: Table, r: int) -> None:
     rows[layout.ROW_KEY_START, r] = entries[layout.KEY_START, i]
     rows[layout.ROW_KEY_LENGTH, r] = -1 if entries[layout.NULL_KEY, i] != 0 else entries[layout.KEY_LENGTH, i]
     rows[layout.ROW_KEY_IS_BASE64, r] = 1 if entries[layout.KEY_IS_BASE64, i] != 0 else 0
-    rows[layout.ROW_ORDERING_START, r] = entries[layout.ORDERING_KEY_START, i]
-    rows[layout.ROW_ORDERING_LENGTH, r] = entries[layout.ORDERING_KEY_LENGTH, i]
     rows[layout.ROW_SEQUENCE_ID, r] = entries[layout.SEQUENCE_ID, i]
     rows[layout.ROW_EVENT_TIME, r] = entries[layout.EVENT_TIME, i]
     rows[layout.ROW_PROPERTY_COUNT, r] = entries[layout.PROPERTY_COUNT, i]

@@ -19,11 +19,6 @@ def _entry_field(rows: Rows, number: int) -> Any:
     return rows.table.fields[number][rows.field(layout.ROW_ENTRY)]
 
 
-def _ordering_key(rows: Rows) -> Any:
-    starts, lengths = rows.field(layout.ROW_ORDERING_START), rows.field(layout.ROW_ORDERING_LENGTH)
-    return arrays.bytes_array(rows, starts, lengths, pa.binary())
-
-
 def _producer_name(rows: Rows) -> Any:
     starts, lengths = _entry_field(rows, layout.PRODUCER_START), _entry_field(rows, layout.PRODUCER_LENGTH)
     return arrays.bytes_array(rows, starts, lengths, pa.string())
@@ -41,7 +36,6 @@ def _event_time(rows: Rows) -> Any:
 _BUILDERS: Final[dict[str, tuple[Any, Callable[[Rows], Any]]]] = {
     "value": (pa.binary(), lambda rows: arrays.value_array(rows)),
     "key": (pa.binary(), arrays.key_array),
-    "ordering_key": (pa.binary(), _ordering_key),
     "properties": (arrays.PROPERTIES, arrays.properties_array),
     "publish_time": (pa.int64(), lambda r: arrays.fixed_array(pa.int64(), _entry_field(r, layout.PUBLISH_TIME))),
     "event_time": (pa.int64(), _event_time),
@@ -68,7 +62,6 @@ def decode_entries(entries: Entries | EntryTable | Iterable[EntrySlice], wanted:
     | --- | --- | --- |
     | value | binary | null where null_value is set |
     | key | binary | UTF-8 of a text key, decoded base64 of a binary one; null without key, empty for an empty key |
-    | ordering_key | binary | null without one |
     | properties | map<string, string> | empty without any; of equal keys the last counts; invalid UTF-8 is replaced |
     | publish_time, event_time | int64 | milliseconds since 1970; event time null when 0 or absent |
     | sequence_id | int64 | of the message, else of its entry |

@@ -128,7 +128,6 @@ def _row(entry: EntrySlice, metadata: Any, message: Any, index: int, size: int, 
     return {
         "value": value,
         "key": _key(message),
-        "ordering_key": message.ordering_key if message.HasField("ordering_key") else None,
         "properties": _properties(message),
         "publish_time": _signed(metadata.publish_time),
         "event_time": _signed(message.event_time) or None,

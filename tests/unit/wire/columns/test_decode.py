@@ -37,7 +37,6 @@ def test_types_of_all_columns() -> None:
         {
             "value": pa.binary(),
             "key": pa.binary(),
-            "ordering_key": pa.binary(),
             "properties": pa.map_(pa.string(), pa.string()),
             "publish_time": pa.int64(),
             "event_time": pa.int64(),
@@ -57,7 +56,6 @@ def test_real_entries_in_all_columns() -> None:
     assert rows[0] == {
         "value": b"hi",
         "key": b"k",
-        "ordering_key": b"o",
         "properties": [("a", "1")],
         "publish_time": 1795247694356,
         "event_time": 1000,

@@ -71,15 +71,14 @@ def test_every_column_at_once() -> None:
     columns = message_columns(
         value,
         keys=text_keys(pa.array([b"\xff", None, b""])),
-        ordering_keys=pa.array([None, b"o", b""]),
         properties=pa.array([[("a", "1"), ("b", "")], None, []], PROPERTIES),
         event_times=pa.array([None, 5, -1000]),
     )
-    names = ("value", "key", "ordering_key", "properties", "event_time", "sequence_id")
+    names = ("value", "key", "properties", "event_time", "sequence_id")
     assert decoded(encode_batches(columns, first_sequence_ids=[300]), *names) == [
-        [b"v0", b"\xff", None, [("a", "1"), ("b", "")], None, 300],
-        [b"v1", None, b"o", [], 5, 301],
-        [None, b"", b"", [], -1000, 302],
+        [b"v0", b"\xff", [("a", "1"), ("b", "")], None, 300],
+        [b"v1", None, [], 5, 301],
+        [None, b"", [], -1000, 302],
     ]
 
 
@@ -180,9 +179,7 @@ def test_columns_and_ids_must_fit_together() -> None:
 
 
 def test_the_metadata_of_a_batch_says_what_its_first_message_says() -> None:
-    columns = message_columns(
-        pa.array(["a", "b"]), keys=text_keys(pa.array([b"\xff", b"x"])), ordering_keys=pa.array([b"o", None])
-    )
+    columns = message_columns(pa.array(["a", "b"]), keys=text_keys(pa.array([b"\xff", b"x"])))
     (batch,) = encode_batches(columns, first_sequence_ids=[5])
     metadata = MessageMetadata(producer_name="p", publish_time=1)
     batch.describe(metadata)
@@ -194,9 +191,7 @@ def test_the_metadata_of_a_batch_says_what_its_first_message_says() -> None:
         num_messages_in_batch=2,
         partition_key="/w==",
         partition_key_b64_encoded=True,
-        ordering_key=b"o",
     )
-    assert (batch.key, batch.key_is_base64, batch.ordering_key) == (b"/w==", True, b"o")
 
 
 def test_a_large_row_can_be_sent_alone() -> None:
