@@ -90,6 +90,12 @@ class Fetch:
         self._stall_check_ms = _FIRST_STALL_CHECK_MS
         self._closed = False
 
+    @property
+    def is_attached(self) -> bool:
+        """Tells whether a reader is attached, as far as is known: then what is new comes by itself."""
+        reading = self._reading
+        return reading is not None and reading.inbox.lost is None
+
     # ---- taking
 
     def __iter__(self) -> Iterator[EntryBlock]:

@@ -1,13 +1,17 @@
-"""Counting messages ahead of a position, for exact row limits.
+"""Looking ahead of a position: messages counted for exact row limits, entries kept for small micro-batches, and news.
 
 Positions say nothing about how many messages lie between them, so a limited stream reads forward on the driver: a
 non-durable reader for each partition that looks at the metadata of entries only. What was counted is kept, as four
 numbers an entry, until the query has passed it; so each entry is looked at once, and no partition further than the
 limit asks.
+
+The same readers wait at the end of the partitions while a query is idle, so that the broker tells what is new without
+being asked. What they were sent is kept, up to a few bytes, for `small_batches`.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -23,10 +27,13 @@ from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.admission import Ahead, advance
 from spark_pulsar.connector.endpoints import end_positions_of_each
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
-from spark_pulsar.model.errors import TopicNotFound
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.model.errors import PulsarError, TopicNotFound
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.columns.entries import inspect_block
+from spark_pulsar.wire.columns.entries import EntryTable, inspect_block
 from spark_pulsar.wire.entry_blocks import EntryBlock
+
+LOG: Final = logging.getLogger("spark_pulsar")
 
 _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
@@ -36,6 +43,10 @@ _NEXT_ENTRY_MS: Final = 1_000
 """Wait for the entries after a micro-batch, which make a loss of them certain; most are there already."""
 _LOOK_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
+_MOST_FOLLOWED: Final = 32
+"""Partitions that are followed at most for news and small micro-batches: each costs a connection."""
+_KEPT_BYTES: Final = 1 << 20
+"""Entries that are kept of one partition, for the next micro-batch if that is a small one."""
 
 
 class Counted(NamedTuple):
@@ -48,9 +59,9 @@ class Counted(NamedTuple):
     total: int
 
     @classmethod
-    def of(cls, block: EntryBlock) -> Counted:
-        """Returns the messages of a block's entries."""
-        table = inspect_block(block)
+    def of(cls, block: EntryBlock, table: EntryTable | None = None) -> Counted:
+        """Returns the messages of a block's entries, by its table if that is at hand."""
+        table = table or inspect_block(block)
         counts, times = table.message_counts.copy(), table.publish_times.copy()  # views would hold all metadata
         ids = np.array([block.ledger_ids, block.entry_ids], np.int64)
         return cls(ids[0], ids[1], counts, times, int(counts.sum()))
@@ -102,6 +113,9 @@ class PartitionLookAhead:
         self._frontier = self._passed = EARLIEST
         self._seen_entries = 0
         self._seen_messages = 0
+        self._kept: deque[EntryBlock] = deque()
+        self._kept_bytes = 0
+        self._kept_from = EARLIEST
 
     @property
     def frontier(self) -> ReadPosition:
@@ -120,6 +134,13 @@ class PartitionLookAhead:
         self._fetch = None
         self._blocks.clear()
         self._counted = 0
+        self._keep_from(EARLIEST)
+
+    def follow(self, start: ReadPosition, patience: Deadline) -> None:
+        """Attaches a reader at `start`, so that `arrived` is set when there is more. Raises as `look`."""
+        self._open(start)
+        if self._fetch is not None and not self._fetch.is_attached:
+            self._poll(self._fetch, patience)
 
     def backlog(self, start: ReadPosition, end: ReadPosition, known: Ahead) -> int:
         """Messages from `start` to `end`, which is later: those that are known (see `counted`), and beyond them an
@@ -137,23 +158,59 @@ class PartitionLookAhead:
 
         Raises TopicNotFound; OperationTimeout when the broker could not be asked for more until `patience`.
         """
+        fetch = self._open(start)
+        while self._frontier < end and self._counted_from(start) < grant:
+            if not self._poll(fetch, patience):
+                return False
+        return True
+
+    def _open(self, start: ReadPosition) -> Fetch:
+        """Returns the fetch that has sent, or will send, what follows `start`; another one if it is behind."""
         self._drop_before(start)
         if self._fetch is None or self._frontier[:2] < start[:2]:
             self.close()
             entry = MessageId(start.ledger_id, start.entry_id, -1, -1)
             self._fetch = self._client.fetch(self._topic, entry, max_queued_bytes=_QUEUED_BYTES, arrived=self._arrived)
             self._frontier = ReadPosition(start.ledger_id, start.entry_id)
-        while self._frontier < end and self._counted_from(start) < grant:
-            block = self._fetch.poll(patience)
-            if block is None:
-                return False
-            counted = Counted.of(block)
-            self._blocks.append(counted)
-            self._counted += counted.total
-            self._seen_entries += len(block)
-            self._seen_messages += counted.total
-            self._frontier = counted.after
+            self._keep_from(self._frontier)
+        return self._fetch
+
+    def _poll(self, fetch: Fetch, patience: Deadline) -> bool:
+        """Counts the next block; whether one has arrived."""
+        block = fetch.poll(patience)
+        if block is None:
+            return False
+        try:
+            table = inspect_block(block)
+        except PulsarError:
+            self.close()  # or this block would be missing among those that are kept
+            raise
+        counted = Counted.of(block, table)
+        self._blocks.append(counted)
+        self._counted += counted.total
+        self._seen_entries += len(block)
+        self._seen_messages += counted.total
+        self._frontier = counted.after
+        self._kept_bytes += len(block.buffer)
+        if self._kept_bytes > _KEPT_BYTES or table.has_chunks:
+            self._keep_from(self._frontier)
+        else:
+            self._kept.append(block)
         return True
+
+    def _keep_from(self, position: ReadPosition) -> None:
+        self._kept.clear()
+        self._kept_bytes, self._kept_from = 0, position
+
+    def has_kept(self, start: ReadPosition) -> bool:
+        """Tells whether the entries from `start` up to the frontier are at hand. Chunks are not kept."""
+        return self._fetch is not None and self._kept_from[:2] <= start[:2]
+
+    def arrived_range(self, work: TopicRange) -> ArrivedRange | None:
+        """Returns the entries of a range, None if some are not at hand."""
+        if not self.has_kept(work.start) or self._frontier < work.end:
+            return None
+        return ArrivedRange(work, [_part_of(block, work) for block in self._kept])
 
     def counted(self, start: ReadPosition, end: ReadPosition) -> Ahead:
         """Returns the counts of the entries from `start` to `end`, as far as known."""
@@ -198,6 +255,8 @@ class PartitionLookAhead:
         if start < self._passed:
             self.close()  # backwards: another topic has taken the place of this one
         self._passed = start
+        while self._kept and (self._kept[0].ledger_ids[-1], self._kept[0].entry_ids[-1]) < start[:2]:
+            self._kept_bytes -= len(self._kept.popleft().buffer)
         while self._blocks:
             block = self._blocks.popleft()
             passed = block.index_of(start)
@@ -211,6 +270,44 @@ class PartitionLookAhead:
     def _counted_from(self, start: ReadPosition) -> int:
         """Messages counted from `start` on, which is in the first block or before it."""
         return self._counted - (self._blocks[0].count_in_entry(start) if self._blocks and start.batch_index else 0)
+
+
+class ArrivedRange:
+    """The entries of a range that have arrived already, as blocks; a `Blocks` of `reading`."""
+
+    def __init__(self, work: TopicRange, blocks: list[EntryBlock]) -> None:
+        self.position = work.start.message_id
+        """Next to read after everything that was handed out."""
+        self._end = work.end.message_id
+        self._blocks = deque(block for block in blocks if len(block))
+
+    @property
+    def finished(self) -> bool:
+        """True when every block was handed out."""
+        return not self._blocks
+
+    def next_block(self, timeout_ms: int) -> EntryBlock | None:
+        """Returns the next block, None after the last."""
+        if not self._blocks:
+            return None
+        block = self._blocks.popleft()
+        after = MessageId(block.ledger_ids[-1], block.entry_ids[-1] + 1, block.partition, -1)
+        self.position = after if self._blocks else self._end
+        return block
+
+
+def _part_of(block: EntryBlock, work: TopicRange) -> EntryBlock:
+    """Returns the entries of a block that belong to a range, over the same bytes."""
+    part = EntryBlock(block.buffer, block.partition)
+    part.starts, part.ends = block.starts, block.ends
+    part.ledger_ids, part.entry_ids = block.ledger_ids, block.entry_ids
+    part.cut_before(*work.start[:2])
+    part.cut_from(work.end.ledger_id, work.end.entry_id + (1 if work.end.batch_index else 0))
+    if len(part) and (part.ledger_ids[0], part.entry_ids[0]) == work.start[:2]:
+        part.first_batch_index = work.start.batch_index
+    if len(part) and work.end.batch_index and (part.ledger_ids[-1], part.entry_ids[-1]) == work.end[:2]:
+        part.end_batch_index = work.end.batch_index
+    return part
 
 
 class LookAhead:
@@ -253,6 +350,66 @@ class LookAhead:
             gathering.count(position, missing)
         found = {topic: self.partition(topic).following(position[topic]) for topic in unread}
         return {topic: at for topic, at in found.items() if at is not None}
+
+    def forget_news(self) -> None:
+        """Waits anew: news is what arrives from now on."""
+        self._arrived.clear()
+
+    def follow(self, positions: Mapping[str, ReadPosition], timeout_ms: int) -> bool:
+        """Attaches a reader at each position; whether the broker now tells what arrives after them."""
+        self.keep(positions)
+        if not positions or len(positions) > _MOST_FOLLOWED:
+            return False
+        deadline = Deadline(timeout_ms, "following a topic", self._client.config.service_url)
+        try:
+            for topic, at in positions.items():
+                self.partition(topic).follow(at, deadline)
+        except PulsarError as error:
+            LOG.info("what is new is asked for: %s", error)
+            return False
+        return True
+
+    def await_news(self, timeout_ms: int) -> bool:
+        """Waits for a message in a partition that is followed, or the loss of its reader; whether there was one."""
+        return self._arrived.wait(timeout_ms / 1000)
+
+    def has_all(
+        self, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition], most_messages: int, timeout_ms: int
+    ) -> bool:
+        """Waits for all messages from `start` to `end`, if these are `most_messages` at most; whether all are at hand.
+
+        Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.look`.
+        """
+        begins = {topic: start.get(topic, EARLIEST) for topic, at in end.items() if start.get(topic, EARLIEST) < at}
+        if len(end) > _MOST_FOLLOWED:
+            return False
+        self.keep(end)
+        known = {topic: self.partition(topic).counted(at, end[topic]) for topic, at in begins.items()}
+        if sum(self.partition(topic).backlog(at, end[topic], known[topic]) for topic, at in begins.items()) > (
+            most_messages
+        ):
+            return False
+        deadline = Deadline(timeout_ms, "waiting for the next entry", self._client.config.service_url)
+        waiting = list(begins)
+        while waiting:
+            self._arrived.clear()
+            waiting = [t for t in waiting if not self.partition(t).look(begins[t], end[t], most_messages + 1, deadline)]
+            if not all(self.partition(topic).has_kept(at) for topic, at in begins.items()):
+                return False
+            if waiting and (deadline.passed or not self._arrived.wait(deadline.left_ms() / 1000)):
+                return False
+        return sum(self.partition(topic).counted(at, end[topic]).total for topic, at in begins.items()) <= most_messages
+
+    def arrived_ranges(self, works: Collection[TopicRange]) -> list[ArrivedRange] | None:
+        """Returns the entries of each range, None if some are not at hand."""
+        found: list[ArrivedRange] = []
+        for work in works:
+            known = self._partitions.get(work.topic)
+            blocks = None if known is None else known.arrived_range(work)
+            if blocks is None:
+                return None
+            found.append(blocks)
+        return found
 
     def close(self) -> None:
         """Gives up all readers."""

@@ -19,14 +19,18 @@ from spark_pulsar.connector.first_entries import beginning_at, first_entries, pa
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, entries_between, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan, shrunken
+from spark_pulsar.connector.polling import Polling
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from spark_pulsar.client.attachments import InitialPosition
     from spark_pulsar.connector.lookahead import LookAhead
+    from spark_pulsar.connector.small_batches import SmallBatches
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -35,6 +39,8 @@ _UNKNOWN_LOSS: Final = (
     "%s: the query had read all that was known, up to %s; that ledger is gone now, and the first entry after it is %s. "
     "What was published and removed while the query did not run cannot be told; a subscriptionName would have held it"
 )
+_FOLLOW_MS: Final = 1_000
+"""Time to attach the readers that tell of news; a broker that is slower is asked instead."""
 
 
 @naming(_OPERATION)
@@ -69,11 +75,18 @@ def _named_starts_gone(
 
 
 class OffsetPlanner:
-    """Offsets of one streaming query, in the order of calls that Spark makes."""
+    """Offsets of one streaming query, in the order of calls that Spark makes.
 
-    def __init__(self, client: PulsarClient, options: Options) -> None:
+    With `small_batches` their rows are read here; without, by tasks always.
+    """
+
+    def __init__(self, client: PulsarClient, options: Options, small_batches: SmallBatches | None = None) -> None:
         self._client = client
         self._options = options
+        self._small_batches = small_batches
+        self._polling = Polling()
+        self._at_hand: Mapping[str, ReadPosition] | None = None
+        """The end of the small micro-batch that was planned last."""
         self._look_ahead: LookAhead | None = None
         self._initial: SourceOffset | None = None
         self._frozen = False
@@ -122,21 +135,25 @@ class OffsetPlanner:
         """
         if not start.fresh:
             self._acknowledge(start)
+        if self._look_ahead is not None:
+            self._look_ahead.forget_news()
         newest = self._ends(start)
         self._report_losses(plan(start, SourceOffset(newest)).losses)
         self._hold(newest)
         end: Mapping[str, ReadPosition] = newest
         left: dict[str, ReadPosition] = {}
         if max_messages is not None:
-            end = limited_end(self._counting(), _existing(start, newest), newest, max_messages)
+            end = limited_end(self._looking_ahead(), _existing(start, newest), newest, max_messages)
             newest = self._without_vanished(start, newest, end)
-            following = self._counting().next_entries(end, newest)
+            following = self._looking_ahead().next_entries(end, newest)
             end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
         self._newest, self._planned = newest, end
         if not start.fresh and end == start.positions and start.newest.keys() <= left.keys():
+            self._await_news(end)
             return start
         initial = start.positions if start.fresh else None
-        return SourceOffset(end, initial, newest=left, first=self._first_entries(start, end))
+        one_task = self._is_small(start, end)
+        return SourceOffset(end, initial, newest=left, first=self._first_entries(start, end), one_task=one_task)
 
     def _first_entries(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
         """Returns the first entries of the next micro-batch's ranges, where `start` does not say them."""
@@ -149,6 +166,23 @@ class OffsetPlanner:
                 LOG.warning(_UNKNOWN_LOSS, topic, start.positions[topic], at)
         self._is_first = False
         return first
+
+    def _await_news(self, positions: Mapping[str, ReadPosition]) -> None:
+        """Nothing is new: waits until the broker tells of something, for a while, if nothing else waits for the
+        answer."""
+        wait_ms = 0 if self._frozen else self._polling.wait_ms()
+        if wait_ms and self._looking_ahead().follow(positions, _FOLLOW_MS):
+            self._looking_ahead().await_news(wait_ms)
+        self._polling.answered()
+
+    def _is_small(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> bool:
+        """Tells whether one task shall read several partitions, whose messages are few and at hand."""
+        self._at_hand = None
+        changed = sum(1 for topic, at in end.items() if start.positions.get(topic, EARLIEST) < at)
+        small = self._small_batches if changed else None
+        if small is not None and small.is_small(self._looking_ahead(), start.positions, end):
+            self._at_hand = end
+        return changed > 1 and self._at_hand is not None
 
     def _without_vanished(
         self, start: SourceOffset, newest: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
@@ -183,9 +217,9 @@ class OffsetPlanner:
                 ends[topic] = position
         return ends
 
-    def _counting(self) -> LookAhead:
+    def _looking_ahead(self) -> LookAhead:
         if self._look_ahead is None:
-            # Only a limited stream pays for the kernels: a second of start-up and 100 MB.
+            # The kernels cost a second of start-up and 100 MB: a batch read plans without them.
             from spark_pulsar.connector.lookahead import LookAhead
 
             self._look_ahead = LookAhead(self._client, self._options.operation_timeout_ms)
@@ -214,12 +248,24 @@ class OffsetPlanner:
         report_losses(planned.losses, fail=False)
         return list(planned.ranges)
 
+    def tasks(self, start: SourceOffset, end: SourceOffset) -> list[tuple[TopicRange, ...]]:
+        """Returns the ranges of each task, by the two offsets alone: of all in one task, if `end` says so."""
+        ranges = self.ranges(start, end)
+        self._polling.planned(is_empty=not ranges)
+        return [tuple(ranges)] if end.one_task and ranges else [(one,) for one in ranges]
+
+    def rows(self, ranges: Sequence[TopicRange], end: SourceOffset) -> list[pa.RecordBatch] | None:
+        """Returns the rows of the small micro-batch that ends at `end`, None if they are not at hand."""
+        if self._small_batches is None or self._look_ahead is None or end.positions != self._at_hand:
+            return None
+        return self._small_batches.rows(self._look_ahead, ranges)
+
     def commit(self, end: SourceOffset) -> None:
         """Everything before `end` is done: move the subscription's cursor. Never raises for what the broker says."""
         self._acknowledge(end)
 
     def close(self) -> None:
-        """Gives up the readers that count ahead."""
+        """Gives up the readers that look ahead."""
         if self._look_ahead is not None:
             self._look_ahead.close()
 

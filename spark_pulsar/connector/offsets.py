@@ -11,7 +11,8 @@ text:
      "positions": {"persistent://public/default/t-partition-0": "12:34:0", …},
      "newest": {…},             the ends that were known, of the partitions where something was left unread
      "first": {…},              the first entries of the micro-batch that ends here, where its start does not say them
-     "initial": {…}}            the positions at which the query began; only in the offset of its first micro-batch
+     "initial": {…},            the positions at which the query began; only in the offset of its first micro-batch
+     "oneTask": true}           one task reads the micro-batch that ends here; else one task for each partition
 
 `newest` and `first` are what makes a loss certain. The position of a partition in `newest` is that of an entry which
 existed when the offset was made: if it is gone later, it was lost. A position without `newest` is the end of all that
@@ -21,6 +22,8 @@ did come next is noted in `first` by the end of the micro-batch that reads it, s
 `initial` closes a hole: Spark does not store the offset a new query starts from and asks for it again after a restart
 before the first commit, when `latest` has moved on. The first end offset is in the write-ahead log, so it carries it.
 "fresh": true marks the answer to that question, which is never stored by itself.
+
+`oneTask` is decided when a micro-batch is planned and has to outlive a restart: a replay has the same tasks.
 
 Fields that this version does not know are kept out of its way: a later minor addition is ignored, a later `version` is
 refused, for it may mean something else by the same words.
@@ -95,6 +98,7 @@ class SourceOffset:
     fresh: bool = False
     newest: Mapping[str, ReadPosition] = field(default_factory=dict)
     first: Mapping[str, ReadPosition] = field(default_factory=dict)
+    one_task: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object, in canonical key order: equal offsets give equal text."""
@@ -105,6 +109,8 @@ class SourceOffset:
             out["first"] = _texts(self.first)
         if self.initial is not None:
             out["initial"] = _texts(self.initial)
+        if self.one_task:
+            out["oneTask"] = True
         if self.fresh:
             out["fresh"] = True
         return out
@@ -131,6 +137,7 @@ class SourceOffset:
             fresh=loaded.get("fresh") is True,
             newest=_positions(loaded.get("newest", {})),
             first=_positions(loaded.get("first", {})),
+            one_task=loaded.get("oneTask") is True,
         )
 
 

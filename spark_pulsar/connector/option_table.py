@@ -116,6 +116,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         " of each.",
     ),
     Option(
+        "smallBatchMaxMessages",
+        "integer",
+        "`5000`",
+        (STREAM_READ,),
+        "A micro-batch of at most this many messages (and 1 MiB of each partition) is read ahead on the driver and "
+        "travels with the plan to one task, which saves the hand-over to Python workers. `0`: each partition is always "
+        "read by a task of its own.",
+    ),
+    Option(
         "failOnDataLoss",
         "boolean",
         "`true`",

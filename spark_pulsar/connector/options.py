@@ -79,6 +79,7 @@ class Options:
     ending_time: Time | None
     subscription_name: str | None
     max_messages_per_trigger: int | None
+    small_batch_max_messages: int
     fail_on_data_loss: bool
     poll_timeout_ms: int
     operation_timeout_ms: int
@@ -175,6 +176,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         ending_time=_read(values, "endingTime", _time, None),
         subscription_name=_read(values, "subscriptionName", _subscription, None),
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),
+        small_batch_max_messages=_read(values, "smallBatchMaxMessages", _integer(0, 100_000), 5_000),
         fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
         poll_timeout_ms=_read(values, "pollTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 120_000),
         operation_timeout_ms=_read(values, "operationTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),

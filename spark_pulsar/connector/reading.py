@@ -7,11 +7,11 @@ messages, the only ones that cross entries, are put together on the side and tak
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Protocol
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
-from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.chunked import ChunkedMessages
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.errors import UnreadableMessageError
@@ -20,27 +20,50 @@ from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch, TopicNotFound
+from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.columns.entries import EntryTable, Kind, inspect_block
 from spark_pulsar.wire.columns.records import RecordDecoder
+from spark_pulsar.wire.entry_blocks import EntryBlock
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Blocks(Protocol):
+    """Blocks of one range, in order: a `Fetch`, or what has arrived of it before."""
+
+    @property
+    def finished(self) -> bool:
+        """True when the end of the range was reached."""
+
+    @property
+    def position(self) -> MessageId:
+        """Next to read after everything that was handed out."""
+
+    def next_block(self, timeout_ms: int) -> EntryBlock | None:
+        """Returns the next block; None when the time is up or the end was reached."""
+
+
 def read_range(
-    client: PulsarClient, options: Options, work: TopicRange, projection: Projection
+    client: PulsarClient, options: Options, work: TopicRange, projection: Projection, arrived: Blocks | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yields the messages of one range, in order, as record batches of up to 10,000 rows and 16 MB.
 
-    The reader on the broker is closed when the iterator ends or is given up. Raises DataLossError when messages of the
-    range are gone (unless `failOnDataLoss` is false), UnreadableMessageError, OperationTimeout.
+    What has `arrived` before is taken from there, else it is fetched: the reader on the broker is closed when the
+    iterator ends or is given up. Raises DataLossError when messages of the range are gone (unless `failOnDataLoss` is
+    false), UnreadableMessageError, OperationTimeout.
     """
     chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
     gaps = RangeGaps(client, work)
     decoder = RecordDecoder(work.topic, projection.names)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
+    source: AbstractContextManager[Blocks] = (
+        client.fetch(work.topic, work.start.message_id, work.end.message_id)
+        if arrived is None
+        else nullcontext(arrived)
+    )
     try:
-        with client.fetch(work.topic, work.start.message_id, work.end.message_id) as fetch:
+        with source as fetch:
             while True:
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
@@ -69,7 +92,13 @@ def read_range(
         report_losses([loss], fail=options.fail_on_data_loss)
 
 
-def _place(work: TopicRange, fetch: Fetch) -> str:
+def _blocks(client: PulsarClient, work: TopicRange, arrived: Blocks | None) -> AbstractContextManager[Blocks]:
+    if arrived is not None:
+        return nullcontext(arrived)
+    return client.fetch(work.topic, work.start.message_id, work.end.message_id)
+
+
+def _place(work: TopicRange, fetch: Blocks) -> str:
     return f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
 
 

@@ -113,10 +113,10 @@ class PulsarPyDataSource(PulsarDataSource):
 
 
 class RangePartition(InputPartition):
-    """One task's work: a range of one topic partition."""
+    """One task's work: ranges of topic partitions, mostly one."""
 
-    def __init__(self, work: TopicRange) -> None:
-        super().__init__(work)
+    def __init__(self, works: tuple[TopicRange, ...]) -> None:
+        super().__init__(works)
 
 
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -128,7 +128,8 @@ def _read(options: Options, projection: Projection, partition: InputPartition) -
 
     begin_task()
     with naming("pollTimeoutMs", "operationTimeoutMs"):
-        yield from read_range(client_for(options), options, partition.value, projection)
+        for work in partition.value:
+            yield from read_range(client_for(options), options, work, projection)
 
 
 class PulsarReader(DataSourceReader):
@@ -144,7 +145,7 @@ class PulsarReader(DataSourceReader):
         from spark_pulsar.connector.worker import own_client
 
         with own_client(self._options) as client:
-            return [RangePartition(work) for work in plan_batch(client, self._options)]
+            return [RangePartition((work,)) for work in plan_batch(client, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
@@ -162,9 +163,14 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planning(self) -> OffsetPlanner:
         if self._planner is None:
             from spark_pulsar.connector.offset_planner import OffsetPlanner
+            from spark_pulsar.connector.small_batches import SmallBatches
+            from spark_pulsar.connector.source_runner import takes_rows
             from spark_pulsar.connector.worker import client_for
 
-            self._planner = OffsetPlanner(client_for(self._options), self._options)
+            client, small = client_for(self._options), None
+            if self._options.small_batch_max_messages and takes_rows():
+                small = SmallBatches(client, self._options, self._projection)
+            self._planner = OffsetPlanner(client, self._options, small)
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
@@ -192,9 +198,17 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planning().report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One for each topic partition with messages between the offsets."""
-        ranges = self._planning().ranges(SourceOffset.from_json(start), SourceOffset.from_json(end))
-        return [RangePartition(work) for work in ranges]
+        """One for each topic partition with messages between the offsets; one for all, with their rows if they are at
+        hand, for a small micro-batch."""
+        until = SourceOffset.from_json(end)
+        tasks = self._planning().tasks(SourceOffset.from_json(start), until)
+        if len(tasks) == 1:
+            rows = self._planning().rows(tasks[0], until)
+            if rows is not None:
+                from spark_pulsar.connector.source_runner import send_along
+
+                send_along(self, rows)
+        return [RangePartition(works) for works in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""

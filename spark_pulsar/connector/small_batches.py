@@ -1,0 +1,71 @@
+"""Small micro-batches: their rows are read ahead on the driver, and travel with the plan.
+
+A task that reads costs the hand-over to a Python worker, more than a thousand rows are worth. `SmallBatches` decides
+which micro-batches are small when their end is planned, and has their rows when their tasks are planned. It has none in
+a replay, and none where something is amiss: then the one task that was planned reads the same ranges.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.offsets import ReadPosition
+from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.schema import Projection
+from spark_pulsar.model.errors import PulsarError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_pulsar.connector.lookahead import LookAhead
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+_ARRIVAL_MS: Final = 100
+"""Wait for messages that are known to exist: they are on their way, or there are too many of them."""
+_MOST_BYTES: Final = 16 << 20
+"""Rows of one micro-batch, decompressed."""
+
+
+class SmallBatches:
+    """Rows of the small micro-batches of one streaming query."""
+
+    def __init__(self, client: PulsarClient, options: Options, projection: Projection) -> None:
+        self._client = client
+        self._options = options
+        self._projection = projection
+
+    def is_small(
+        self, look_ahead: LookAhead, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+    ) -> bool:
+        """Tells whether all messages from `start` to `end` are at hand, and few."""
+        try:
+            return look_ahead.has_all(start, end, self._options.small_batch_max_messages, _ARRIVAL_MS)
+        except PulsarError as error:
+            LOG.info("a micro-batch is left to its tasks: %s", error)
+            return False
+
+    def rows(self, look_ahead: LookAhead, ranges: Sequence[TopicRange]) -> list[pa.RecordBatch] | None:
+        """Returns the messages of the ranges, in order; None when they are left to a task."""
+        from spark_pulsar.connector.reading import read_range
+
+        arrived = look_ahead.arrived_ranges(ranges)
+        if arrived is None:
+            return None
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        try:
+            for work, blocks in zip(ranges, arrived, strict=True):
+                for batch in read_range(self._client, self._options, work, self._projection, blocks):
+                    batches.append(batch)
+                    size += batch.nbytes
+                    if size > _MOST_BYTES:
+                        return None
+        except (PulsarError, RuntimeError, ValueError) as error:
+            LOG.info("a micro-batch is left to its task, which tells why: %s", error)
+            return None
+        return batches or None
