@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def first_entries(extents: Extents) -> dict[int, int]:
     return dict(zip(reversed(ledger_ids), reversed(firsts), strict=True))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class EntryRun:
     """Consecutive entries `first_entry_id … last_entry_id` of one ledger. Treat as immutable once made.
 
@@ -50,24 +52,13 @@ class EntryRun:
     | `oldest_publish_ms` | lowest publish time of its entries, -1 until it is looked at (for the TTL) |
     """
 
-    __slots__ = ("buffer", "ends", "first_entry_id", "ledger_id", "message_counts", "oldest_publish_ms", "starts")
-
-    def __init__(
-        self,
-        ledger_id: int,
-        first_entry_id: int,
-        buffer: bytes,
-        starts: Sequence[int],
-        ends: Sequence[int],
-        message_counts: Sequence[int] | None = None,
-    ) -> None:
-        self.ledger_id = ledger_id
-        self.first_entry_id = first_entry_id
-        self.buffer = buffer
-        self.starts = starts
-        self.ends = ends
-        self.message_counts = message_counts
-        self.oldest_publish_ms = -1
+    ledger_id: int
+    first_entry_id: int
+    buffer: bytes
+    starts: Sequence[int]
+    ends: Sequence[int]
+    message_counts: Sequence[int] | None = None
+    oldest_publish_ms: int = field(default=-1, init=False)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -148,6 +139,7 @@ class EntryRun:
         return self if count == len(self.starts) else self.slice(self.first_entry_id, self.first_entry_id + count)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class EntryColumns:
     """Entries of many ledgers over one buffer, each the next one of its ledger; a ledger may come several times.
 
@@ -158,25 +150,13 @@ class EntryColumns:
     | `rows` | rows of the ledgers in `DurableState.open_ledgers`, None when they are not known; not stored |
     """
 
-    __slots__ = ("buffer", "ends", "entry_ids", "ledger_ids", "message_counts", "rows", "starts")
-
-    def __init__(
-        self,
-        buffer: bytes,
-        ledger_ids: Sequence[int],
-        entry_ids: Sequence[int],
-        starts: Sequence[int],
-        ends: Sequence[int],
-        message_counts: Sequence[int] | None = None,
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        self.buffer = buffer
-        self.ledger_ids = ledger_ids
-        self.entry_ids = entry_ids
-        self.starts = starts
-        self.ends = ends
-        self.message_counts = message_counts
-        self.rows = rows
+    buffer: bytes
+    ledger_ids: Sequence[int]
+    entry_ids: Sequence[int]
+    starts: Sequence[int]
+    ends: Sequence[int]
+    message_counts: Sequence[int] | None = None
+    rows: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(self.starts)

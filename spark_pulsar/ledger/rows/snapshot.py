@@ -28,11 +28,13 @@ from .cursors import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, l
 
 
 class Table(NamedTuple):
-    """Name and columns (with SQL types) of a table; the first `keys` columns are its primary key."""
+    """Name and columns (with SQL types) of a table; the first `keys` columns are its primary key. `values` gives the
+    others of the row with a key, None when it is to be deleted; `take_blocks` does of the blocks of cursors."""
 
     name: str
     keys: int
     columns: tuple[str, ...]
+    values: Callable[[DurableState, Any], tuple[Any, ...] | None] | None
 
 
 class Row(NamedTuple):
@@ -43,88 +45,15 @@ class Row(NamedTuple):
     values: tuple[Any, ...] | None
 
 
-TABLES: Final = (
-    Table("counters", 1, ("name TEXT", "value INTEGER")),
-    Table("namespaces", 1, ("name TEXT", "policies TEXT")),
-    Table("documents", 2, ("kind TEXT", "name TEXT", "text TEXT")),
-    Table("partitioned_topics", 1, ("name TEXT", "partitions INTEGER", "properties TEXT")),
-    Table(
-        "topics",
-        1,
-        (
-            "topic_id INTEGER",
-            "name TEXT",
-            "created_ms INTEGER",
-            "properties TEXT",
-            "total_entries INTEGER",
-            "last_ledger_id INTEGER",
-            "last_entry_id INTEGER",
-        ),
-    ),
-    Table(
-        "ledgers",
-        1,
-        (
-            "ledger_id INTEGER",
-            "topic_id INTEGER",
-            "base INTEGER",
-            "opened_ms INTEGER",
-            "entries INTEGER",
-            "first_entry_id INTEGER",
-            "size_bytes INTEGER",
-            "messages INTEGER",
-            "sealed_ms INTEGER",
-        ),
-    ),
-    Table("cursors", 1, CURSOR_COLUMNS),
-    Table("cursor_blocks", 3, BLOCK_COLUMNS),
-    Table(
-        "compactions",
-        1,
-        (
-            "topic_id INTEGER",
-            "ledger_id INTEGER",
-            "writing_ledger_id INTEGER",
-            "horizon_ledger_id INTEGER",
-            "horizon_entry_id INTEGER",
-            "last_ledger_id INTEGER",
-            "last_entry_id INTEGER",
-            "last_index INTEGER",
-            "begun_ms INTEGER",
-            "finished_ms INTEGER",
-            "removed INTEGER",
-            "block_index BLOB",
-        ),
-    ),
-    Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER")),
-    Table("damages", 1, ("topic_id INTEGER", "damages TEXT")),
-    Table(
-        "schemas",
-        2,
-        (
-            "name TEXT",
-            "version INTEGER",
-            "kind INTEGER",
-            "created_ms INTEGER",
-            "deleted INTEGER",
-            "data BLOB",
-            "properties TEXT",
-        ),
-    ),
-    Table("delays", 2, ("ledger_id INTEGER", "block INTEGER", "times_ms BLOB", "offsets BLOB")),
-    Table("topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER", "chunked INTEGER")),
-)
-"""All tables, in the order in which `load_rows` needs them."""
-
-
 def take_dirty_rows(state: DurableState) -> list[Row]:
     """The rows that changed since the last call (all, after `DurableState()`); the state is clean afterwards."""
     rows: list[Row] = []
     cursor_rows = [Row("cursor_blocks", *block) for block in take_blocks(state, state.dirty["cursors"])]
-    for table, row_values in _ROW_VALUES.items():
-        keys = state.dirty[table]
-        rows += [Row(table, key if type(key) is tuple else (key,), row_values(state, key)) for key in keys]
-        keys.clear()
+    for table, _, _, values in TABLES:
+        if values is not None:
+            keys = state.dirty[table]
+            rows += [Row(table, key if type(key) is tuple else (key,), values(state, key)) for key in keys]
+            keys.clear()
     return rows + cursor_rows
 
 
@@ -261,18 +190,81 @@ def _load_delays(state: DurableState, rows: Iterable[tuple[int, int, bytes, byte
         topic.delays.load((ledger_id, block), i64s_from(times_ms), u32s_from(offsets))
 
 
-_ROW_VALUES: Final[dict[str, Callable[[DurableState, Any], tuple[Any, ...] | None]]] = {
-    "counters": _counter_values,
-    "namespaces": _namespace_values,
-    "documents": _document_values,
-    "partitioned_topics": _partitioned_values,
-    "topics": _topic_values,
-    "sequences": _sequence_values,
-    "compactions": compaction_values,
-    "damages": _damage_values,
-    "schemas": _schema_values,
-    "delays": _delay_values,
-    "topic_marks": _mark_values,
-    "ledgers": _ledger_values,
-    "cursors": cursor_values,
-}
+TABLES: Final = (
+    Table("counters", 1, ("name TEXT", "value INTEGER"), _counter_values),
+    Table("namespaces", 1, ("name TEXT", "policies TEXT"), _namespace_values),
+    Table("documents", 2, ("kind TEXT", "name TEXT", "text TEXT"), _document_values),
+    Table("partitioned_topics", 1, ("name TEXT", "partitions INTEGER", "properties TEXT"), _partitioned_values),
+    Table(
+        "topics",
+        1,
+        (
+            "topic_id INTEGER",
+            "name TEXT",
+            "created_ms INTEGER",
+            "properties TEXT",
+            "total_entries INTEGER",
+            "last_ledger_id INTEGER",
+            "last_entry_id INTEGER",
+        ),
+        _topic_values,
+    ),
+    Table(
+        "ledgers",
+        1,
+        (
+            "ledger_id INTEGER",
+            "topic_id INTEGER",
+            "base INTEGER",
+            "opened_ms INTEGER",
+            "entries INTEGER",
+            "first_entry_id INTEGER",
+            "size_bytes INTEGER",
+            "messages INTEGER",
+            "sealed_ms INTEGER",
+        ),
+        _ledger_values,
+    ),
+    Table("cursors", 1, CURSOR_COLUMNS, cursor_values),
+    Table("cursor_blocks", 3, BLOCK_COLUMNS, None),
+    Table(
+        "compactions",
+        1,
+        (
+            "topic_id INTEGER",
+            "ledger_id INTEGER",
+            "writing_ledger_id INTEGER",
+            "horizon_ledger_id INTEGER",
+            "horizon_entry_id INTEGER",
+            "last_ledger_id INTEGER",
+            "last_entry_id INTEGER",
+            "last_index INTEGER",
+            "begun_ms INTEGER",
+            "finished_ms INTEGER",
+            "removed INTEGER",
+            "block_index BLOB",
+        ),
+        compaction_values,
+    ),
+    Table("sequences", 2, ("topic_id INTEGER", "producer TEXT", "sequence_id INTEGER"), _sequence_values),
+    Table("damages", 1, ("topic_id INTEGER", "damages TEXT"), _damage_values),
+    Table(
+        "schemas",
+        2,
+        (
+            "name TEXT",
+            "version INTEGER",
+            "kind INTEGER",
+            "created_ms INTEGER",
+            "deleted INTEGER",
+            "data BLOB",
+            "properties TEXT",
+        ),
+        _schema_values,
+    ),
+    Table("delays", 2, ("ledger_id INTEGER", "block INTEGER", "times_ms BLOB", "offsets BLOB"), _delay_values),
+    Table(
+        "topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER", "chunked INTEGER"), _mark_values
+    ),
+)
+"""All tables, in the order in which `load_rows` needs them."""

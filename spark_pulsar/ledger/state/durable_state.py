@@ -31,6 +31,12 @@ NEXT_CURSOR: Final = "next.cursor"
 
 _DEFAULT_NAMESPACE: Final = "public/default"
 
+_TABLES: Final = (
+    *("topics", "topic_marks", "ledgers", "cursors", "sequences", "damages", "delays", "compactions"),
+    *("partitioned_topics", "namespaces", "documents", "schemas", "counters"),
+)
+"""Tables of `rows.snapshot` whose changes are noted here."""
+
 
 class DurableState:
     """Topics, ledgers, cursors, partitioned topics, namespaces and counters, with what changed since the last
@@ -48,22 +54,10 @@ class DurableState:
         self.schemas: dict[str, list[StoredSchema]] = {}
         """Schemas by `tenant/namespace/topic`, oldest first."""
         self.counters: dict[str, int] = {NEXT_TOPIC: 1, NEXT_LEDGER: 1, NEXT_CURSOR: 1}
-        self.dirty: dict[str, set[Any]] = {
-            "topics": set(),
-            "ledgers": set(),
-            "cursors": set(),
-            "partitioned_topics": set(),
-            "namespaces": {_DEFAULT_NAMESPACE},
-            "documents": set(),
-            "sequences": set(),
-            "damages": set(),
-            "schemas": set(),
-            "delays": set(),
-            "topic_marks": set(),
-            "compactions": set(),
-            "counters": {NEXT_TOPIC, NEXT_LEDGER, NEXT_CURSOR},
-        }
+        self.dirty: dict[str, set[Any]] = {table: set() for table in _TABLES}
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""
+        self.dirty["namespaces"].update(self.namespaces)
+        self.dirty["counters"].update(self.counters)
         self.dirty_ledgers: set[int] = self.dirty["ledgers"]
         self.gone_cursor_blocks: set[tuple[int, int, int]] = set()
         """(cursor id, ledger id, block) of what went with its cursor since the last checkpoint."""

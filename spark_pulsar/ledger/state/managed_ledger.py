@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
@@ -17,6 +18,7 @@ from .ledger import LedgerInfo, RollLimits, is_full
 from .size_marks import Bounds, SizeSpan
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ManagedLedger:
     """The ledgers of one topic, oldest first. Changed by `ledger.apply` only; everything else asks.
 
@@ -24,37 +26,22 @@ class ManagedLedger:
     last entry, where the next one will stand (or may, if a new ledger is opened first).
     """
 
-    __slots__ = (
-        "_gone_entries",
-        "_gone_position",
-        "_ids",
-        "_last",
-        "_partly_dropped",
-        "_windows",
-        "ledgers",
-        "lost",
-        "open_ledger",
-        "row",
-        "topic_id",
-    )
-
-    def __init__(self, topic_id: int) -> None:
-        self.topic_id = topic_id
-        self.ledgers: dict[int, LedgerInfo] = {}
-        self._ids: list[int] = []
-        self._partly_dropped: set[int] = set()
-        self._last: LedgerInfo | None = None
-        # What is known of the topic when no ledger tells: entries taken, and the last one before `_last`.
-        self._gone_entries = 0
-        self._gone_position = EARLIEST
-        self._windows: tuple[SizeWindow, ...] = ()
-        """Windows of the positions that were measured last."""
-        self.lost: list[tuple[int, int, int]] = []
-        """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
-        self.open_ledger: LedgerInfo | None = None
-        """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
-        self.row = -1
-        """Row of that ledger in `DurableState.open_ledgers`; -1 for what is not of a durable topic."""
+    topic_id: int
+    ledgers: dict[int, LedgerInfo] = field(default_factory=dict)
+    _ids: list[int] = field(default_factory=list)
+    _partly_dropped: set[int] = field(default_factory=set)
+    _last: LedgerInfo | None = None
+    # What is known of the topic when no ledger tells: entries taken, and the last one before `_last`.
+    _gone_entries: int = 0
+    _gone_position: Position = EARLIEST
+    _windows: tuple[SizeWindow, ...] = ()
+    """Windows of the positions that were measured last."""
+    lost: list[tuple[int, int, int]] = field(default_factory=list)
+    """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
+    open_ledger: LedgerInfo | None = None
+    """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
+    row: int = -1
+    """Row of that ledger in `DurableState.open_ledgers`; -1 for what is not of a durable topic."""
 
     # Questions
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 MARK_BYTES: Final = 64 * 1024
 """Bytes appended between two marks, about."""
 
 
+@dataclass(slots=True, eq=False)
 class SizeMarks:
     """Bytes that the first entries of one ledger take, for some numbers of entries, rising."""
 
-    __slots__ = ("entries", "sizes")
-
-    def __init__(self) -> None:
-        self.entries = array("q")
-        self.sizes = array("q")
+    entries: array[int] = field(default_factory=lambda: array("q"))
+    sizes: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, entries: int, size_bytes: int) -> None:
         """The ledger's end is worth remembering."""
@@ -45,15 +44,16 @@ class SizeMarks:
     def around_entries(self, entries: int, end: int, end_bytes: int) -> Bounds:
         """The marks next to so many entries; the ledger's end is one."""
         at = bisect_left(self.entries, entries)
-        if at < len(self.entries):
-            end, end_bytes = self.entries[at], self.sizes[at]
-            if end == entries:
-                return Bounds(end, end_bytes, end, end_bytes)
-        return Bounds(self.entries[at - 1], self.sizes[at - 1], end, end_bytes) if at else Bounds(0, 0, end, end_bytes)
+        if at < len(self.entries) and self.entries[at] == entries:
+            return Bounds(entries, self.sizes[at], entries, self.sizes[at])
+        return self._around(at, end, end_bytes)
 
     def around_size(self, size_bytes: int, end: int, end_bytes: int) -> Bounds:
         """The last mark below a size, and the first one at or above it."""
-        at = bisect_left(self.sizes, size_bytes)
+        return self._around(bisect_left(self.sizes, size_bytes), end, end_bytes)
+
+    def _around(self, at: int, end: int, end_bytes: int) -> Bounds:
+        """The marks before and at an index; behind the last one the ledger's end."""
         if at < len(self.entries):
             end, end_bytes = self.entries[at], self.sizes[at]
         return Bounds(self.entries[at - 1], self.sizes[at - 1], end, end_bytes) if at else Bounds(0, 0, end, end_bytes)
