@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from spark_pulsar.broker.entities import meters
 from spark_pulsar.broker.topic_log import backlog_size
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
+
+Metric = TypeVar("Metric")
 
 
 class Scrape:
@@ -64,6 +66,14 @@ def _of(name: str, text: str, value: Callable[[Topic], float], labels: str = "")
     return TopicMetric(name, text, lambda _, topic: value(topic), labels)
 
 
+def _evictions(make: Callable[[str, str, Callable[[Topic], float], str], Metric], name: str) -> tuple[Metric, Metric]:
+    text = "Times that backlogs lost entries because of a quota."
+    return (
+        make(name, text, lambda topic: topic.evictions_by_size, ',quota_type="size"'),
+        make(name, text, lambda topic: topic.evictions_by_age, ',quota_type="time"'),
+    )
+
+
 def _rate_out(topic: Topic) -> float:
     return sum(meters.delivered(each).messages for each in topic.subscriptions.values())
 
@@ -104,18 +114,7 @@ BROKER: Final = (
     ),
     _sum("pulsar_broker_storage_read_rate", "Entries that are read for consumers, per second.", _read_rate),
     _sum("pulsar_broker_msg_backlog", "Entries not acknowledged, over all subscriptions.", _backlog),
-    _sum(
-        "pulsar_broker_storage_backlog_quota_exceeded_evictions_total",
-        "Times that backlogs lost entries because of a quota.",
-        lambda topic: topic.evictions_by_size,
-        ',quota_type="size"',
-    ),
-    _sum(
-        "pulsar_broker_storage_backlog_quota_exceeded_evictions_total",
-        "Times that backlogs lost entries because of a quota.",
-        lambda topic: topic.evictions_by_age,
-        ',quota_type="time"',
-    ),
+    *_evictions(_sum, "pulsar_broker_storage_backlog_quota_exceeded_evictions_total"),
     BrokerMetric("pulsar_active_connections", "Connections.", lambda scrape: len(scrape.core.sessions)),
     BrokerMetric(
         "pulsar_broker_pending_publish_bytes",
@@ -170,18 +169,7 @@ TOPIC: Final = (
         "Seconds at which the backlog quota takes effect; -1: never.",
         lambda core, topic: core.policies_of(topic.name).age_quota.limit_time_s,
     ),
-    _of(
-        "pulsar_storage_backlog_quota_exceeded_evictions_total",
-        "Times that backlogs lost entries because of a quota.",
-        lambda topic: topic.evictions_by_size,
-        ',quota_type="size"',
-    ),
-    _of(
-        "pulsar_storage_backlog_quota_exceeded_evictions_total",
-        "Times that backlogs lost entries because of a quota.",
-        lambda topic: topic.evictions_by_age,
-        ',quota_type="time"',
-    ),
+    *_evictions(_of, "pulsar_storage_backlog_quota_exceeded_evictions_total"),
     _of(
         "spark_pulsar_topic_read_only",
         "1 when the topic takes no messages because of damage.",

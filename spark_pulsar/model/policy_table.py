@@ -134,6 +134,10 @@ def _default_creation(is_allowed: bool, is_partitioned: bool, partitions: int) -
     return AutoTopicCreation(is_allowed, partitions if is_partitioned else 0)
 
 
+def _rate_option(member: str, names: str, what: str) -> Option:
+    return Option(member, names, help=f"{what}; -1 is no limit.", default=NO_LIMIT)
+
+
 _SWITCH: Final = Option("", "--enable --disable", Written.SWITCH)
 
 
@@ -167,18 +171,8 @@ def _rate(member: str, effective: str, meaning: str, path: str, word: str, defau
         field=effective,
         word=word,
         options=(
-            Option(
-                "dispatchThrottlingRateInMsg",
-                "--msg-dispatch-rate -md",
-                help="Messages in a period; -1 is no limit.",
-                default=NO_LIMIT,
-            ),
-            Option(
-                "dispatchThrottlingRateInByte",
-                "--byte-dispatch-rate -bd",
-                help="Bytes in a period; -1 is no limit.",
-                default=NO_LIMIT,
-            ),
+            _rate_option("dispatchThrottlingRateInMsg", "--msg-dispatch-rate -md", "Messages in a period"),
+            _rate_option("dispatchThrottlingRateInByte", "--byte-dispatch-rate -bd", "Bytes in a period"),
             Option("ratePeriodInSecond", "--dispatch-rate-period -dt", help="The period in seconds.", default=1),
             Option(
                 "relativeToPublishRate",
@@ -434,18 +428,8 @@ POLICIES: Final = (
         field="publish_rate",
         word="publish-rate",
         options=(
-            Option(
-                "publishThrottlingRateInMsg",
-                "--msg-publish-rate -m",
-                help="Messages a second; -1 is no limit.",
-                default=NO_LIMIT,
-            ),
-            Option(
-                "publishThrottlingRateInByte",
-                "--byte-publish-rate -b",
-                help="Bytes a second; -1 is no limit.",
-                default=NO_LIMIT,
-            ),
+            _rate_option("publishThrottlingRateInMsg", "--msg-publish-rate -m", "Messages a second"),
+            _rate_option("publishThrottlingRateInByte", "--byte-publish-rate -b", "Bytes a second"),
         ),
         defaults=("max_publish_rate_messages", "max_publish_rate_bytes"),
     ),
@@ -482,12 +466,7 @@ POLICIES: Final = (
         field="subscribe_rate",
         word="subscribe-rate",
         options=(
-            Option(
-                "subscribeThrottlingRatePerConsumer",
-                "--subscribe-rate -sr",
-                help="Times in a period; -1 is no limit.",
-                default=NO_LIMIT,
-            ),
+            _rate_option("subscribeThrottlingRatePerConsumer", "--subscribe-rate -sr", "Times in a period"),
             Option("ratePeriodInSecond", "--subscribe-rate-period -st", help="The period in seconds.", default=30),
         ),
         defaults=("subscribe_rate", "subscribe_rate_period_s"),

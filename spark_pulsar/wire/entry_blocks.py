@@ -1,5 +1,6 @@
 """Blocks of raw entries: what a fetch hands out. Cut from MESSAGE frames without an object per entry."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
@@ -72,15 +73,9 @@ class EntryBlock:
 
     def _index_of(self, ledger_id: int, entry_id: int) -> int:
         """Index of the first entry that is not before an id."""
-        wanted = (ledger_id, entry_id)
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if (self.ledger_ids[middle], self.entry_ids[middle]) < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(
+            range(len(self)), (ledger_id, entry_id), key=lambda at: (self.ledger_ids[at], self.entry_ids[at])
+        )
 
     def _keep(self, first: int, end: int) -> None:
         if first == 0 and end == len(self):

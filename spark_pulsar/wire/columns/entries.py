@@ -7,7 +7,7 @@ the metadata of all of them in one pass and yields the ``EntryTable`` that the d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -140,16 +140,9 @@ class Entries:
         counts = np.fromiter(map(len, ack_sets), np.int64, len(ack_sets))
         if len(counts) != len(self):
             raise ValueError("ack_sets needs one item per entry")
-        return Entries(
-            self.data,
-            self.starts,
-            self.ends,
-            self.ids,
-            self.first_indexes,
-            self.stop_indexes,
-            np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))),
-            np.array([word for words in ack_sets for word in words], np.int64),
-        )
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+        words = np.array([word for words in ack_sets for word in words], np.int64)
+        return replace(self, ack_word_offsets=offsets, ack_words=words)
 
     def part(self, first: int, end: int) -> Entries:
         """Entries ``first`` to ``end`` (exclusive), without copying their bytes."""
