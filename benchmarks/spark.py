@@ -2,6 +2,7 @@
 """The connector under load, on our broker, alone or beside a real Apache Pulsar in the same run.
 
     python benchmarks/spark.py [--against apache-pulsar] [--only NAME ...] [--rows N] [--rounds N] [--data DIR]
+                               [--spark-avro]
 
 Spark runs as `local[2]`; broker, JVM and Python workers share the machine. Rows have a value of 100 bytes, a key, an
 event time and one property. Wall times include planning and all receipts: of each run about 0.45 s are what Spark
@@ -13,6 +14,10 @@ ratios are between neighbours; the figure is the median of the rounds after the 
     source value      only the column `value`                                      rows/s
     prebuilt          the same rows as Arrow batches made beforehand, into `noop`  rows/s (what Spark itself can take)
     sink batch        `spark.range` → value and key → a topic                      rows/s
+    sink avro         the same with a record of six columns, `schemaType` AVRO     rows/s
+    sink json         the same with `schemaType` JSON                              rows/s
+    sink to_avro      the same record by Spark's `to_avro`, written as bytes       rows/s (with --spark-avro)
+    sink to_json      the same record by Spark's `to_json`, written as text        rows/s
     official reader   the official Python client reading the same topic            rows/s (fewer rows)
     official producer the official Python client, batches of 1,000                 rows/s (fewer rows)
 """
@@ -33,9 +38,11 @@ from typing import Any
 
 import pulsar
 import pyarrow as pa
+import pyspark
 from load import machine, peers
 from load.peers import APACHE_PULSAR, Peer
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from rich.console import Console
 from rich.table import Table
@@ -59,7 +66,18 @@ RATIOS = (
     ("source stream", "prebuilt"),
     ("source batch", "official reader"),
     ("sink batch", "official producer"),
+    ("sink avro", "sink to_avro"),
+    ("sink json", "sink to_json"),
 )
+RECORD = (
+    "concat('carrier-', id % 17) AS carrier",
+    "int(id % 500) AS delay",
+    "id * 1000 AS distance",
+    "double(id) / 7 AS speed",
+    "timestamp_millis(1357010640000 + id) AS at",
+    "IF(id % 5 = 0, NULL, concat('N', id % 9999)) AS tail",
+)
+"""Columns of the workloads with a schema."""
 _numbers = itertools.count()
 
 
@@ -95,12 +113,14 @@ class PrebuiltReader(DataSourceReader):
             left -= batch.num_rows
 
 
-def session() -> SparkSession:
-    """`local[2]`, no UI."""
+def session(with_avro: bool) -> SparkSession:
+    """`local[2]`, no UI; with Spark's module for Avro, from Maven Central, if asked for."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]")
+    if with_avro:
+        builder = builder.config("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
     spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
+        builder.config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
@@ -139,9 +159,9 @@ class Bench:
             "map('origin', 'EWR') AS __messageProperties",
         )
 
-    def write(self, frame: DataFrame, topic: str) -> None:
+    def write(self, frame: DataFrame, topic: str, **options: str) -> None:
         writer = frame.write.format("pulsar").mode("append").option("service.url", self.peer.service_url)
-        writer.option("topic", topic).save()
+        writer.option("topic", topic).options(**options).save()
 
     def read(self, **options: str) -> Any:
         reader = self.spark.read.format("pulsar").option("service.url", self.peer.service_url)
@@ -192,6 +212,23 @@ class Bench:
         frame = self.spark.range(0, self.rows, 1, 2).selectExpr(
             f"lpad(string(id), {VALUE_BYTES}, 'x') AS value", "concat('key-', id % 1000) AS __key"
         )
+        return timed(self.rows, lambda: self.write(frame, self._new_topic()))
+
+    def _records(self) -> DataFrame:
+        return self.spark.range(0, self.rows, 1, 2).selectExpr(*RECORD)
+
+    def sink_avro(self) -> float:
+        return timed(self.rows, lambda: self.write(self._records(), self._new_topic(), schemaType="AVRO"))
+
+    def sink_json(self) -> float:
+        return timed(self.rows, lambda: self.write(self._records(), self._new_topic(), schemaType="JSON"))
+
+    def sink_to_avro(self) -> float:
+        frame = self._records().select(to_avro(functions.struct("*")).alias("value"))
+        return timed(self.rows, lambda: self.write(frame, self._new_topic()))
+
+    def sink_to_json(self) -> float:
+        frame = self._records().selectExpr("to_json(struct(*)) AS value")
         return timed(self.rows, lambda: self.write(frame, self._new_topic()))
 
     def official_reader(self) -> float:
@@ -246,6 +283,10 @@ WORKLOADS: dict[str, Callable[[Bench], float]] = {
     "source value": Bench.source_value,
     "prebuilt": Bench.prebuilt,
     "sink batch": Bench.sink_batch,
+    "sink avro": Bench.sink_avro,
+    "sink json": Bench.sink_json,
+    "sink to_avro": Bench.sink_to_avro,
+    "sink to_json": Bench.sink_to_json,
     "official reader": Bench.official_reader,
     "official producer": Bench.official_producer,
 }
@@ -296,6 +337,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", choices=[APACHE_PULSAR])
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="NAME", help="only these workloads")
+    parser.add_argument("--spark-avro", action="store_true", help="fetch Spark's own module for Avro: sink to_avro")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-ups", type=int, default=3, help="the JVM compiles while it runs")
@@ -309,10 +351,13 @@ def main() -> int:
         found = [stack.enter_context(peers.ours(args.data))]
         if args.against:
             found.append(stack.enter_context(peers.apache_pulsar(args.data)))
-        spark = session()
+        spark = session(args.spark_avro)
         stack.callback(spark.stop)
         benches = [Bench(spark, peer, args.rows, args.partitions, directory) for peer in found]
-        results = measure(console, benches, [name for name in WORKLOADS if name in (args.only or WORKLOADS)], args)
+        wanted = [name for name in WORKLOADS if name in (args.only or WORKLOADS)]
+        if not args.spark_avro:
+            wanted = [name for name in wanted if name != "sink to_avro"]
+        results = measure(console, benches, wanted, args)
         return 0 if report(console, results, args.partitions) else 1
 
 
