@@ -18,7 +18,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
@@ -307,15 +307,12 @@ def whole_blocks(path: Path, ledger_id: int, size: int) -> BlockTable:
     return table
 
 
-def gaps_of(table: BlockTable, extent: Extent, first_entry_id: int) -> list[tuple[int, int]]:
-    """Entries that the extent should have from an entry on, and the table has not."""
-    gaps: list[tuple[int, int]] = []
-    wanted = max(first_entry_id, extent.first)
-    for first, end in [*zip(table.firsts, table.ends, strict=True), (extent.end, extent.end)]:
+def gaps(spans: Iterable[tuple[int, int]], wanted: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields first and end of the entries from `wanted` up to `end` that lie in none of the spans, which rise."""
+    for first, stop in (*spans, (end, end)):
         if first > wanted:
-            gaps.append((wanted, first))
-        wanted = max(wanted, end)
-    return gaps
+            yield wanted, first
+        wanted = max(wanted, stop)
 
 
 def _fits(table: BlockTable, extent: Extent) -> bool:

@@ -24,7 +24,7 @@ from spark_pulsar.storage.disk.layout import Layout, lock_to_look
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.walk import Hole, mapped
-from spark_pulsar.storage.ledgers.files import BlockTable, Extent, gaps_of, load_table, parse_block, usable_table
+from spark_pulsar.storage.ledgers.files import BlockTable, Extent, gaps, load_table, parse_block, usable_table
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 from spark_pulsar.storage.recovery.replay import Recovered, recover
 from spark_pulsar.storage.recovery.take_over import find_short_files
@@ -275,9 +275,10 @@ def _check_ledger_files(
         table = tables[ledger_id] = usable_table(disk, layout, ledger_id, extent)
         problem = _problem_of_table(disk, layout, ledger_id, extent)
         info = state.ledgers.get(ledger_id)
-        gaps = [] if info is None else gaps_of(table, extent, info.first_entry_id)
+        blocks = zip(table.firsts, table.ends, strict=True)
+        missing = [] if info is None else list(gaps(blocks, max(info.first_entry_id, extent.first), extent.end))
         severity = Severity.ERROR
-        if gaps and all(lost.covers(ledger_id, *gap) for gap in gaps):
+        if missing and all(lost.covers(ledger_id, *gap) for gap in missing):
             severity = Severity.INFO  # known
         if size < extent.size:
             text = f"{extent.size} bytes of settled entries were durable, {size} are there"
@@ -286,7 +287,7 @@ def _check_ledger_files(
             found.add(severity, name, problem.offset, problem.text)
             if info is not None and severity is Severity.ERROR:
                 place = f"{name}:{problem.offset}"
-                found.losses += [TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in gaps]
+                found.losses += [TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in missing]
         for index, (offset, end) in enumerate(_block_bounds(table, extent) if size else ()):
             with mapped(path) as data:
                 is_whole = parse_block(bytes(data[offset:end]), ledger_id) is not None
@@ -332,7 +333,6 @@ def _check_coverage(
         info = state.ledgers[ledger_id]
         wanted = state.first_needed_entry(ledger_id)
         assert wanted is not None, "an existing ledger has an answer"
-        end = info.entries
         spans: list[tuple[int, int]] = []
         if ledger_id in tables:
             table = tables[ledger_id]
@@ -341,12 +341,11 @@ def _check_coverage(
         runs = index.ledgers.get(ledger_id)
         if runs is not None:
             spans += runs.spans()
-        for first, stop in [*spans, (end, end)]:
-            if first > wanted and not lost.covers(ledger_id, wanted, first):
+        for first, end in gaps(spans, wanted, info.entries):
+            if not lost.covers(ledger_id, first, end):
                 topic = state.topics[info.topic_id].name
-                text = f"entries {wanted} to {first - 1} of ledger {ledger_id} ({topic}) are nowhere"
+                text = f"entries {first} to {end - 1} of ledger {ledger_id} ({topic}) are nowhere"
                 yield Finding(Severity.ERROR, layout.relative(layout.ledger(ledger_id)), 0, text)
-            wanted = max(wanted, stop)
 
 
 def _check_leftovers(layout: Layout, mark: JournalMark, extents: dict[int, Extent]) -> Iterator[Finding]:

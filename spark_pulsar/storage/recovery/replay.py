@@ -26,7 +26,7 @@ from spark_pulsar.storage.journal.groups import Group, records_of
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.salvage import SalvagedGroup, salvage_group
 from spark_pulsar.storage.journal.walk import Hole, Replay, ReplayedSegment, mapped, walk_journal
-from spark_pulsar.storage.ledgers.files import Extent
+from spark_pulsar.storage.ledgers.files import Extent, gaps
 
 
 @dataclass(slots=True)
@@ -177,11 +177,8 @@ class _Replayer:
             runs = self._index.ledgers.get(ledger_id)
             if runs is not None:
                 spans += runs.spans()
-            wanted = info.first_entry_id
-            for first, end in [*spans, (info.entries, info.entries)]:
-                if first > wanted:
-                    self.lossy.lose(info.topic_id, ledger_id, wanted, first)
-                wanted = max(wanted, end)
+            for first, end in gaps(spans, info.first_entry_id, info.entries):
+                self.lossy.lose(info.topic_id, ledger_id, first, end)
 
     def damages(self) -> list[TopicDamaged]:
         """Records of the damage that no earlier opening found."""

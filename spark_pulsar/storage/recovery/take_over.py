@@ -18,7 +18,7 @@ from spark_pulsar.storage.journal.groups import GROUP_HEADER_BYTES, group_header
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.segments import Segment, SegmentFiles
 from spark_pulsar.storage.journal.walk import Replay, ReplayedSegment, mapped
-from spark_pulsar.storage.ledgers.files import Extent, usable_table
+from spark_pulsar.storage.ledgers.files import Extent, gaps, usable_table
 
 _COPIED_BYTES: Final = 1024 * 1024
 
@@ -206,17 +206,15 @@ def find_short_files(
         if info is None or size >= extent.size:
             continue
         table = usable_table(disk, layout, ledger_id, extent)
-        wanted = max(info.first_entry_id, extent.first)
         text = f"{extent.size} bytes of settled entries were durable, {size} are there"
         known = {damage[:3] for damage in state.topics[info.topic_id].damages}
         stops = [*table.offsets[1:], extent.size][: len(table.offsets)]
         blocks = zip(table.firsts, table.ends, stops, strict=True)
         whole = [(first, end) for first, end, stop in blocks if table.damaged or stop <= size]
-        for first, end in [*whole, (extent.end, extent.end)]:
-            if first > wanted and (ledger_id, wanted, first) not in known:
+        for first, end in gaps(whole, max(info.first_entry_id, extent.first), extent.end):
+            if (ledger_id, first, end) not in known:
                 place = f"{layout.relative(path)}:{size}"
-                damages.append(TopicDamaged(info.topic_id, ledger_id, wanted, first, place, text))
-            wanted = max(wanted, end)
+                damages.append(TopicDamaged(info.topic_id, ledger_id, first, end, place, text))
     return damages
 
 
