@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import commands, entries, frames, requests
+from spark_pulsar.wire import entries, frames, requests
 from spark_pulsar.wire.acks import parse_ack_ids
 from spark_pulsar.wire.columnar_receipts import columnar_receipts
 from spark_pulsar.wire.frames import FrameSplitter
@@ -28,6 +28,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from spark_pulsar.wire.receipts import receipts
 from spark_pulsar.wire.send_runs import ColumnarSends, SendRun
 from spark_pulsar.wire.sends import RunSplitter
+from tests import entry_commands
 
 READ_BYTES = 65_536
 
@@ -76,7 +77,7 @@ def publish_by_protobuf(reads: list[bytes]) -> None:
             command, payload_start = frames.parse_command(*frame)
             entries.parse_entry(frame.buffer, payload_start, frame.end)
             send = command.send
-            receipt = commands.send_receipt(send.producer_id, send.sequence_id, Position(7, entry_id))
+            receipt = entry_commands.send_receipt(send.producer_id, send.sequence_id, Position(7, entry_id))
             frames.command_frame(receipt)
             entry_id += 1
 
@@ -100,7 +101,9 @@ def deliver_by_protobuf(runs: list[SendRun]) -> None:
     for run in runs:
         pieces = []
         for start, end in zip(run.starts, run.ends, strict=True):
-            pieces.append(frames.payload_frame(commands.message(1, MessageId(7, entry_id)), run.buffer[start:end]))
+            pieces.append(
+                frames.payload_frame(entry_commands.message(1, MessageId(7, entry_id)), run.buffer[start:end])
+            )
             entry_id += 1
         b"".join(pieces)
 

@@ -14,7 +14,6 @@ from google.protobuf.message import Message
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId, Position, unsigned
 from spark_pulsar.model.limits import MAX_MESSAGE_SIZE_BYTES, PROTOCOL_VERSION
-from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire import pulsar_api_pb2 as api
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, MessageIdData, Schema, ServerError
 
@@ -229,18 +228,6 @@ def producer_success(
     )
 
 
-def send_receipt(producer_id: int, sequence_id: int, position: Position, highest_sequence_id: int = 0) -> BaseCommand:
-    """SEND_RECEIPT of one entry; many at once are cheaper through `sends.receipts`. (-1, -1) = dropped duplicate."""
-    return command_of(
-        api.CommandSendReceipt(
-            producer_id=producer_id,
-            sequence_id=sequence_id,
-            message_id=message_id_data(position),
-            highest_sequence_id=highest_sequence_id,
-        )
-    )
-
-
 def send_error(producer_id: int, sequence_id: int, cause: PulsarError) -> BaseCommand:
     """SEND_ERROR of one entry. Most clients drop the connection on it."""
     return command_of(
@@ -258,27 +245,6 @@ def close_producer(producer_id: int, request_id: int = NO_REQUEST, service_url: 
 
 
 # ---- consuming --------------------------------------------------------------------------------------------------
-
-
-def message(
-    consumer_id: int,
-    message_id: MessageId,
-    redelivery_count: int = 0,
-    ack_set: int | None = None,
-    consumer_epoch: int | None = None,
-) -> BaseCommand:
-    """MESSAGE of one entry, without its bytes; many at once are cheaper through `messages.message_frames`."""
-    data = message_id_data(message_id.position)
-    data.partition = message_id.partition
-    return command_of(
-        api.CommandMessage(
-            consumer_id=consumer_id,
-            message_id=data,
-            redelivery_count=redelivery_count or None,
-            ack_set=None if ack_set is None else ack_sets.words(ack_set),
-            consumer_epoch=consumer_epoch,
-        )
-    )
 
 
 def ack_response(consumer_id: int, request_id: int, cause: PulsarError | None = None) -> BaseCommand:

@@ -16,6 +16,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdD
 from spark_pulsar.wire.receipts import receipts
 from spark_pulsar.wire.send_runs import ColumnarSends
 from spark_pulsar.wire.sends import RunSplitter
+from tests import entry_commands
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)
 U64 = st.integers(0, 2**64 - 1)
@@ -215,7 +216,7 @@ def test_receipts_are_what_protobuf_writes(
         at += step
     expected = [
         frames.command_frame(
-            commands.send_receipt(producer_id, sequence_id, Position(signed(ledger_id), first_entry + index))
+            entry_commands.send_receipt(producer_id, sequence_id, Position(signed(ledger_id), first_entry + index))
         )
         for index, sequence_id in enumerate(ids)
     ]
@@ -226,7 +227,7 @@ def test_receipts_are_what_protobuf_writes(
 @given(st.lists(st.tuples(*[NUMBERS.filter(lambda number: number < 2**63)] * 4), max_size=30))
 def test_columnar_receipts_are_what_protobuf_writes(rows: list[tuple[int, int, int, int]]) -> None:
     expected = [
-        frames.command_frame(commands.send_receipt(producer_id, sequence_id, Position(ledger_id, entry_id)))
+        frames.command_frame(entry_commands.send_receipt(producer_id, sequence_id, Position(ledger_id, entry_id)))
         for producer_id, ledger_id, entry_id, sequence_id in rows
     ]
     columns = [[row[column] for row in rows] for column in range(4)]
@@ -264,7 +265,7 @@ def test_message_frames_are_what_protobuf_writes(
     pieces = message_frames(consumer_id, ledger_id, first_entry, partition, buffer, starts, ends, counts, masks, epoch)
     expected = [
         frames.payload_frame(
-            commands.message(
+            entry_commands.message(
                 consumer_id,
                 MessageId(ledger_id, first_entry + index, partition),
                 0 if counts is None else counts[index],

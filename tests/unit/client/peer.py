@@ -16,6 +16,7 @@ from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import FrameSplitter, command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandLookupTopicResponse, MessageMetadata
 from spark_pulsar.wire.replies import refusal
+from tests import entry_commands
 from tests.eventually import eventually
 
 Handler = Callable[["Caller", BaseCommand, bytes], None]
@@ -175,4 +176,4 @@ def _say_success(caller: Caller, command: BaseCommand, _: bytes) -> None:
 def message(consumer_id: int, message_id: MessageId, payload: bytes = b"x", **fields: Any) -> bytes:
     """A MESSAGE frame with one entry; `fields` go into its metadata."""
     metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **fields)
-    return payload_frame(commands.message(consumer_id, message_id), build_entry(metadata, payload))
+    return payload_frame(entry_commands.message(consumer_id, message_id), build_entry(metadata, payload))

@@ -21,6 +21,7 @@ from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.entries import parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from tests import entry_commands
 from tests.eventually import eventually
 from tests.unit.client.peer import Caller, Handler, Peer
 
@@ -30,7 +31,7 @@ TOPIC = "persistent://public/default/t"
 
 def _receipt(caller: Caller, command: BaseCommand, _: bytes) -> None:
     send = command.send
-    caller.send(commands.send_receipt(send.producer_id, send.sequence_id, Position(9, send.sequence_id)))
+    caller.send(entry_commands.send_receipt(send.producer_id, send.sequence_id, Position(9, send.sequence_id)))
 
 
 def _send(publisher: Publisher, count: int = 1) -> None:
@@ -110,7 +111,7 @@ def test_a_producer_broken_on_a_living_connection_is_made_again(
             elif breaking == "close producer":
                 caller.send(commands.close_producer(send.producer_id))
             else:
-                caller.send(commands.send_receipt(send.producer_id, 1, Position(9, 1)))
+                caller.send(entry_commands.send_receipt(send.producer_id, 1, Position(9, 1)))
 
     peer.handlers[BaseCommand.SEND] = break_first
     with client_of(peer.url).publisher(TOPIC, name="mine") as publisher:
@@ -222,7 +223,7 @@ def test_an_entry_too_large_is_refused_here(peer: Peer, client_of: MakeClient) -
 
 def test_duplicates_dropped_by_the_broker_count_as_sent(peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
-        commands.send_receipt(command.send.producer_id, command.send.sequence_id, Position(-1, -1))
+        entry_commands.send_receipt(command.send.producer_id, command.send.sequence_id, Position(-1, -1))
     )
     with client_of(peer.url).publisher(TOPIC) as publisher:
         _send(publisher, 3)

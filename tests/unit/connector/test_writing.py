@@ -16,6 +16,7 @@ from spark_pulsar.connector.writing import publish
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests import entry_commands
 from tests.unit.client.peer import Peer
 
 LIMIT_BYTES = 10_000
@@ -35,7 +36,9 @@ def _publish(peer: Peer, *sizes: int) -> list[int]:
         commands.connected(command.connect.protocol_version, "peer", LIMIT_BYTES)
     )
     peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
-        commands.send_receipt(command.send.producer_id, command.send.sequence_id, Position(1, command.send.sequence_id))
+        entry_commands.send_receipt(
+            command.send.producer_id, command.send.sequence_id, Position(1, command.send.sequence_id)
+        )
     )
     options = parse_options({"service.url": peer.url, "topic": "t"}).for_write(BATCH_WRITE)
     rows = pa.RecordBatch.from_pydict({"value": [bytes(size) for size in sizes]})

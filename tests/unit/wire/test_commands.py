@@ -13,6 +13,7 @@ from spark_pulsar.wire import commands, frames, replies, requests
 from spark_pulsar.wire.commands import FIELD_OF, NO_REQUEST, request_id_of
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, Schema
 from spark_pulsar.wire.pulsar_api_pb2 import CommandPartitionedTopicMetadataResponse as Metadata
+from tests import entry_commands
 
 WHY = TopicNotFound("no such topic")
 
@@ -44,7 +45,7 @@ ALWAYS_SET: dict[str, tuple[Callable[[], BaseCommand], set[str]]] = {
         {"brokerServiceUrl", "response", "request_id", "authoritative", "proxy_through_service_url"},
     ),
     "SEND_RECEIPT": (
-        lambda: commands.send_receipt(1, 2, Position(3, 4)),
+        lambda: entry_commands.send_receipt(1, 2, Position(3, 4)),
         {"producer_id", "sequence_id", "message_id", "highest_sequence_id"},
     ),
     "SEND_ERROR": (lambda: commands.send_error(1, 2, WHY), {"producer_id", "sequence_id", "error", "message"}),

@@ -9,9 +9,10 @@ from crc32c import crc32c
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire import commands, entries, frames
+from spark_pulsar.wire import entries, frames
 from spark_pulsar.wire.entries import Checksum, Kind
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests import entry_commands
 
 
 def metadata(**fields: object) -> MessageMetadata:
@@ -112,7 +113,7 @@ def test_incomplete_metadata_are_not_written() -> None:
 
 def test_message_frame() -> None:
     stored = entries.build_entry(metadata(), b"hello")
-    frame = frames.payload_frame(commands.message(1, MessageId(7, 3, 2)), stored)
+    frame = frames.payload_frame(entry_commands.message(1, MessageId(7, 3, 2)), stored)
     command, payload_start = frames.parse_command(b"xx" + frame, 2, 2 + len(frame))
     assert command.message.message_id.partition == 2
     assert bytes(entries.parse_entry(b"xx" + frame, payload_start).payload) == b"hello"

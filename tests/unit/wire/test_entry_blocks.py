@@ -11,6 +11,7 @@ from spark_pulsar.wire.entries import build_broker_metadata, build_entry
 from spark_pulsar.wire.entry_blocks import EntryBlock, block_of, message_count_of, permits_of
 from spark_pulsar.wire.frames import Frame, FrameSplitter, command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests import entry_commands
 from tests.unit.client.peer import message
 
 
@@ -47,18 +48,18 @@ def test_entries_and_ids_over_all_lengths_of_numbers() -> None:
 def test_redelivery_counts_ack_sets_and_other_consumers_between() -> None:
     entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x")
     frames = _frames(
-        payload_frame(commands.message(1, MessageId(1, 1)), entry),
-        payload_frame(commands.message(1, MessageId(1, 2), redelivery_count=3), entry),
-        payload_frame(commands.message(2, MessageId(1, 3)), entry),
-        payload_frame(commands.message(1, MessageId(1, 4), ack_set=5), entry),
-        payload_frame(commands.message(1, MessageId(2, 0, 7)), entry),
+        payload_frame(entry_commands.message(1, MessageId(1, 1)), entry),
+        payload_frame(entry_commands.message(1, MessageId(1, 2), redelivery_count=3), entry),
+        payload_frame(entry_commands.message(2, MessageId(1, 3)), entry),
+        payload_frame(entry_commands.message(1, MessageId(1, 4), ack_set=5), entry),
+        payload_frame(entry_commands.message(1, MessageId(2, 0, 7)), entry),
     )
     assert _ids(block_of([frames], 1, -1, "t")) == [(1, 1), (1, 2), (1, 4), (2, 0)]
 
 
 def test_a_broker_metadata_block_is_stepped_over() -> None:
     entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"value")
-    frame = payload_frame(commands.message(1, MessageId(1, 1)), build_broker_metadata(5, 6) + entry)
+    frame = payload_frame(entry_commands.message(1, MessageId(1, 1)), build_broker_metadata(5, 6) + entry)
     assert _entries(block_of(_run(frame), 1, -1, "t")) == [entry]
 
 
@@ -71,7 +72,7 @@ def test_a_wrong_checksum_names_the_entry() -> None:
 
 def test_an_entry_without_checksum_passes() -> None:
     entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x", with_checksum=False)
-    block = block_of(_run(payload_frame(commands.message(1, MessageId(1, 1)), entry)), 1, -1, "t")
+    block = block_of(_run(payload_frame(entry_commands.message(1, MessageId(1, 1)), entry)), 1, -1, "t")
     assert _entries(block) == [entry]
     assert permits_of(block) == 1
 

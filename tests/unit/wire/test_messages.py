@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire import commands, frames
+from spark_pulsar.wire import frames
 from spark_pulsar.wire.messages import message_frames
+from tests import entry_commands
 
 SIZES = [1, 30, 0, 100, 100, 8191, 8192, 20_000]
 
@@ -31,7 +32,7 @@ def test_message_frames(consumer_id: int, ledger_id: int, first_entry: int, part
     pieces = message_frames(consumer_id, ledger_id, first_entry, partition, buffer, starts, ends)
     expected = b"".join(
         frames.payload_frame(
-            commands.message(consumer_id, MessageId(ledger_id, first_entry + i, partition)), buffer[start:end]
+            entry_commands.message(consumer_id, MessageId(ledger_id, first_entry + i, partition)), buffer[start:end]
         )
         for i, (start, end) in enumerate(zip(starts, ends, strict=True))
     )
@@ -53,7 +54,7 @@ def test_options(epoch: int | None) -> None:
     pieces = message_frames(1, 7, 126, 2, buffer, starts, ends, counts, masks, epoch)
     expected = b"".join(
         frames.payload_frame(
-            commands.message(1, MessageId(7, 126 + i, 2), counts[i], masks[i], epoch), buffer[starts[i] : ends[i]]
+            entry_commands.message(1, MessageId(7, 126 + i, 2), counts[i], masks[i], epoch), buffer[starts[i] : ends[i]]
         )
         for i in range(4)
     )
@@ -69,7 +70,7 @@ def test_a_count_of_zero_is_left_out() -> None:
 
 @pytest.mark.parametrize("size", [10_000, 8192, 8191])
 def test_a_large_entry_alone(size: int) -> None:
-    expected = frames.payload_frame(commands.message(1, MessageId(7, 3, -1)), bytes(size))
+    expected = frames.payload_frame(entry_commands.message(1, MessageId(7, 3, -1)), bytes(size))
     assert b"".join(message_frames(1, 7, 3, -1, bytes(size), [0], [size])) == expected
 
 

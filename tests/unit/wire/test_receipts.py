@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands, frames
+from spark_pulsar.wire import frames
 from spark_pulsar.wire.columnar_receipts import columnar_receipts
 from spark_pulsar.wire.receipts import receipts
+from tests import entry_commands
 
 
 def expected(
@@ -15,7 +16,7 @@ def expected(
 ) -> bytes:
     return b"".join(
         frames.command_frame(
-            commands.send_receipt(
+            entry_commands.send_receipt(
                 producer_id, ids[i], Position(ledger_id, first + i * step), highest[i] if highest is not None else 0
             )
         )

@@ -23,6 +23,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 from spark_pulsar.wire.receipts import receipts
 from spark_pulsar.wire.send_runs import PLAIN, SendRun
 from spark_pulsar.wire.sends import RunSplitter
+from tests import entry_commands
 
 RECORDED = {
     "connect": "0000002900000025080212210a1150756c7361722d4350502d76342e322e3020142a046e6f6e65520408011001",
@@ -298,7 +299,7 @@ class TestOurs:
             ("close_producer", requests.close_producer(1, 0)),
             ("close_producer", commands.close_producer(0, 1)),
             ("success", commands.success(1)),
-            ("send_receipt", commands.send_receipt(0, 0, Position(5, 0))),
+            ("send_receipt", entry_commands.send_receipt(0, 0, Position(5, 0))),
             ("flow", requests.flow(0, 4)),
             ("ack-cumulative", requests.ack(0, [Position(5, 1)], cumulative=True)),
             ("ack-cumulative-batch-index", requests.ack(0, [Position(5, 5)], cumulative=True, ack_set=4)),
