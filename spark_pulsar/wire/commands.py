@@ -88,13 +88,10 @@ def connected(
 
 def auth_challenge(method: str, data: bytes, server_version: str, protocol_version: int) -> BaseCommand:
     """AUTH_CHALLENGE: asks for credentials; only to a client that supports_auth_refresh."""
-    command = BaseCommand(type=BaseCommand.AUTH_CHALLENGE)
-    content = command.authChallenge
-    content.server_version = server_version
-    content.challenge.auth_method_name = method
-    content.challenge.auth_data = data
-    content.protocol_version = protocol_version
-    return command
+    challenge = api.AuthData(auth_method_name=method, auth_data=data)
+    return command_of(
+        api.CommandAuthChallenge(server_version=server_version, challenge=challenge, protocol_version=protocol_version)
+    )
 
 
 def ping() -> BaseCommand:

@@ -22,29 +22,24 @@ def connect(
     features: FeatureFlags | None = None,
 ) -> BaseCommand:
     """CONNECT, the first frame. `proxy_to_broker_url` is `host:port` of the broker when a proxy stands between."""
-    command = BaseCommand(type=BaseCommand.CONNECT)
-    content = command.connect
-    content.client_version = client_version
-    content.protocol_version = PROTOCOL_VERSION
-    content.auth_method_name = auth_method
-    if auth_data is not None:
-        content.auth_data = auth_data
-    if proxy_to_broker_url is not None:
-        content.proxy_to_broker_url = proxy_to_broker_url
-    if features is not None:
-        content.feature_flags.CopyFrom(features)
-    return command
+    return command_of(
+        api.CommandConnect(
+            client_version=client_version,
+            protocol_version=PROTOCOL_VERSION,
+            auth_method_name=auth_method,
+            auth_data=auth_data,
+            proxy_to_broker_url=proxy_to_broker_url,
+            feature_flags=features,
+        )
+    )
 
 
 def auth_response(client_version: str, auth_method: str, auth_data: bytes) -> BaseCommand:
     """AUTH_RESPONSE: the answer to AUTH_CHALLENGE."""
-    command = BaseCommand(type=BaseCommand.AUTH_RESPONSE)
-    content = command.authResponse
-    content.client_version = client_version
-    content.response.auth_method_name = auth_method
-    content.response.auth_data = auth_data
-    content.protocol_version = PROTOCOL_VERSION
-    return command
+    response = api.AuthData(auth_method_name=auth_method, auth_data=auth_data)
+    return command_of(
+        api.CommandAuthResponse(client_version=client_version, response=response, protocol_version=PROTOCOL_VERSION)
+    )
 
 
 def partition_metadata(request_id: int, topic: str, create: bool = True) -> BaseCommand:
