@@ -55,8 +55,7 @@ _NOT_BUILT: Final = frozenset(
         "sources",
         "sinks",
         "packages",
-        "persistent",
-        "non-persistent",
+        *DOMAINS,
     }
 )
 
