@@ -19,3 +19,7 @@ class DataLossError(RuntimeError):
 
 class UnreadableMessageError(RuntimeError):
     """A stored entry cannot be turned into rows (encrypted, or damaged); names topic and position."""
+
+
+class UndecodableMessageError(UnreadableMessageError):
+    """A message is none of its topic's schema, and `mode` is FAILFAST; names topic, message id and reason."""

@@ -133,6 +133,46 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "warning and goes on.",
     ),
     Option(
+        "useTopicSchema",
+        "boolean",
+        "`true`",
+        READ,
+        "Columns by the topic's registered schema, see [Topics with a schema](#topics-with-a-schema); `false`: `value` "
+        "is the payload as bytes, as for a topic without schema.",
+    ),
+    Option(
+        "allowDifferentTopicSchemas",
+        "boolean",
+        "`false`",
+        READ,
+        "Several topics with different schemas, or some without: `true` reads all as bytes, as `useTopicSchema` false "
+        "does; `false` is an error that names two of them.",
+    ),
+    Option(
+        "mode",
+        "`FAILFAST`, `PERMISSIVE`, `DEADLETTER`",
+        "`FAILFAST`",
+        READ,
+        "Messages that do not decode by their schema: fail the query; read as nulls with their payload in "
+        "`columnNameOfCorruptRecord` and the reason in `__error`; publish them to `deadLetterTopic` and leave them "
+        "out.",
+    ),
+    Option(
+        "columnNameOfCorruptRecord",
+        "name",
+        "`_corrupt_record`",
+        READ,
+        "Column of mode `PERMISSIVE` with the payload of a message that does not decode.",
+    ),
+    Option(
+        "deadLetterTopic",
+        "topic name",
+        "",
+        READ,
+        "Topic of mode `DEADLETTER`: gets payload, key, event time and properties of the message, with the properties "
+        "`REAL_TOPIC`, `ORIGIN_MESSAGE_ID` and `DECODE_ERROR`; at least once.",
+    ),
+    Option(
         "pollTimeoutMs",
         "milliseconds",
         "`120000`",
@@ -328,7 +368,6 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
     "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",
-    "allowDifferentTopicSchemas": "not needed: value is always read as raw bytes",
     "minPartitions": "one task reads one topic partition; create the topic with more partitions",
     "maxRecordsPerPartition": "use maxMessagesPerTrigger",
     "minOffsetsPerTrigger": "use a processing-time trigger",

@@ -20,6 +20,14 @@ from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
 from spark_pulsar.connector.option_values import boolean as _boolean
 from spark_pulsar.connector.option_values import read as _read
+from spark_pulsar.connector.schemas.decode_mode import (
+    CORRUPT_RECORD,
+    DEADLETTER,
+    FAILFAST,
+    MODES,
+    PERMISSIVE,
+    DecodeMode,
+)
 from spark_pulsar.connector.security_options import SecurityOptions, read_security, read_service_url
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName, split_namespace
@@ -81,6 +89,11 @@ class Options:
     max_messages_per_trigger: int | None
     small_batch_max_messages: int
     fail_on_data_loss: bool
+    use_topic_schema: bool
+    allow_different_topic_schemas: bool
+    mode: str
+    column_name_of_corrupt_record: str
+    dead_letter_topic: str | None
     poll_timeout_ms: int
     operation_timeout_ms: int
     connection_timeout_ms: int
@@ -121,6 +134,32 @@ class Options:
         for topic in named:
             if topic.startswith("non-persistent://"):
                 raise OptionError(f"{topic} cannot be read: a non-persistent topic keeps nothing")
+        self._check_mode(named)
+
+    @property
+    def decode_mode(self) -> DecodeMode:
+        """Way of messages that do not decode."""
+        return DecodeMode(self.mode, self.column_name_of_corrupt_record, self.dead_letter_topic)
+
+    def _check_mode(self, named: Sequence[str]) -> None:
+        """Checks that what belongs to a mode comes with it, and that dead letters are not read again. Raises
+        OptionError."""
+        for name, of in (("columnNameOfCorruptRecord", PERMISSIVE), ("deadLetterTopic", DEADLETTER)):
+            if name in self.given and self.mode != of:
+                raise OptionError(f"option {name} is for mode {of} only, and mode is {self.mode}")
+        if self.mode != FAILFAST and not self.use_topic_schema:
+            raise OptionError(f"mode {self.mode} and useTopicSchema = false contradict each other: bytes always decode")
+        if self.dead_letter_topic is None:
+            if self.mode == DEADLETTER:
+                raise OptionError(f"mode {DEADLETTER} needs the option deadLetterTopic")
+            return
+        letters = TopicName.parse(self.dead_letter_topic).base
+        is_read = any(TopicName.parse(topic).base == letters for topic in named)
+        if self.topics_pattern is not None:
+            namespace, local = split_pattern(self.topics_pattern)
+            is_read = letters.namespace_name == namespace and local.fullmatch(letters.local) is not None
+        if is_read:
+            raise OptionError(f"deadLetterTopic {letters.full} is one of the topics to read: it must be another one")
 
     def _check_times(self) -> None:
         start, end = self.starting_time, self.ending_time
@@ -178,6 +217,11 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),
         small_batch_max_messages=_read(values, "smallBatchMaxMessages", _integer(0, 100_000), 5_000),
         fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
+        use_topic_schema=_read(values, "useTopicSchema", _boolean, True),
+        allow_different_topic_schemas=_read(values, "allowDifferentTopicSchemas", _boolean, False),
+        mode=_read(values, "mode", _one_of(*MODES), FAILFAST),
+        column_name_of_corrupt_record=_read(values, "columnNameOfCorruptRecord", _column, CORRUPT_RECORD),
+        dead_letter_topic=_read(values, "deadLetterTopic", _persistent_topic, None),
         poll_timeout_ms=_read(values, "pollTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 120_000),
         operation_timeout_ms=_read(values, "operationTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
         connection_timeout_ms=_read(values, "connectionTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 10_000),
@@ -222,6 +266,19 @@ def _canonical(lower: str, as_given: str) -> str:
 
 def _topic(text: str) -> str:
     return TopicName.parse(text).full
+
+
+def _persistent_topic(text: str) -> str:
+    topic = _topic(text)
+    if topic.startswith("non-persistent://"):
+        raise ValueError("a non-persistent topic keeps nothing")
+    return topic
+
+
+def _column(text: str) -> str:
+    if not text or text.startswith("__"):
+        raise ValueError("expected the name of a column, and names that begin with __ are the connector's own")
+    return text
 
 
 def _topics(text: str) -> tuple[str, ...]:

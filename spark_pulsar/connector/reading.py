@@ -6,9 +6,9 @@ messages, the only ones that cross entries, are put together on the side and tak
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
@@ -55,7 +55,7 @@ def read_range(
     """
     chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
     gaps = RangeGaps(client, work)
-    decoder = RecordDecoder(work.topic, projection.names)
+    decoder = RecordDecoder(work.topic, projection.read_names)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     source: AbstractContextManager[Blocks] = (
         client.fetch(work.topic, work.start.message_id, work.end.message_id)
@@ -63,7 +63,7 @@ def read_range(
         else nullcontext(arrived)
     )
     try:
-        with source as fetch:
+        with source as fetch, _decoding(client, work.topic, projection) as decode:
             while True:
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
@@ -75,7 +75,7 @@ def read_range(
                 )
                 for part in _whole_messages(inspect_block(block), chunks):
                     for batch in decoder.batches(part):
-                        yield projection.fit(batch)
+                        yield projection.fit(decode(batch))
             if not fetch.finished:
                 raise OperationTimeout("waiting for the next entry", _place(work, fetch), options.poll_timeout_ms)
         losses = gaps.end()
@@ -96,6 +96,18 @@ def _blocks(client: PulsarClient, work: TopicRange, arrived: Blocks | None) -> A
     if arrived is not None:
         return nullcontext(arrived)
     return client.fetch(work.topic, work.start.message_id, work.end.message_id)
+
+
+@contextmanager
+def _decoding(client: PulsarClient, topic: str, projection: Projection) -> Iterator[Callable[[Any], pa.RecordBatch]]:
+    """Gives the decoding of record batches by the schema of the topic, if there is one."""
+    if projection.decoding is None:
+        yield lambda batch: batch
+        return
+    from spark_pulsar.connector.schemas.batches import BatchDecoder
+
+    with BatchDecoder(client, topic, projection.decoding, projection.names) as decoder:
+        yield decoder.decode
 
 
 def _place(work: TopicRange, fetch: Blocks) -> str:

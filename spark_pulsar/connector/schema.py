@@ -1,24 +1,30 @@
 """Columns: what a read yields and what a write takes. Schemas are Spark `StructType`s, used here by their public face
 only, so that this module needs no pyspark.
 
-The read columns are those of StreamNative's JVM connector for a topic without schema. `.schema(...)` on the reader
-picks some of them, in any order, and is passed down to the kernels, so columns that are not asked for are not decoded;
-`value` and `__key` may be asked for as `string`, which then must be valid UTF-8.
+The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
+`schemas`), then those of the metadata. `.schema(...)` on the reader picks some of them, in any order, and is passed
+down to the kernels, so columns that are not asked for are not decoded; `value` and `__key` may be asked for as
+`string`, which then must be valid UTF-8.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.schemas.decode_mode import DecodeMode
+from spark_pulsar.connector.schemas.plan import Decoding
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_pulsar.connector.schemas.definition import Definition
+
 MAP_TYPE: Final = "map<string,string>"
+FAILING: Final = DecodeMode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +78,16 @@ class Projection:
     names: tuple[str, ...]
     as_string: frozenset[str] = frozenset()
     not_null: frozenset[str] = frozenset()
+    decoding: Decoding | None = None
+    """Columns that are decoded by the topic's schema; None when none is."""
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        """Columns that the kernels must make for `fit`, or for the decoding before it."""
+        return self.names if self.decoding is None else self.decoding.needed(self.names)
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """`batch`, whose columns are the ones named, all binary and nullable, in exactly the schema Spark expects.
+        """`batch`, whose columns are the ones named, all nullable, in exactly the schema Spark expects.
 
         Raises SchemaError for text that is no UTF-8 and for a null where the user's schema allows none.
         """
@@ -103,24 +116,84 @@ def _fields(schema: Any) -> list[tuple[str, str, bool]]:
     return [(field.name, field.dataType.simpleString(), bool(field.nullable)) for field in schema.fields]
 
 
-def projection_of(schema: Any) -> Projection:
-    """Checks the schema of a read (the default one, or the user's). Raises SchemaError naming the nearest column."""
+def projection_of(schema: Any, definition: Definition | None = None, mode: DecodeMode = FAILING) -> Projection:
+    """Checks the schema of a read (the default one, or the user's) against the columns that `definition`, the schema of
+    the topic, gives. Raises SchemaError naming the nearest column, or listing all."""
     fields = _fields(schema)
     if not fields:
         raise SchemaError("the schema names no column")
     _no_doubles(name for name, _, _ in fields)
+    if definition is not None or mode.columns() or mode.dead_letter_topic:
+        return _decoded_projection(schema, definition, mode)
     for name, kind, _ in fields:
-        if name not in _READ:
-            raise SchemaError(f"no column {name} can be read{_near(name, _READ)}; there are {', '.join(_READ)}")
-        if kind not in _READ[name].types:
-            raise SchemaError(
-                f"column {name} is {' or '.join(_READ[name].types)}, it cannot be read as {kind}; cast it afterwards"
-            )
+        _check_plain(name, kind, _READ)
     return Projection(
         names=tuple(name for name, _, _ in fields),
         as_string=frozenset(name for name, kind, _ in fields if kind == "string" and name in ("value", "__key")),
         not_null=frozenset(name for name, _, nullable in fields if not nullable),
     )
+
+
+def _check_plain(name: str, kind: str, known: Mapping[str, Column]) -> None:
+    if name not in known:
+        raise SchemaError(f"no column {name} can be read{_near(name, known)}; there are {', '.join(known)}")
+    if kind not in known[name].types:
+        raise SchemaError(
+            f"column {name} is {' or '.join(known[name].types)}, it cannot be read as {kind}; cast it afterwards"
+        )
+
+
+def _decoded_projection(schema: Any, definition: Definition | None, mode: DecodeMode) -> Projection:
+    """Checks the schema of a read of a topic with a schema: `value` is the raw payload where it is asked for as bytes
+    and the topic's schema has no such column."""
+    from spark_pulsar.connector.schemas.columns import value_columns
+    from spark_pulsar.connector.schemas.spark_types import asked_for
+
+    there = {} if definition is None else {each.name: each.type for each in value_columns(definition)}
+    plain = {name: column for name, column in _READ.items() if name not in there}
+    plain |= {name: Column(name, (kind,), meaning) for name, kind, meaning in mode.columns()}
+    known = dict.fromkeys([*there, *plain])
+    wanted, as_string = [], []
+    for field in schema.fields:
+        name, kind = field.name, field.dataType.simpleString()
+        if name not in known:
+            of = "no schema" if definition is None else f"the schema {definition.type.name}"
+            raise SchemaError(
+                f"no column {name} can be read{_near(name, known)}; the topic has {of}, there are {', '.join(known)}"
+            )
+        if name in plain:
+            _check_plain(name, kind, plain)
+            if kind == "string" and name in ("value", "__key"):
+                as_string.append(name)
+        elif name != "value" or kind != "binary":
+            wanted.append((name, asked_for(field.dataType, there[name], name)))
+    if not wanted and mode.mode != FAILING.mode:
+        wanted = list(there.items())  # which rows decode decides about the others
+    return Projection(
+        names=tuple(field.name for field in schema.fields),
+        as_string=frozenset(as_string),
+        not_null=frozenset(field.name for field in schema.fields if not field.nullable),
+        decoding=Decoding(definition, tuple(wanted), mode),
+    )
+
+
+def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING) -> str:
+    """Returns the schema of a read when the user gives none, of topics with this schema."""
+    if definition is None and not mode.columns():
+        return READ_DDL
+    from spark_pulsar.connector.schemas.columns import value_columns
+    from spark_pulsar.connector.schemas.spark_types import ddl
+
+    there = value_columns(definition)
+    added = [(name, kind) for name, kind, _ in mode.columns()]
+    added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]]
+    for name, _ in added:
+        if name in there.names:
+            raise SchemaError(
+                f"the topic's schema has a field {name}, which is a column of the connector; set useTopicSchema to "
+                "false to read value as bytes"
+            )
+    return ", ".join([ddl(there), *(f"`{name}` {kind}" for name, kind in added)])
 
 
 def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) -> None:

@@ -33,7 +33,7 @@ from spark_pulsar.connector.offsets import SourceOffset
 from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
 from spark_pulsar.connector.options import NO_SCHEMA, Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
-from spark_pulsar.connector.schema import READ_DDL, Projection, check_writable, projection_of
+from spark_pulsar.connector.schema import Projection, check_writable, projection_of, read_ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_pulsar.connector.offset_planner import OffsetPlanner
+    from spark_pulsar.connector.schemas.definition import Definition
     from spark_pulsar.connector.schemas.derive_rows import RowSchema
 
 LOG: Final = logging.getLogger("spark_pulsar")
@@ -69,6 +70,7 @@ class PulsarDataSource(DataSource):
     def __init__(self, options: Any) -> None:
         self.options = options
         self._parsed = parse_options(options)
+        self._planned: tuple[Definition | None] | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -78,15 +80,27 @@ class PulsarDataSource(DataSource):
     def schema(self) -> str:
         """Columns of a read without `.schema(...)`."""
         self._parsed.check_topics_to_read()
-        return READ_DDL
+        return read_ddl(self._definition(), self._parsed.decode_mode)
+
+    def _definition(self) -> Definition | None:
+        """Returns the schema of the topics to read. It is asked for once: what `schema` has seen travels with this
+        object to the planners, so that columns and decoding never differ."""
+        if self._planned is None:
+            from spark_pulsar.connector.topic_schemas import definition_of_read
+
+            self._planned = (definition_of_read(self._parsed),)
+        return self._planned[0]
+
+    def _projection(self, schema: StructType) -> Projection:
+        return projection_of(schema, self._definition(), self._parsed.decode_mode)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns a batch read."""
-        return PulsarReader(self._parsed.for_read(BATCH_READ), projection_of(schema))
+        return PulsarReader(self._parsed.for_read(BATCH_READ), self._projection(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Returns a streaming read."""
-        return PulsarStreamReader(self._parsed.for_read(STREAM_READ), projection_of(schema))
+        return PulsarStreamReader(self._parsed.for_read(STREAM_READ), self._projection(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Returns a batch write; append only."""

@@ -17,7 +17,7 @@ def find_partitions(
     it before): then it has vanished and simply is not in the answer. A pattern may match nothing. Raises TopicNotFound.
     """
     if options.topics_pattern is not None:
-        return _matching(client, options.topics_pattern)
+        return topics_of_pattern(client, options.topics_pattern)
     found: list[str] = []
     named = options.topics if options.topic is None else (options.topic,)
     for topic, partitions in client.partitions_of_each(named).items():
@@ -31,7 +31,8 @@ def find_partitions(
     return sorted(set(found))
 
 
-def _matching(client: PulsarClient, pattern: str) -> list[str]:
+def topics_of_pattern(client: PulsarClient, pattern: str) -> list[str]:
+    """Full names of the topic partitions that `topicsPattern` matches, sorted."""
     namespace, local = split_pattern(pattern)
     names = (TopicName.parse(name) for name in client.topics_of(namespace, "persistent"))
     return sorted({name.full for name in names if not name.is_hidden and local.fullmatch(name.base.local)})

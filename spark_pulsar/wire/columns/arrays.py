@@ -37,6 +37,7 @@ from spark_pulsar.wire.columns.rows import Rows
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 PROPERTIES = pa.map_(pa.string(), pa.string())
+_SCHEMA_VERSION_BYTES = 8
 
 
 def _validity(lengths: IntArray, nulls: int) -> Any:
@@ -126,6 +127,22 @@ def event_time_array(rows: Rows) -> Any:
     micros = np.empty(len(rows), np.int64)
     zeros = micros_of(times_ms, micros)
     return fixed_array(TIMESTAMP, micros, times_ms != 0 if zeros else None)
+
+
+NO_SCHEMA_VERSION = -1
+"""Schema version of a message that carries none, or one that is no number of eight bytes."""
+
+
+def schema_version_array(rows: Rows) -> Any:
+    """Returns the schema version of each message: that of its entry; NO_SCHEMA_VERSION without."""
+    table = rows.table
+    versions = np.full(len(table), NO_SCHEMA_VERSION, np.int64)
+    places = np.flatnonzero(table.field(layout.SCHEMA_VERSION_LENGTH) == _SCHEMA_VERSION_BYTES)
+    if len(places):
+        starts = table.field(layout.SCHEMA_VERSION_START)[places]
+        octets = table.entries.data[starts[:, None] + np.arange(_SCHEMA_VERSION_BYTES)]
+        versions[places] = octets.view(">i8")[:, 0]
+    return fixed_array(pa.int64(), versions[rows.field(layout.ROW_ENTRY)])
 
 
 def message_id_array(rows: Rows) -> Any:

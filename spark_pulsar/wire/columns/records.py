@@ -23,6 +23,9 @@ _FIELDS: Final = (
 
 RECORD_COLUMNS: Final = tuple(field.name for field in _FIELDS)
 
+SCHEMA_VERSION: Final = "__schemaVersion"
+"""Column for decoders alone: the schema version of each message, -1 without one."""
+
 DEFAULT_MAX_ROWS: Final = 10_000
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 
@@ -32,9 +35,9 @@ def record_schema(columns: Sequence[str] | None = None) -> Any:
 
     :raises ValueError: a column is unknown
     """
-    fields = {field.name: field for field in _FIELDS}
+    fields = {field.name: field for field in (*_FIELDS, pa.field(SCHEMA_VERSION, pa.int64()))}
     names = RECORD_COLUMNS if columns is None else columns
-    if unknown := set(names) - set(RECORD_COLUMNS):
+    if unknown := set(names) - set(fields):
         raise ValueError(f"unknown columns {sorted(unknown)}; there are {', '.join(RECORD_COLUMNS)}")
     return pa.schema([fields[name] for name in names])
 
@@ -74,6 +77,7 @@ class RecordDecoder:
             "__publishTime": arrays.publish_time_array,
             "__eventTime": arrays.event_time_array,
             "__messageProperties": arrays.properties_array,
+            SCHEMA_VERSION: arrays.schema_version_array,
         }
         return [builders[name] for name in self.schema.names]
 

@@ -110,7 +110,7 @@ def scan_entries(data: Bytes, starts: Ints, ends: Ints, table: Table) -> tuple[i
             return layout.TRUNCATED, i
         for field in range(layout.ENTRY_FIELDS):
             table[field, i] = 0
-        for field in (layout.PRODUCER_LENGTH, layout.KEY_LENGTH, layout.UUID_LENGTH):
+        for field in (layout.PRODUCER_LENGTH, layout.KEY_LENGTH, layout.UUID_LENGTH, layout.SCHEMA_VERSION_LENGTH):
             table[field, i] = -1
         code = read_headers(data, starts[i], ends[i], table, i)
         if code == 0:

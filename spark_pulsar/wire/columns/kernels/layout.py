@@ -40,7 +40,9 @@ CHUNK_TOTAL_SIZE = 24
 CHUNK_ID = 25
 NULL_KEY = 26
 PRESENT = 27  # bit f: field f of this table was in the metadata
-ENTRY_FIELDS = 28
+SCHEMA_VERSION_START = 28
+SCHEMA_VERSION_LENGTH = 29
+ENTRY_FIELDS = 30
 
 # Row table: one item per message.
 ROW_ENTRY = 0  # index of its entry
@@ -119,6 +121,7 @@ def _slots() -> npt.NDArray[np.int64]:
         (9, varint, UNCOMPRESSED_SIZE),
         (11, varint, MESSAGES_IN_BATCH),
         (12, varint, EVENT_TIME),
+        (16, delimited, SCHEMA_VERSION_START),
         (17, varint, KEY_IS_BASE64),
         (20, varint, MARKER),
         (25, varint, NULL_VALUE),

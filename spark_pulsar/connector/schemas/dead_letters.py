@@ -1,0 +1,88 @@
+"""Dead letters: messages that do not decode go to a topic of their own, as they are, and the read goes on.
+
+At least once: a task that is retried publishes them again, under the same ORIGIN_MESSAGE_ID.
+"""
+
+from __future__ import annotations
+
+import zlib
+from types import TracebackType
+from typing import Any, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.publisher import Publisher
+from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData, MessageMetadata
+
+REAL_TOPIC: Final = "REAL_TOPIC"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+ERROR: Final = "DECODE_ERROR"
+"""Property with the reason; the other two are those of Pulsar's dead letter policy."""
+
+NEEDED: Final = ("value", "__key", "__messageId", "__eventTime", "__messageProperties")
+"""Columns that a dead letter is made of."""
+
+_MOST_ERROR_CHARACTERS: Final = 1_000
+
+
+class DeadLetters:
+    """The dead letter topic of a read, for the messages of one topic partition. Opens nothing until it is needed."""
+
+    def __init__(self, client: PulsarClient, dead_letter_topic: str, topic: str) -> None:
+        self._client = client
+        self._dead_letter_topic = dead_letter_topic
+        self._topic = topic
+        self._publisher: Publisher | None = None
+
+    def __enter__(self) -> DeadLetters:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
+
+    def publish(self, batch: Any, errors: dict[int, str]) -> None:
+        """Publishes rows of `batch`, which has the columns NEEDED, with the reason of each; returns when they are
+        stored."""
+        publisher = self._open()
+        rows = sorted(errors)
+        for row, message in zip(rows, batch.select(NEEDED).take(rows).to_pylist(), strict=True):
+            metadata = MessageMetadata()
+            if message["__key"] is not None:
+                _set_key(metadata, message["__key"])
+            if message["__eventTime"] is not None:
+                metadata.event_time = max(0, int(message["__eventTime"].timestamp() * 1000))
+            properties = {
+                **dict(message["__messageProperties"]),
+                REAL_TOPIC: self._topic,
+                ORIGIN_MESSAGE_ID: told_id(message["__messageId"]),
+                ERROR: errors[row][:_MOST_ERROR_CHARACTERS],
+            }
+            for key, value in properties.items():
+                metadata.properties.add(key=key, value=value)
+            publisher.send(metadata, message["value"] or b"")
+        publisher.flush()
+
+    def _open(self) -> Publisher:
+        if self._publisher is None:
+            partitions = self._client.partitions_of(self._dead_letter_topic, create=True)
+            self._publisher = self._client.publisher(partitions[zlib.crc32(self._topic.encode()) % len(partitions)])
+        return self._publisher
+
+
+def _set_key(metadata: MessageMetadata, key: bytes) -> None:
+    try:
+        metadata.partition_key = key.decode()
+    except UnicodeDecodeError:
+        import base64
+
+        metadata.partition_key = base64.b64encode(key).decode()
+        metadata.partition_key_b64_encoded = True
+
+
+def told_id(serialised: bytes) -> str:
+    """Returns a message id as text: `ledger:entry:partition`, with the batch index behind it inside of a batch."""
+    found = MessageIdData.FromString(serialised)
+    batch = f":{found.batch_index}" if found.batch_index >= 0 else ""
+    return f"{found.ledgerId}:{found.entryId}:{found.partition}{batch}"

@@ -1,0 +1,28 @@
+"""Payload columns as flat memory: bytes and offsets of a binary array, and arrays made from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Offsets = npt.NDArray[np.int32]
+Octets = npt.NDArray[np.uint8]
+
+
+def flat(payloads: Any) -> tuple[Octets, Offsets]:
+    """Returns the bytes of a binary array and its n + 1 offsets into them, without a copy."""
+    if not len(payloads):
+        return np.zeros(0, np.uint8), np.zeros(1, np.int32)
+    _, offsets, data = payloads.buffers()
+    octets = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    ends: Offsets = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
+    return octets, ends
+
+
+def spread(values: Any, valid: npt.NDArray[np.bool_]) -> Any:
+    """Returns an array with an item for each of `valid`: the next of `values` where it is true, else null."""
+    places = np.cumsum(valid) - 1
+    return values.take(pa.array(places, pa.int64(), mask=~valid))

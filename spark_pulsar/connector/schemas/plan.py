@@ -1,0 +1,42 @@
+"""Plan of a read's decoding: fixed on the driver, pickled to every task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_pulsar.connector.schemas.decode_mode import DEADLETTER, DecodeMode
+from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncoding
+from spark_pulsar.model.schemas import SchemaType
+
+SCHEMA_VERSION: Final = "__schemaVersion"
+"""Column of the kernels that tells the schema version of each message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """Decoding by the schema of the read: `wanted` are its columns that are asked for, with their Arrow types. Without
+    a schema nothing is decoded, and only the columns of the mode are added."""
+
+    definition: Definition | None
+    wanted: tuple[tuple[str, Any], ...]
+    mode: DecodeMode
+
+    @property
+    def has_separate_keys(self) -> bool:
+        """Tells whether keys of a KEY_VALUE schema are those of the messages."""
+        if self.definition is None or self.definition.type is not SchemaType.KEY_VALUE:
+            return False
+        return self.definition.key_value()[2] is KeyValueEncoding.SEPARATED
+
+    def needed(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Returns the columns that the kernels must make for a read of these columns."""
+        made = {name for name, _ in self.wanted} | {name for name, _, _ in self.mode.columns()}
+        found = [name for name in names if name not in made]
+        found += ["value", SCHEMA_VERSION, "__messageId"]
+        if self.has_separate_keys or self.mode.mode == DEADLETTER:
+            found.append("__key")
+        if self.mode.mode == DEADLETTER:
+            found += ["__eventTime", "__messageProperties"]
+        return tuple(dict.fromkeys(found))
