@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.connector.decode_mode import DecodeMode
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.decode_mode import DecodeMode
 from spark_pulsar.connector.schemas.plan import Decoding
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAST, PERMISSIVE
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.connector.schemas.dead_letters import DeadLetters, told_id
-from spark_pulsar.connector.schemas.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAST, PERMISSIVE
 from spark_pulsar.connector.schemas.lookup import definition_at
 from spark_pulsar.connector.schemas.messages import Decoded, MessageDecoder
 from spark_pulsar.connector.schemas.plan import SCHEMA_VERSION, Decoding
