@@ -22,7 +22,7 @@ PLUGINS: Final[dict[str, Callable[[Secret], Credentials]]] = {
     TLS: lambda params: NoCredentials("tls"),
     DISABLED: lambda params: NoCredentials(),
 }
-"""What each plugin of the Java client makes of its parameters."""
+"""Maker of credentials from the parameters of each plugin of the Java client."""
 _SHORT: Final = {
     "token": f"{_PACKAGE}AuthenticationToken",
     "basic": f"{_PACKAGE}AuthenticationBasic",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ["pyspark", "pyarrow", "numpy", "numba", "pulsar", "google.protobuf", "spark_pulsar.client"]
+CLIENT = ["spark_pulsar.client.client", "spark_pulsar.client.connection", "spark_pulsar.wire"]
+"""The client; its configuration, which options are read into, is light."""
+HEAVY = ["pyspark", "pyarrow", "numpy", "numba", "pulsar", "fastavro", "google.protobuf", *CLIENT]
 
 
 def run(program: str) -> str:
@@ -29,7 +31,7 @@ def test_pure_modules_need_neither_spark_nor_arrow_nor_a_client() -> None:
 def test_the_source_does_not_load_the_client_or_arrow_before_it_is_used() -> None:
     program = (
         "import sys; from spark_pulsar.connector import source\n"
-        "print([n for n in ['spark_pulsar.client', 'numba', 'pulsar'] if n in sys.modules])"
+        f"print([n for n in {[*CLIENT, 'numba', 'pulsar']} if n in sys.modules])"
     )
     assert run(program) == "[]"
 
