@@ -58,12 +58,28 @@ def _agree(client: PulsarClient, topic: str, rows: RowSchema) -> RowSchema:
         adopted = None if found is None else adopt(Definition.of(found), rows)
         if adopted is not None:
             return adopted
-        client.register_schema(partition, rows.schema, rows.schema.type.name)
+        _check_parts(client, topic, client.register_schema(partition, rows.schema, rows.schema.type.name), rows)
     except TopicNotFound:
         return rows  # the first producer makes the topic and registers
     except IncompatibleSchema as refusal:
         raise refused(client, topic, rows, refusal) from None
     return rows
+
+
+def _check_parts(client: PulsarClient, topic: str, version: bytes, rows: RowSchema) -> None:
+    """Checks that a version of a KEY_VALUE schema has the types and the encoding of the rows: brokers take those of
+    equal definitions for equal, and primitives have none. Raises SchemaError."""
+    found = None if rows.key is None else client.schema_of(topic, version)
+    if found is None or rows.key is None:
+        return
+    key, value, encoding = Definition.of(found).key_value()
+    there = f"key {key.type.name}, value {value.type.name}, {encoding.value}"
+    wanted = f"key {rows.key.schema.type.name}, value {rows.value.schema.type.name}, {rows.encoding.value}"
+    if there != wanted:
+        raise SchemaError(
+            f"the KEY_VALUE schema of {topic} is {there}, that of the DataFrame {wanted}; set keySchemaType, "
+            "valueSchemaType and keyValueEncodingType as the topic's, or use a new topic"
+        )
 
 
 def adopt(topic: Definition, rows: RowSchema) -> RowSchema | None:
@@ -91,7 +107,7 @@ def _says_the_same(topic: Definition, schema: Schema) -> bool:
 
 def refused(client: PulsarClient, topic: str, rows: RowSchema, refusal: IncompatibleSchema) -> SchemaError:
     """Returns the error that tells how the rows differ from the topic's schema, and what decides that they may not."""
-    namespace = TopicName.parse(topic).namespace
+    namespace = TopicName.parse(topic).namespace_name
     strategy = _strategy(refusal)
     known = f"schema compatibility strategy {strategy.name}" if strategy else "schema compatibility strategy"
     told = [f"the schema {rows.schema.type.name} of the DataFrame was refused for {topic}"]
@@ -101,8 +117,6 @@ def refused(client: PulsarClient, topic: str, rows: RowSchema, refusal: Incompat
             "clients may add no schema there: upload it first, or allow it with pulsar-admin namespaces "
             f"set-is-allow-auto-update-schema --enable {namespace}"
         )
-    elif "empty(BYTES)" in refusal.message:
-        told.append("the topic has messages or producers without a schema: use schemaType NONE, or a new topic")
     else:
         told.append(
             f"the {known} decides; it is set with pulsar-admin namespaces set-schema-compatibility-strategy "
