@@ -29,9 +29,9 @@ test: check  ## the whole suite on our broker
 coverage: setup  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(TESTS)
 
-test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
+test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar, and a secured one
 	@.ci/setup maven
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/conformance tests/spark --broker=apache-pulsar
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/conformance tests/spark tests/security --broker=apache-pulsar
 
 test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar
 	@.ci/setup maven go

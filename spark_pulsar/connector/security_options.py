@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,7 @@ KEY: Final = f"{_CLIENT}tlsKeyFilePath"
 LISTENER: Final = f"{_CLIENT}listenerName"
 PROXY: Final = f"{_CLIENT}proxyServiceUrl"
 PROXY_PROTOCOL: Final = f"{_CLIENT}proxyProtocol"
+_HIDDEN_BY_SPARK: Final = re.compile(r"token|url|^(?:file|env):", re.IGNORECASE)
 _OF_TLS: Final = (TRUST, INSECURE, VERIFY_HOST, CERTIFICATE, KEY, PROXY)
 
 
@@ -67,7 +69,7 @@ def read_security(values: Mapping[str, str], service_url: str) -> SecurityOption
             key_file_path=read(values, KEY, _text, ""),
         )
         security = SecurityOptions(
-            authentication=read(values, PARAMS, lambda text: Authentication(plugin, Secret(text)), None)
+            authentication=read(values, PARAMS, lambda text: _authentication(plugin, text), None)
             or Authentication(plugin),
             tls=tls,
             listener_name=read(values, LISTENER, _text, ""),
@@ -124,6 +126,16 @@ def _protocol(text: str) -> str:
 def _plugin(text: str) -> str:
     Authentication.check_supported(text)
     return text
+
+
+def _authentication(plugin: str, params: str) -> Authentication:
+    found = Authentication(plugin, Secret(params))
+    # Spark hides values that hold a word such as token, password or url; those of the other plugins always do.
+    if plugin and found.credentials().method == "token" and not _HIDDEN_BY_SPARK.search(params):
+        raise ValueError(
+            "write token:TEXT, so that Spark hides it in plans and events; better file:///path or env:NAME"
+        )
+    return found
 
 
 def _text(text: str) -> str:

@@ -75,6 +75,7 @@ def test_use_tls_is_the_same_as_the_scheme() -> None:
         (TLS, {"proxyProtocol": "SNI"}, "need each other"),
         (TLS, {"proxyProtocol": "SOCKS5"}, "expected SNI"),
         (TLS, {"proxyServiceUrl": "pulsar://p:1", "proxyProtocol": "SNI"}, r"expected pulsar\+ssl://"),
+        (TLS, {"authPluginClassName": "token", "authParams": "eyJhbGciOi"}, "write token:TEXT, so that Spark hides it"),
         (TLS, {"useKeyStoreTls": "true"}, "use PEM files"),
         ("pulsar+ssl://a:1,pulsar+ssl://b:1", {}, "one scheme for all"),
     ],
@@ -89,6 +90,7 @@ def test_what_cannot_be_is_refused(url: str, client: dict[str, str], reason: str
     [
         {"authParams": S3CRET},
         {"authPluginClassName": "token", "authParams": f"{S3CRET} {S3CRET}"},
+        {"authPluginClassName": "token", "authParams": S3CRET},
         {"authPluginClassName": "basic", "authParams": f"me:{S3CRET}"},
         {"authPluginClassName": "oauth2", "authParams": f'{{"issuerUrl": "https://me:{S3CRET}@a"}}'},
         {"proxyServiceUrl": f"pulsar+ssl://me:{S3CRET}@p", "proxyProtocol": "SNI"},
@@ -110,6 +112,6 @@ def test_a_password_in_the_service_url_is_refused_unseen() -> None:
 
 
 def test_options_carry_the_secret_to_the_executors_and_never_show_it() -> None:
-    options = pickle.loads(pickle.dumps(parse(authPluginClassName="token", authParams=S3CRET)))
+    options = pickle.loads(pickle.dumps(parse(authPluginClassName="token", authParams=f"token:{S3CRET}")))
     assert S3CRET not in repr(options)
-    assert options.security.authentication.params.reveal() == S3CRET
+    assert options.security.authentication.params.reveal() == f"token:{S3CRET}"
