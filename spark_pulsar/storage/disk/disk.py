@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,15 @@ class Disk:
     def open(self, path: Path, flags: int) -> int:
         """A file descriptor, closed on exec."""
         return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+    @contextmanager
+    def opened(self, path: Path, flags: int) -> Iterator[int]:
+        """Opens a file for a block of code, closes it at the block's end."""
+        fd = self.open(path, flags)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`; fewer at the end of the file."""

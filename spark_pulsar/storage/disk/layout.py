@@ -98,11 +98,8 @@ class Layout:
     def write_version(self, disk: Disk) -> None:
         """Marks the directory as complete and durable."""
         temporary = self.version.with_suffix(".new")
-        fd = disk.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-        try:
+        with disk.opened(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC) as fd:
             disk.write_durably(fd, [VERSION_TEXT.encode()], 0)
-        finally:
-            os.close(fd)
         disk.rename(temporary, self.version)
         self.make_names_durable(disk)
 

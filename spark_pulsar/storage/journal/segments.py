@@ -83,8 +83,7 @@ class Segment:
         Through a descriptor of its own: the system tells each open file once that a write failed, and the writer must
         not miss what concerns its groups because this sync heard it first.
         """
-        fd = disk.open(self.path, os.O_RDWR)
-        try:
+        with disk.opened(self.path, os.O_RDWR) as fd:
             while True:
                 with self.fill_lock:
                     start = self.filled_to
@@ -94,8 +93,6 @@ class Segment:
                     disk.fill_zeros(fd, start, end)
                     disk.sync(fd)
                     self.filled_to = end
-        finally:
-            os.close(fd)
 
 
 class SegmentFiles:
@@ -193,13 +190,10 @@ class SegmentFiles:
 
     def _fill(self, path: Path, start: int, end: int) -> None:
         """Writes zeros over a range of a file that no other thread writes to, durable on return."""
-        fd = self.disk.open(path, os.O_RDWR)
-        try:
+        with self.disk.opened(path, os.O_RDWR) as fd:
             for low in range(start, end, _FILL_STEP_BYTES):
                 self.disk.fill_zeros(fd, low, min(low + _FILL_STEP_BYTES, end))
             self.disk.sync(fd)
-        finally:
-            os.close(fd)
 
     def recycle(self, segment: Segment) -> None:
         """Lets go of a segment whose content is no longer needed and that has no reader: keeps it as a spare, or
@@ -249,14 +243,12 @@ class SegmentFiles:
 
     def _make(self, number: int, size: int) -> Path:
         path = self.layout.spare(number)
-        fd = self.disk.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
-        try:
-            self.disk.preallocate(fd, size)
-        except OSError:
-            self.disk.remove(path)
-            raise
-        finally:
-            os.close(fd)
+        with self.disk.opened(path, os.O_CREAT | os.O_EXCL | os.O_RDWR) as fd:
+            try:
+                self.disk.preallocate(fd, size)
+            except OSError:
+                self.disk.remove(path)
+                raise
         return path
 
 

@@ -205,24 +205,18 @@ class LedgerFiles:
         if index == len(table.firsts):
             return None
         first, end = table.firsts[index], table.ends[index]
-        fd = self._disk.open(self._layout.ledger(ledger_id), os.O_RDONLY)
-        try:
+        with self._disk.opened(self._layout.ledger(ledger_id), os.O_RDONLY) as fd:
             lengths = self._disk.read(fd, 4 * (end - first), table.offsets[index] + BLOCK_HEADER_BYTES)
-        finally:
-            os.close(fd)
         return first, list(u32s_from(lengths))
 
     def _read_block(self, ledger_id: int, extent: Extent, table: BlockTable, index: int) -> EntryRun:
         path, offset = self._layout.ledger(ledger_id), table.offsets[index]
-        fd = self._disk.open(path, os.O_RDONLY)
-        try:
+        with self._disk.opened(path, os.O_RDONLY) as fd:
             size = (table.offsets[index + 1] if index + 1 < len(table.offsets) else extent.size) - offset
             if table.damaged:
                 head = parse_block_head(self._disk.read(fd, BLOCK_HEADER_BYTES, offset))
                 size = 0 if head is None else head.size
             run = parse_block(self._disk.read(fd, size, offset), ledger_id)
-        finally:
-            os.close(fd)
         first, end = table.firsts[index], table.ends[index]
         if run is None or run.first_entry_id != first or run.end_entry_id != end:
             text = "a block of entries fails its checksum"
@@ -265,8 +259,7 @@ class LedgerFiles:
 def load_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> BlockTable:
     """Reads the table of a ledger's file. StorageDamaged when footer or headers do not fit the extent."""
     path = layout.ledger(ledger_id)
-    fd = disk.open(path, os.O_RDONLY)
-    try:
+    with disk.opened(path, os.O_RDONLY) as fd:
         if extent.sealed:
             size = os.fstat(fd).st_size - extent.size
             table = parse_footer(disk.read(fd, size, extent.size)) if size > 0 else None
@@ -274,8 +267,6 @@ def load_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> Bl
                 raise StorageDamaged(layout.relative(path), extent.size, "the footer fails its checksum")
             return table
         return _scan(disk, fd, layout.relative(path), ledger_id, extent)
-    finally:
-        os.close(fd)
 
 
 def usable_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> BlockTable:

@@ -115,11 +115,8 @@ def _set_aside(layout: Layout, disk: Disk, found: Examination) -> list[str]:
         if path.is_file() and path.parent in (layout.journal, layout.ledgers):
             copy = layout.aside(path)
             shutil.copyfile(path, copy)
-            fd = disk.open(copy, os.O_RDWR)
-            try:
+            with disk.opened(copy, os.O_RDWR) as fd:
                 disk.sync(fd)
-            finally:
-                os.close(fd)
             done.append(f"{name}: copied to {layout.relative(copy)}")
             _make_names_durable(layout, disk, copy.parent)
     return done
@@ -184,24 +181,18 @@ def _accept(storage: FileStorage, state: DurableState, losses: list[TopicDamaged
 def _write_footers(layout: Layout, disk: Disk) -> list[str]:
     """Footers that do not list the blocks that are there are written again. Of a file with damaged blocks the intact
     ones are searched for whenever it is opened: it gets none."""
-    checkpoint = Checkpoint(layout)
-    try:
+    with closing(Checkpoint(layout)) as checkpoint:
         _, _, extents = checkpoint.load()
-    finally:
-        checkpoint.close()
     done: list[str] = []
     for ledger_id, extent in extents.items():
         if extent.sealed and _footer_is_wrong(disk, layout, ledger_id, extent):
             table = usable_table(disk, layout, ledger_id, extent)
             if table.damaged:
                 continue
-            fd = disk.open(layout.ledger(ledger_id), os.O_RDWR)
-            try:
+            with disk.opened(layout.ledger(ledger_id), os.O_RDWR) as fd:
                 footer = footer_bytes(table)
                 disk.truncate(fd, extent.size)
                 disk.write_durably(fd, [footer], extent.size)
-            finally:
-                os.close(fd)
             done.append(f"{layout.relative(layout.ledger(ledger_id))}: its table of blocks is written again")
     return done
 

@@ -86,19 +86,17 @@ def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
     this one.
     """
     spare = layout.spare(found.header.number)
-    fd = disk.open(spare, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
-    try:
-        disk.preallocate(fd, found.header.size)
-        with mapped(found.path) as data:
-            for at in range(0, found.end, _COPIED_BYTES):
-                disk.write(fd, [bytes(data[at : min(at + _COPIED_BYTES, found.end)])], at)
-        disk.sync(fd)
-    except OSError:
-        with suppress(OSError):
-            disk.remove(spare)
-        raise
-    finally:
-        os.close(fd)
+    with disk.opened(spare, os.O_CREAT | os.O_TRUNC | os.O_RDWR) as fd:
+        try:
+            disk.preallocate(fd, found.header.size)
+            with mapped(found.path) as data:
+                for at in range(0, found.end, _COPIED_BYTES):
+                    disk.write(fd, [bytes(data[at : min(at + _COPIED_BYTES, found.end)])], at)
+            disk.sync(fd)
+        except OSError:
+            with suppress(OSError):
+                disk.remove(spare)
+            raise
     disk.rename(spare, found.path)
     disk.sync_directory(found.path.parent)
 
@@ -107,13 +105,10 @@ def _write_over(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
     """Writes a segment where it stands, durable on return: its space is reserved. A new write makes the pages dirty
     again, which a second sync of them would not; being torn between equal bytes costs nothing."""
     disk.sync_directory(layout.journal)
-    fd = disk.open(found.path, os.O_RDWR)
-    try:
+    with disk.opened(found.path, os.O_RDWR) as fd:
         for at in range(0, found.end, _COPIED_BYTES):
             data = disk.read(fd, min(_COPIED_BYTES, found.end - at), at)
             disk.write_durably(fd, [data], at)
-    finally:
-        os.close(fd)
 
 
 def write_last_group_again(
