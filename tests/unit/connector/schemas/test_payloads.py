@@ -1,0 +1,202 @@
+"""Payloads by column: what does not decode is found by row, and no row ever takes the place of another."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.schemas.arrow_types import arrow_type
+from spark_pulsar.connector.schemas.columns import value_columns
+from spark_pulsar.connector.schemas.decoding import decode_rows
+from spark_pulsar.connector.schemas.definition import Definition
+from spark_pulsar.connector.schemas.key_value_payloads import split_inline
+from spark_pulsar.connector.schemas.messages import MessageDecoder
+from spark_pulsar.connector.schemas.primitives import primitive_decoder
+from spark_pulsar.connector.schemas.spark_types import ddl
+from spark_pulsar.model.schemas import Schema, SchemaType
+
+A: dict[str, Any] = {"name": "a", "type": "int"}
+
+
+def record(*fields: dict[str, Any], kind: SchemaType = SchemaType.JSON, version: int = 0) -> Definition:
+    data = json.dumps({"type": "record", "name": "R", "fields": list(fields)}).encode()
+    return Definition(Schema(kind, data), "R", version.to_bytes(8, "big"))
+
+
+def decoded(
+    reader: Definition, payloads: list[bytes | None], *older: Definition, versions: list[int] | None = None
+) -> Any:
+    """Rows as tuples, and errors by row."""
+    numbers = pa.array([-1] * len(payloads) if versions is None else versions, pa.int64())
+    decoder = MessageDecoder(reader, value_columns(reader), lambda version: older[version] if older else None)
+    out = decoder.decode(pa.array(payloads, pa.binary()), None, numbers)
+    columns = [column.to_pylist() for column in out.columns.values()]
+    return list(zip(*columns, strict=True)), out.errors
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "told"),
+    [
+        (SchemaType.INT32, b"\0\0\0", "INT32 has 4 bytes, not 3"),
+        (SchemaType.LOCAL_TIME, struct.pack(">q", 86_400_000_000_000), "no time of a day"),
+        (SchemaType.TIMESTAMP, struct.pack(">q", 2**62), "no time that Spark has"),
+        (SchemaType.LOCAL_DATE, struct.pack(">q", 2**40), "no date that Spark has"),
+        (SchemaType.INSTANT, struct.pack(">qi", 0, -1), "no part of a second"),
+        (SchemaType.STRING, b"\xff", "no UTF-8"),
+    ],
+)
+def test_a_primitive_that_is_none_is_found_among_others(kind: SchemaType, payload: bytes, told: str) -> None:
+    decoder = primitive_decoder(kind)
+    good = (
+        b""
+        if kind is SchemaType.STRING
+        else bytes(12 if kind is SchemaType.INSTANT else 8)[: 4 if kind is SchemaType.INT32 else 12]
+    )
+    errors: dict[int, str] = {}
+    array = decode_rows(decoder, pa.array([good, None, payload, good, payload], pa.binary()), errors)
+    assert sorted(errors) == [2, 4]
+    assert told in errors[2]
+    assert array.is_null().to_pylist() == [False, True, True, False, True]
+    assert array.type == decoder.type
+
+
+def test_json_rows_never_shift() -> None:
+    payloads = [
+        b'{"a":1}', b'{"a":2}{"a":3}', b'{"a":', b'4}', b'{"s":"}', b'{"a":"}', b'{"a":5,"x":{}}', b"{}", b"",
+        b'\n{"a":\n6}', b'{"a":7.0}', b'{"a":2147483648}', b'{"a":1,"a":8}', b"null", b'{"a":null}', b'[{"a":9}]',
+        b'{"a":true}',
+    ]  # fmt: skip
+    rows, errors = decoded(record(A), payloads)
+    good = {0: 1, 6: 5, 7: None, 9: 6, 10: 7, 12: 8, 14: None}
+    assert sorted(errors) == sorted(set(range(len(payloads))) - set(good))
+    assert {row: rows[row][0] for row in good} == good
+
+
+PIECES = [b'{"a":1}', b'{"a":2}', b'{"a":', b"}", b'{"a":"']
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.binary(max_size=6), st.sampled_from([b'{"a":1}', b'{"a":2}', b'{"a":', b"}", b'{"a":"'])),
+        max_size=12,
+    )
+)
+def test_json_at_once_and_one_by_one_agree(payloads: list[bytes]) -> None:
+    rows, errors = decoded(record(A), list(payloads))
+    for row, payload in enumerate(payloads):
+        alone, wrong = decoded(record(A), [payload])
+        assert (row in errors) == bool(wrong)
+        assert rows[row] == alone[0]
+
+
+def test_json_that_only_python_reads() -> None:
+    fields = [
+        {"name": "m", "type": {"type": "map", "values": "int"}},
+        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}},
+        {"name": "b", "type": "bytes"},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "f", "type": "float"},
+    ]
+    payload = b'{"m":{"k":1},"d":12.34,"b":"AAE=","day":[2026,1,2],"at":"2026-01-02T00:00:00Z","f":"NaN"}'
+    rows, errors = decoded(record(*fields), [payload, b'{"d":123456}', b'{"b":"?"}', b'{"day":"2026-01-02"}'])
+    assert (sorted(errors), "decimal" in errors[1], "field b" in errors[2]) == ([1, 2], True, True)
+    m, d, b, day, at, f = rows[0]
+    assert (m, str(d), b, str(day), at.isoformat()) == (
+        [("k", 1)],
+        "12.34",
+        b"\0\1",
+        "2026-01-02",
+        "2026-01-02T00:00:00+00:00",
+    )
+    assert f != f
+    assert rows[3][3] == day
+
+
+def avro(definition: Definition, value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(definition.schema.data)), value)
+    return out.getvalue()
+
+
+def test_avro_of_many_versions_and_none() -> None:
+    old = record(A, kind=SchemaType.AVRO)
+    new = record(A, {"name": "b", "type": "int", "default": 5}, kind=SchemaType.AVRO, version=1)
+    narrow = record({"name": "b", "type": "int"}, kind=SchemaType.AVRO)
+    payloads = [
+        avro(old, {"a": 1}),
+        avro(new, {"a": 2, "b": 3}),
+        b"",
+        None,
+        b"\xff" * 12,
+        avro(old, {"a": 4}) + b"\0",
+        b"\2",
+    ]
+    rows, errors = decoded(new, payloads, old, new, narrow, versions=[0, 1, 1, 1, 1, 0, 2])
+    assert rows[:2] == [(1, 5), (2, 3)]
+    assert rows[2:] == [(None, None)] * 5
+    assert sorted(errors) == [2, 4, 5, 6]
+    assert "left over" in errors[5]
+    rows, errors = decoded(new, [b"\2\2"], versions=[7])
+    assert "version 7 that it carries is not in the registry" in errors[0]
+
+
+def test_a_union_that_cannot_be_told_apart_is_refused() -> None:
+    either = {"name": "u", "type": ["null", "string", {"type": "enum", "name": "E", "symbols": ["X"]}]}
+    _, errors = decoded(record(either, kind=SchemaType.AVRO), [b"\0"])
+    assert "look alike" in errors[0]
+
+
+def test_inline_key_values_have_lengths_that_fit() -> None:
+    def pair(key: bytes, value: bytes) -> bytes:
+        return struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value
+
+    null = struct.pack(">i", -1)
+    payloads = [
+        pair(b"k", b"v"),
+        None,
+        null + null,
+        pair(b"k", b"v") + b"x",
+        b"\0\0",
+        struct.pack(">i", 2**31 - 1) + b"k" * 9,
+        struct.pack(">i", -2) * 2,
+    ]
+    errors: dict[int, str] = {}
+    keys, values = split_inline(pa.array(payloads, pa.binary()), errors)
+    assert keys.to_pylist() == [b"k"] + [None] * 6
+    assert values.to_pylist() == [b"v"] + [None] * 6
+    assert sorted(errors) == [3, 4, 5, 6]
+
+
+def test_types_are_bounded_and_named_in_ddl() -> None:
+    levels: dict[str, Any] = {"type": "record", "name": "L0", "fields": [A]}
+    for level in range(1, 15):
+        inner = f"L{level - 1}"
+        levels = {
+            "type": "record",
+            "name": f"L{level}",
+            "fields": [{"name": "x", "type": levels}, {"name": "y", "type": inner}],
+        }
+    with pytest.raises(SchemaError, match="more than 10000 types"):
+        arrow_type(Definition(Schema(SchemaType.AVRO, json.dumps(levels).encode())).avro())
+    wide = record(
+        {"name": "p", "type": {"type": "fixed", "name": "F", "size": 20, "logicalType": "decimal", "precision": 40}}
+    )
+    with pytest.raises(SchemaError, match="field p is a decimal of 40 digits"):
+        value_columns(wide)
+    nested = record(
+        {"name": "r", "type": {"type": "record", "name": "N", "fields": [{"name": "s", "type": ["null", "long"]}]}}
+    )
+    assert ddl(value_columns(nested)) == "`r` struct<`s`: bigint>"
+    with pytest.raises(SchemaError, match="PROTOBUF_NATIVE cannot be read; set useTopicSchema"):
+        value_columns(Definition(Schema(SchemaType.PROTOBUF_NATIVE, b"{}")))
