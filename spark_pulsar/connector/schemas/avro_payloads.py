@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.arrow_types import RAW
+from spark_pulsar.connector.schemas.avro_columns import ColumnPlan
 from spark_pulsar.connector.schemas.decoding import UndecodablePayload
 from spark_pulsar.connector.schemas.record_types import RecordType
 
@@ -46,6 +47,7 @@ class AvroDecoder:
     def __init__(self, reader: Definition, writer: Definition, wanted: Any) -> None:
         avro = reader.avro()
         self._record = RecordType(avro, wanted)
+        self._columns = ColumnPlan.of(avro, writer.avro(), self._record)
         self.type = wanted
         self._value = _value_of(self._record)
         try:
@@ -58,6 +60,8 @@ class AvroDecoder:
 
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of `type`."""
+        if self._columns is not None:
+            return self._record.to_spark(self._columns.decode(payloads))
         writer, reader, value = self._writer, self._reader, self._value
         read, stream = fastavro.schemaless_reader, io.BytesIO
         rows: list[Any] = []

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets, gather_bytes
+
 Offsets = npt.NDArray[np.int32]
 Octets = npt.NDArray[np.uint8]
 
@@ -26,3 +28,15 @@ def spread(values: Any, valid: npt.NDArray[np.bool_]) -> Any:
     """Returns an array with an item for each of `valid`: the next of `values` where it is true, else null."""
     places = np.cumsum(valid) - 1
     return values.take(pa.array(places, pa.int64(), mask=~valid))
+
+
+def gathered(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Any:
+    """Returns byte ranges as a binary array; null where a length is -1."""
+    offsets = np.empty(len(lengths) + 1, np.int32)
+    total, nulls = bytes_offsets(lengths, offsets)
+    column = np.empty(total, np.uint8)
+    gather_bytes(octets, starts, offsets, column)
+    validity = pa.py_buffer(np.packbits(lengths >= 0, bitorder="little")) if nulls else None
+    return pa.Array.from_buffers(
+        pa.binary(), len(lengths), [validity, pa.py_buffer(offsets), pa.py_buffer(column)], nulls
+    )

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from spark_pulsar.connector.schemas.flat_payloads import flat, spread
-from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets, gather_bytes
+from spark_pulsar.connector.schemas.flat_payloads import flat, gathered, spread
 
 _LENGTH_BYTES = 4
 _NULL = -1
@@ -37,7 +35,7 @@ def split_inline(payloads: Any, errors: dict[int, str], first: int = 0) -> tuple
     for row in np.flatnonzero(~fits).tolist():
         errors[first + row] = "it is no key and value behind their lengths"
     keys[~fits] = values[~fits] = _NULL
-    return _gathered(octets, starts + _LENGTH_BYTES, keys), _gathered(octets, value_at + _LENGTH_BYTES, values)
+    return gathered(octets, starts + _LENGTH_BYTES, keys), gathered(octets, value_at + _LENGTH_BYTES, values)
 
 
 def _lengths(
@@ -48,14 +46,3 @@ def _lengths(
     if there.any():
         lengths[there] = octets[places[there][:, None] + np.arange(_LENGTH_BYTES)].view(">i4")[:, 0]
     return lengths
-
-
-def _gathered(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Any:
-    offsets = np.empty(len(lengths) + 1, np.int32)
-    total, nulls = bytes_offsets(lengths, offsets)
-    column = np.empty(total, np.uint8)
-    gather_bytes(octets, starts, offsets, column)
-    validity = pa.py_buffer(np.packbits(lengths >= 0, bitorder="little")) if nulls else None
-    return pa.Array.from_buffers(
-        pa.binary(), len(lengths), [validity, pa.py_buffer(offsets), pa.py_buffer(column)], nulls
-    )
