@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -34,6 +34,7 @@ from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_
 from spark_pulsar.connector.options import NO_SCHEMA, Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection, check_writable, projection_of, read_ddl
+from spark_pulsar.connector.shipping import loader, shipped_archive
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,6 +72,15 @@ class PulsarDataSource(DataSource):
         self.options = options
         self._parsed = parse_options(options)
         self._planned: tuple[Definition | None] | None = None
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        archive = shipped_archive()
+        if archive is None:
+            plain: str | tuple[Any, ...] = super().__reduce_ex__(protocol)
+            return plain
+        from pyspark import cloudpickle
+
+        return loader(), (archive, cloudpickle.dumps((type(self), self.__dict__)))
 
     @classmethod
     def name(cls) -> str:

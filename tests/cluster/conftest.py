@@ -17,7 +17,7 @@ from tests.spark.flows import Flows
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Servers that start, and Maven in a fresh machine, are not in the time of the test that needs them first."""
     for item in items:
-        item.add_marker(pytest.mark.timeout(func_only=True))
+        item.add_marker(pytest.mark.timeout(600, func_only=True))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,10 @@ The cache directory, first that can be used:
 
 Below 2 to 4 the code lies in a directory named after a digest of all kernel sources, because numba itself looks at
 the calling function's file only and would keep code of a callee that has changed in another file.
+
+A package that Spark brought to an executor goes away with its application: an archive, which has no files for numba to
+find, or a directory below the executor's own. There 2 is left out and the kernels' sources are copied beside their
+code, so that the next application on that machine compiles nothing.
 """
 
 import functools
@@ -22,6 +26,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -102,11 +107,30 @@ def usable(directory: Path) -> bool:
 
 
 def _digest() -> str:
-    """Names the state of all kernel sources of this package; a constant when they cannot be read (zip import)."""
+    """Names the state of all kernel sources of this package, also inside an archive."""
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    sources = {each.name: each for each in files(__package__).iterdir() if each.name.endswith(".py")}
+    for name in sorted(sources):
+        digest.update(name.encode() + b"\0" + sources[name].read_bytes())
     return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _brought_by_spark() -> bool:
+    """Tells whether this package goes away with the Spark application that brought it."""
+    here = Path(__file__).absolute()
+    in_executor = "SPARK_EXECUTOR_DIRS" in os.environ or "CONTAINER_ID" in os.environ  # Spark's own, or YARN's
+    return not here.exists() or (in_executor and here.is_relative_to(Path.cwd()))
+
+
+def _settle(function: Callable[..., Any], directory: str) -> None:
+    """Makes a copy of the function's source file in a directory named after all sources, and that its file."""
+    copy = Path(directory, Path(function.__code__.co_filename).name)
+    if not copy.exists():
+        with tempfile.NamedTemporaryFile(dir=directory, delete=False) as fresh:
+            fresh.write(files(__package__).joinpath(copy.name).read_bytes())
+        os.replace(fresh.name, copy)
+    function.__code__ = function.__code__.replace(co_filename=str(copy))
 
 
 @functools.cache
@@ -119,7 +143,7 @@ def cache_directory() -> str | None:
     user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     # In a directory shared with others, ours must be ours before anything in it is trusted.
     private = Path(tempfile.gettempdir()) / f"spark-pulsar-{os.getuid()}"
-    if usable(beside := Path(__file__).parent / "__pycache__" / below):
+    if not _brought_by_spark() and usable(beside := Path(__file__).parent / "__pycache__" / below):
         return str(beside)
     if os.path.isabs(user_cache) and usable(own := Path(user_cache) / "spark-pulsar" / below):
         return str(own)
@@ -161,6 +185,10 @@ def kernel(*argument_types: Any) -> Callable[[Callable[..., Result]], Callable[.
         if not COMPILED:
             return _interpreted(function)
         with _cached_here() as cached:
+            if cached and _brought_by_spark():
+                directory = Path(numba.config.CACHE_DIR, f"kernels-{_digest()}")
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                _settle(function, str(directory))
             compile_now = numba.njit(argument_types, cache=cached, **_OPTIONS)
             compiled: Callable[..., Result] = compile_now(function)
         return compiled

@@ -1,8 +1,10 @@
 """Kernels without numba give the same results; compiled code is kept where it may be."""
 
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,56 @@ def test_code_is_kept_in_a_directory_named_after_the_sources() -> None:
     if (directory := compiler.cache_directory()) is not None:
         assert Path(directory).name.startswith("kernels-")
         assert list(Path(directory).rglob("*.nbi"))
+
+
+def run_in(directory: Path, package: Path, **environment: str) -> str:
+    """Imports one module of kernels from a package in a process of its own; what it prints of its file and result."""
+    program = """
+import numpy as np
+from spark_pulsar.wire.columns.kernels import inflate_kernels
+kernel = inflate_kernels.lz4_block_size
+print(inflate_kernels.__file__, kernel.py_func.__code__.co_filename)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(package), "XDG_CACHE_HOME": str(directory / "cache"), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_what_an_application_brought_is_compiled_once_for_all(tmp_path: Path, unpacked: bool) -> None:
+    kept: set[Path] = set()
+    for application in ("first", "second"):
+        directory = tmp_path / application
+        directory.mkdir()
+        if unpacked:
+            package = directory / "packages"
+            shutil.copytree(
+                ROOT / "spark_pulsar", package / "spark_pulsar", ignore=shutil.ignore_patterns("__pycache__")
+            )
+        else:
+            package = Path(shutil.make_archive(str(directory / "package"), "zip", ROOT, "spark_pulsar/wire"))
+            with zipfile.ZipFile(package, "a") as archive:
+                archive.write(ROOT / "spark_pulsar" / "__init__.py", "spark_pulsar/__init__.py")
+        cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "SPARK_EXECUTOR_DIRS": "/nowhere"}
+        imported, of_code = run_in(directory, package, **cache).split()
+        assert imported.startswith(str(package))
+        assert of_code.startswith(str(tmp_path / "cache" / "spark-pulsar" / "kernels-"))
+        code = set((tmp_path / "cache").rglob("*lz4_block_size*.nbc"))
+        assert len(code) == 1
+        assert kept in (set(), code), "compiled again, in another place"
+        kept = code
+        written = {path: path.stat().st_mtime_ns for path in code}
+        run_in(directory, package, **cache)
+        assert {path: path.stat().st_mtime_ns for path in code} == written
+    assert not (tmp_path / "cache" / "numba").exists()
 
 
 def test_directories_that_cannot_or_must_not_be_used(tmp_path: Path) -> None:
