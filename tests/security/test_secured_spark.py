@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +20,13 @@ from tests.security.secured_pulsar import (
     OAUTH2_PLUGIN,
     PASSWORD,
     ROLE,
+    STRANGER,
     TLS_PLUGIN,
     TOKEN_PLUGIN,
     USER,
     SecuredPulsar,
 )
-from tests.unit.client.authentication.issuer import Issuer, key_file
+from tests.unit.client.authentication.issuer import CLIENT_ID, CLIENT_SECRET, Issuer, key_file
 
 _numbers = itertools.count()
 
@@ -103,3 +108,46 @@ def test_a_running_query_outlives_its_credentials(
         assert sorted(row.value for row in spark.table("outlives").collect()) == texts(15)
     finally:
         query.stop()
+
+
+@pytest.mark.timeout(600, func_only=True)
+def test_secrets_are_shown_nowhere(secured: SecuredPulsar, issuer: Issuer, tmp_path: Path) -> None:
+    """Neither in plans, progress, errors, logs of any process and events (from which the UI is made), nor in
+    checkpoints: with secrets among the options, and Spark's own settings of what it hides."""
+    token, stranger = secured.issuer.token(ROLE), secured.issuer.token(STRANGER)
+    key = base64.b64encode(json.dumps({"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}).encode()).decode()
+    in_url = "s3cret-url"
+    todo = {
+        "directory": str(tmp_path),
+        "conf": {},
+        "options": {
+            "token": options(secured, TOKEN_PLUGIN, f"token:{token}"),
+            "basic": options(secured, BASIC_PLUGIN, json.dumps({"userId": USER, "password": PASSWORD})),
+            "oauth2": options(secured, OAUTH2_PLUGIN, issuer.params(f"data:application/json;base64,{key}")),
+        },
+        "refused": {
+            "stranger": options(secured, TOKEN_PLUGIN, f"token:{stranger}"),
+            "bare token": options(secured, TOKEN_PLUGIN, token),
+            "password in the URL": {"service.url": f"pulsar://{USER}:{in_url}@broker", "topic": "t"},
+        },
+    }
+    file = tmp_path / "todo"
+    file.write_text(json.dumps(todo))
+    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        submit = str(Path(sys.executable).with_name("spark-submit"))  # it logs more than a session of `python`
+        command = [submit, "--master", "local[2]", str(Path(__file__).with_name("showing.py")), str(file)]
+        with_python = os.environ | {"PYSPARK_PYTHON": sys.executable}
+        done = subprocess.run(command, stdout=out, stderr=err, check=False, env=with_python, timeout=500)
+    printed = (tmp_path / "out").read_text()
+    assert done.returncode == 0, printed[-3000:] + (tmp_path / "err").read_text()[-3000:]
+    assert "shown everything" in printed
+    file.unlink()
+    seen = {path: path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()}
+    kinds = {path.relative_to(tmp_path).parts[0] for path in seen}
+    assert {"out", "err", "events", "checkpoints"} <= kinds
+    assert "INFO" in seen[tmp_path / "err"]
+    assert any("pulsar.client.authParams" in text for path, text in seen.items() if "events" in path.parts)
+    secrets = {"token": token, "stranger": stranger, "password": PASSWORD, "client secret": CLIENT_SECRET}
+    secrets |= {"key": key, "signature": token.rpartition(".")[2], "password in the URL": in_url}
+    shown = [f"{name} in {path}" for path, text in seen.items() for name, secret in secrets.items() if secret in text]
+    assert not shown
