@@ -24,7 +24,6 @@ from load.machine import description
 
 from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
 from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows
@@ -33,6 +32,7 @@ from spark_pulsar.model.ids import LATEST, Position
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.entry_runs import run_of
 
 TOPIC = "persistent://public/default/holes"
 RUN = 1_000

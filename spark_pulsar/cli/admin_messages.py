@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated
 
@@ -12,9 +12,11 @@ from spark_pulsar.cli.admin_subscriptions import Subscription, Topic, subscripti
 from spark_pulsar.cli.admin_values import show, topic_path
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 
+app = typer.Typer()
 _BYTES_A_LINE = 16
 
 
+@app.command("peek-messages")
 def peek_messages(
     ctx: typer.Context,
     topic: Topic,
@@ -29,6 +31,7 @@ def peek_messages(
         _print_entry(*answer, is_first=number == 1)
 
 
+@app.command("get-message-by-id")
 def get_message_by_id(
     ctx: typer.Context,
     topic: Topic,
@@ -39,6 +42,7 @@ def get_message_by_id(
     _print_entry(*ctx.obj.fetch(f"{topic_path(topic)}/ledger/{ledger}/entry/{entry}"), is_first=True)
 
 
+@app.command("examine-messages")
 def examine_messages(
     ctx: typer.Context,
     topic: Topic,
@@ -50,6 +54,7 @@ def examine_messages(
     _print_entry(*ctx.obj.fetch(f"{topic_path(topic)}/examinemessage?{query}"), is_first=True)
 
 
+@app.command("get-message-id")
 def get_message_id(
     ctx: typer.Context,
     topic: Topic,
@@ -101,17 +106,3 @@ def _print(name: str, lines: list[str], properties: Mapping[str, str], payload: 
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
         out.append(f"{at:08x}  {part.hex(' '):<{3 * _BYTES_A_LINE}} |{text}|")
     sys.stdout.write("\n".join(out) + "\n")
-
-
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "peek-messages": peek_messages,
-    "get-message-by-id": get_message_by_id,
-    "examine-messages": examine_messages,
-    "get-message-id": get_message_id,
-}
-
-
-def add_message_commands(app: typer.Typer) -> None:
-    """Adds the commands to the group `topics`."""
-    for name, command in COMMANDS.items():
-        app.command(name)(command)

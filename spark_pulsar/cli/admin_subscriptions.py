@@ -1,6 +1,5 @@
 """`spark-pulsar admin topics …` of subscriptions: create, skip, clear, expire, reset, unsubscribe."""
 
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
 
+app = typer.Typer()
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 Subscription = Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")]
 TtlMonitor = Annotated[str, typer.Option("--expireTime", "-t", help="Older than this: 90, 30s, 5m, 3h, 2d.")]
@@ -40,6 +40,7 @@ def _place(text: str, *, excluded: bool = False, properties: dict[str, str] | No
     return place | ({"properties": properties} if properties else {})
 
 
+@app.command("create-subscription")
 def create_subscription(
     ctx: typer.Context,
     topic: Topic,
@@ -54,6 +55,7 @@ def create_subscription(
     ctx.obj.put(subscription_path(topic, subscription), place)
 
 
+@app.command("unsubscribe")
 def unsubscribe(
     ctx: typer.Context,
     topic: Topic,
@@ -64,11 +66,13 @@ def unsubscribe(
     ctx.obj.delete(subscription_path(topic, subscription), force=force)
 
 
+@app.command("get-subscription-properties")
 def get_properties(ctx: typer.Context, topic: Topic, subscription: Subscription) -> None:
     """Show the properties of a subscription."""
     show(ctx.obj.get(f"{subscription_path(topic, subscription)}/properties"))
 
 
+@app.command("update-subscription-properties")
 def update_properties(
     ctx: typer.Context,
     topic: Topic,
@@ -82,6 +86,7 @@ def update_properties(
     ctx.obj.put(f"{subscription_path(topic, subscription)}/properties", pairs(properties))
 
 
+@app.command("skip")
 def skip(
     ctx: typer.Context,
     topic: Topic,
@@ -92,11 +97,13 @@ def skip(
     ctx.obj.post(f"{subscription_path(topic, subscription)}/skip/{count}")
 
 
+@app.command("clear-backlog")
 def clear_backlog(ctx: typer.Context, topic: Topic, subscription: Subscription) -> None:
     """Acknowledge everything for a subscription."""
     ctx.obj.post(f"{subscription_path(topic, subscription)}/skip_all")
 
 
+@app.command("expire-messages")
 def expire_messages(
     ctx: typer.Context,
     topic: Topic,
@@ -115,11 +122,13 @@ def expire_messages(
         ctx.obj.post(path, _place(position, excluded=excluded))
 
 
+@app.command("expire-messages-all-subscriptions")
 def expire_for_all(ctx: typer.Context, topic: Topic, expire_time: TtlMonitor) -> None:
     """Acknowledge what is older than a time, for every subscription."""
     ctx.obj.post(f"{topic_path(topic)}/all_subscription/expireMessages/{time_s(expire_time)}")
 
 
+@app.command("reset-cursor")
 def reset_cursor(
     ctx: typer.Context,
     topic: Topic,
@@ -140,6 +149,7 @@ def reset_cursor(
         ctx.obj.post(f"{path}/{wall_ms() - 1000 * time_s(time)}")
 
 
+@app.command("get-backlog-size")
 def backlog_size(
     ctx: typer.Context,
     topic: Topic,
@@ -149,6 +159,7 @@ def backlog_size(
     show(ctx.obj.put(f"{topic_path(topic)}/backlogSize", _place(message_id)))
 
 
+@app.command("analyze-backlog")
 def analyze_backlog(
     ctx: typer.Context,
     topic: Topic,
@@ -160,24 +171,3 @@ def analyze_backlog(
     """Count what a subscription has not acknowledged, by looking at up to 10,000 entries themselves."""
     path = f"{subscription_path(topic, subscription)}/analyzeBacklog"
     show(ctx.obj.post(path) if position is None else ctx.obj.post(path, _place(position)))
-
-
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "create-subscription": create_subscription,
-    "unsubscribe": unsubscribe,
-    "get-subscription-properties": get_properties,
-    "update-subscription-properties": update_properties,
-    "skip": skip,
-    "clear-backlog": clear_backlog,
-    "expire-messages": expire_messages,
-    "expire-messages-all-subscriptions": expire_for_all,
-    "reset-cursor": reset_cursor,
-    "get-backlog-size": backlog_size,
-    "analyze-backlog": analyze_backlog,
-}
-
-
-def add_subscription_commands(app: typer.Typer) -> None:
-    """Adds the commands to the group `topics`."""
-    for name, command in COMMANDS.items():
-        app.command(name)(command)

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_messages import add_message_commands
+from spark_pulsar.cli import admin_messages, admin_subscriptions
 from spark_pulsar.cli.admin_policies import Target, add_policy_commands
 from spark_pulsar.cli.admin_rest import Command, add_commands
-from spark_pulsar.cli.admin_subscriptions import add_subscription_commands
 from spark_pulsar.cli.admin_values import namespace_path, show, topic_name, topic_path
 
 app = typer.Typer(help="Topics, partitions, subscriptions, messages, statistics and policies.", no_args_is_help=True)
 policies = typer.Typer(help="Policies of topics.", no_args_is_help=True)
 TOPIC = Target("TOPIC", topic_path, is_topic=True)
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
+_TOPIC = typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")
+Topic = Annotated[str, _TOPIC]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1)]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Close connected producers and consumers first.")]
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
@@ -80,14 +80,12 @@ def lookup(ctx: typer.Context, topic: Topic) -> None:
     show(ctx.obj.get(_lookup_path(topic))["brokerUrl"])
 
 
-@app.command("bundle-range")
-def bundle_range(ctx: typer.Context, topic: Topic) -> None:
-    """Show the bundle of its namespace that a topic belongs to."""
-    show(ctx.obj.get(f"{_lookup_path(topic)}/bundle"))
-
-
 def _lookup_path(topic: str) -> str:
     return topic_path(topic).replace("/admin/v2/", "/lookup/v2/topic/", 1)
+
+
+bundle = Command("bundle-range", "GET", "/bundle", "Show the bundle of its namespace that a topic belongs to.")
+add_commands(app, _TOPIC, _lookup_path, bundle)
 
 
 @app.command("stats")
@@ -146,7 +144,7 @@ def compaction_status(
 
 add_commands(
     app,
-    typer.Argument(metavar="TOPIC", help="Short (public/default) or full name."),
+    _TOPIC,
     topic_path,
     Command("get-partitioned-topic-metadata", "GET", "/partitions", "Show the number of partitions."),
     Command("unload", "PUT", "/unload", "Close all producers and consumers of a topic; they come back by themselves."),
@@ -193,7 +191,6 @@ add_commands(
     Command("subscriptions", "GET", "/subscriptions", "List the subscriptions of a topic."),
     Command("last-message-id", "GET", "/lastMessageId", "Show the id of the last message."),
 )
-add_subscription_commands(app)
-add_message_commands(app)
+app.registered_commands += [*admin_subscriptions.app.registered_commands, *admin_messages.app.registered_commands]
 add_policy_commands(app, TOPIC)
 add_policy_commands(policies, TOPIC)

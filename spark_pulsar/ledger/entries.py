@@ -11,7 +11,7 @@ objects per entry. One record appends either; both tell their `extents` and can 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -204,18 +204,3 @@ class EntryColumns:
             [end - low for end in self.ends],
             self.message_counts,
         )
-
-
-def run_of(
-    ledger_id: int, first_entry_id: int, entries: Iterable[bytes], message_counts: Sequence[int] | None = None
-) -> EntryRun:
-    """A run made of separate entries (copied into one buffer)."""
-    parts = list(entries)
-    starts: list[int] = []
-    ends: list[int] = []
-    at = 0
-    for part in parts:
-        starts.append(at)
-        at += len(part)
-        ends.append(at)
-    return EntryRun(ledger_id, first_entry_id, b"".join(parts), starts, ends, message_counts)

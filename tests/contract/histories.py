@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_pulsar.ledger.apply import schemas as schemas_rules
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import EntryColumns, EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
@@ -23,6 +23,7 @@ from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST
 from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.model.singles import Singles
+from tests.entry_runs import run_of
 
 
 def picture(state: DurableState) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import EntryColumns, EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorDeleted, CursorMarkDeleted
 from spark_pulsar.ledger.state.ledger import RollLimits
@@ -19,6 +19,7 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.model.policies import RetentionPolicy
 from tests.contract.histories import History, picture
 from tests.contract.storages import World
+from tests.entry_runs import run_of
 from tests.eventually import eventually
 
 TOPIC = "persistent://public/default/t"

@@ -12,13 +12,13 @@ import sys
 import threading
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.storage.files import FileStorage
+from tests.entry_runs import run_of
 from tests.fault.failpoints import FailpointDisk
 
 KEPT, QUEUE = "persistent://public/default/kept", "persistent://public/default/queue"

@@ -11,10 +11,10 @@ import sys
 import threading
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
 from spark_pulsar.storage.files import FileStorage
+from tests.entry_runs import run_of
 
 TOPIC = "persistent://public/default/crash"
 _IN_FLIGHT = 8

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import EntryColumns, run_of
+from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
@@ -23,6 +23,7 @@ from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.storage.offline.repair import repair
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+from tests.entry_runs import run_of
 
 TOPIC = "persistent://public/default/t"
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES
+from tests.entry_runs import run_of
 from tests.eventually import eventually
 
 TOPIC = "persistent://public/default/t"

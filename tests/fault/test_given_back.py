@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.storage.disk.layout import Layout
 from tests.contract.storages import FailingDisk, FileWorld
+from tests.entry_runs import run_of
 
 
 class Refusing(FailingDisk):

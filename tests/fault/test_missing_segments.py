@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated
 from spark_pulsar.ledger.storage import StorageDamaged
@@ -16,6 +15,7 @@ from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.storage.offline.repair import repair
 from tests.contract.storages import FileWorld
+from tests.entry_runs import run_of
 
 TOPIC = "persistent://public/default/t"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import EntryColumns, run_of
+from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, NamespaceSet, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.records.documents import TOPIC_POLICIES, DocumentSet
@@ -24,6 +24,7 @@ from spark_pulsar.storage.offline.repair import repair
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+from tests.entry_runs import run_of
 
 A, B = "persistent://public/default/a", "persistent://public/default/b"
 PER_LEDGER = 30

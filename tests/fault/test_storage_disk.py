@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.storage import StorageFailed
@@ -23,6 +22,7 @@ from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FailingDisk, FileWorld
+from tests.entry_runs import run_of
 from tests.eventually import eventually
 
 TOPIC = "persistent://public/default/t"

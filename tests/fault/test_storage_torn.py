@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged
@@ -21,6 +20,7 @@ from spark_pulsar.storage.journal.groups import GROUP_MAGIC, SEGMENT_HEADER_BYTE
 from spark_pulsar.storage.journal.segments import Segment
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+from tests.entry_runs import run_of
 
 FEW = settings(
     max_examples=40,

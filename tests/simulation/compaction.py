@@ -16,7 +16,7 @@ from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn import events as ev
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.state import compaction
-from spark_pulsar.server.compaction.compactor import Block, Compactor
+from spark_pulsar.server.compaction.compactor import Compactor
 from spark_pulsar.wire.entries import build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import ZLIB, MessageMetadata, SingleMessageMetadata
 
@@ -99,7 +99,7 @@ def packed(metadata: MessageMetadata, items: Iterable[Item]) -> bytes:
 @dataclass(slots=True)
 class _Order:
     compactor: Compactor
-    blocks: Generator[Block]
+    blocks: Generator[ev.EntriesCompacted]
     may_go_on: bool = True
 
 
@@ -140,7 +140,7 @@ class Work:
         block = None if fail else next(order.blocks, None)
         if block is not None:
             order.may_go_on = False
-            return ev.EntriesCompacted(token, *block)
+            return block
         self._end(token)
         return ev.CompactionFailed(token, "simulated") if fail else ev.CompactionEnded(token, order.compactor.removed)
 

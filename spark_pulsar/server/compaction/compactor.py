@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import accumulate, groupby, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spark_pulsar.broker.turn.events import EntriesCompacted
 from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.batch_items import PORTION_ITEMS, key_of, pieces_left, portions_of
@@ -75,18 +76,6 @@ ORDER BY 1
 """
 
 
-class Block(NamedTuple):
-    """A block of entries for the compacted ledger, each with its source in front; `source` is that of the first. `last`
-    is the source and the batch index of the last message of the block."""
-
-    source: tuple[int, int]
-    buffer: bytes
-    starts: list[int]
-    ends: list[int]
-    message_counts: list[int]
-    last: tuple[int, int, int]
-
-
 class _Found(NamedTuple):
     """An entry, and its place as a whole."""
 
@@ -115,6 +104,7 @@ class Compactor:
     `is_stopped` is called again and again; once it is true, `Stopped` is raised."""
 
     def __init__(self, task: CompactTopic, read: Read, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        self._token = task.token
         self._keep_null_keys = task.keep_null_keys
         self._read = read
         self._is_stopped = is_stopped
@@ -136,7 +126,7 @@ class Compactor:
         """Messages that compaction removed."""
         return self._seen - self._left
 
-    def blocks(self) -> Generator[Block]:
+    def blocks(self) -> Generator[EntriesCompacted]:
         """Makes the blocks, in order. Raises what reading raises."""
         database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         try:
@@ -278,7 +268,7 @@ class Compactor:
 
     # The second walk
 
-    def _blocks_of(self, database: sqlite3.Connection) -> Iterator[Block]:
+    def _blocks_of(self, database: sqlite3.Connection) -> Iterator[EntriesCompacted]:
         pieces: list[bytes] = []
         ends: list[int] = []
         starts: list[int] = []
@@ -293,10 +283,10 @@ class Compactor:
             counts.append(left.messages)
             pieces += (SOURCE.pack(*left.source), left.entry)
             if size >= BLOCK_BYTES or len(starts) >= self.block_entries:
-                yield Block(first, b"".join(pieces), starts, ends, counts, last)
+                yield EntriesCompacted(self._token, first, b"".join(pieces), starts, ends, counts, last)
                 pieces, starts, ends, counts, size = [], [], [], [], 0
         if starts:
-            yield Block(first, b"".join(pieces), starts, ends, counts, last)
+            yield EntriesCompacted(self._token, first, b"".join(pieces), starts, ends, counts, last)
 
     def _entries_left(self, database: sqlite3.Connection) -> Iterator[_Left]:
         """Makes every entry with something left."""

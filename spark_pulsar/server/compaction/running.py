@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.turn.events import CompactionEnded, CompactionFailed, EntriesCompacted
+from spark_pulsar.broker.turn.events import CompactionEnded, CompactionFailed
 from spark_pulsar.ledger.storage import StorageError
 from spark_pulsar.model.errors import CorruptMessage
 
@@ -78,7 +78,7 @@ class Compactions:
                 for block in blocks:
                     if order.stopped:
                         return
-                    self._tell(EntriesCompacted(token, *block))
+                    self._tell(block)
                     order.may_go_on.acquire()
                     if order.stopped:
                         return

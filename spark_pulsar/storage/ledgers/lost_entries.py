@@ -8,6 +8,7 @@ from typing import NamedTuple
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.topics import Damage
 from spark_pulsar.ledger.storage import StorageDamaged
 
 
@@ -31,15 +32,13 @@ class LostEntries:
         """Takes over what a state knows."""
         for topic in state.topics.values():
             for damage in topic.damages:
-                self._add(damage.ledger_id, _Lost(damage.first, damage.end, damage.place, damage.text))
+                self.note(damage)
 
-    def note(self, record: TopicDamaged) -> None:
+    def note(self, damage: Damage | TopicDamaged) -> None:
         """Something more is lost."""
-        self._add(record.ledger_id, _Lost(record.first, record.end, record.place, record.text))
-
-    def _add(self, ledger_id: int, lost: _Lost) -> None:
-        if lost.end > lost.first:
-            self._ledgers[ledger_id] = tuple(sorted((*self._ledgers.get(ledger_id, ()), lost)))
+        if damage.end > damage.first:
+            lost = _Lost(damage.first, damage.end, damage.place, damage.text)
+            self._ledgers[damage.ledger_id] = tuple(sorted((*self._ledgers.get(damage.ledger_id, ()), lost)))
 
     def check(self, ledger_id: int, entry_id: int) -> None:
         """StorageDamaged when the entry is lost."""

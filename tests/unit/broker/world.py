@@ -25,7 +25,7 @@ from spark_pulsar.broker.turn.events import (
     SizesRead,
 )
 from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.server.compaction.compactor import BLOCK_ENTRIES, Block, Compactor
+from spark_pulsar.server.compaction.compactor import BLOCK_ENTRIES, Compactor
 from spark_pulsar.server.connection import Connection
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
@@ -63,7 +63,7 @@ class World:
         self.compactions: dict[int, Compactor] = {}
         self.block_entries = BLOCK_ENTRIES
         """Most entries of a block of a compaction."""
-        self._blocks: dict[int, Iterator[Block]] = {}
+        self._blocks: dict[int, Iterator[EntriesCompacted]] = {}
         self._reports: list[Event] = []
         self._durable: list[int] = []
         self._handle([])
@@ -170,7 +170,7 @@ class World:
         if block is None:
             self._reports.append(CompactionEnded(token, self.compactions[token].removed))
         else:
-            self._reports.append(EntriesCompacted(token, *block))
+            self._reports.append(block)
 
     def serve_compactions(self) -> None:
         """Tells the core what was compacted."""

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from spark_pulsar.ledger.cache import RUN_OVERHEAD_BYTES, EntryCache
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryRun
+from tests.entry_runs import run_of
 
 
 def test_entries_are_found_in_their_runs() -> None:

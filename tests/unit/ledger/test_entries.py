@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryRun
+from tests.entry_runs import run_of
 
 
 def test_a_run_tells_what_it_holds() -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import EntryColumns, run_of
+from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.storage.offline.check import check
 from tests.contract.storages import FileWorld
+from tests.entry_runs import run_of
 
 ENTRIES = 60
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.storage import entry_reading
 from tests.contract.storages import FileWorld
+from tests.entry_runs import run_of
 from tests.in_memory import can_be_asked_for_memory
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.entries import EntryColumns, EntryRun, run_of, spans_of
+from spark_pulsar.ledger.entries import EntryColumns, EntryRun, spans_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
@@ -15,6 +15,7 @@ from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.records.table import RECORD_TYPES, decode_record
 from spark_pulsar.model.singles import Singles
+from tests.entry_runs import run_of
 
 EXAMPLES: list[r.Record] = [
     r.EntriesAppended(run_of(3, 0, [b"x"])),

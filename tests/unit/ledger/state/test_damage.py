@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorReset
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
@@ -11,6 +10,7 @@ from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.topics import Damage
 from spark_pulsar.model.ids import Position
+from tests.entry_runs import run_of
 
 LOST = TopicDamaged(1, 1, 3, 6, "journal/1:99", "a group fails its checksum")
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.ledger.apply import table
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
@@ -18,6 +17,7 @@ from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows, take_dirty
 from spark_pulsar.ledger.state.durable_state import DurableState, InvalidRecord
 from spark_pulsar.model.ids import EARLIEST, Position
 from tests.contract.histories import picture
+from tests.entry_runs import run_of
 
 TOPIC = "persistent://public/default/t"
 

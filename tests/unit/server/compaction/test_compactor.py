@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.turn.effects import CompactTopic
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.server.compaction import compactor as compacting
 from spark_pulsar.server.compaction.compactor import Compactor
 from spark_pulsar.wire.compression import LZ4, NONE, SNAPPY, ZLIB, ZSTD, compress, decompress
 from spark_pulsar.wire.entries import Checksum, build_entry, parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
+from tests.entry_runs import run_of
 
 KEYS = st.sampled_from(("a", "b", "c", "d", "ä", "", None))
 MESSAGES = st.tuples(KEYS, st.sampled_from((b"", b"v", b"v" * 130)))

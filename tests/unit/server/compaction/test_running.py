@@ -9,13 +9,14 @@ import pytest
 
 from spark_pulsar.broker.turn.effects import CompactTopic
 from spark_pulsar.broker.turn.events import CompactionEnded, CompactionFailed, EntriesCompacted, Event
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.server.compaction import compactor as compacting
 from spark_pulsar.server.compaction.compactor import Compactor
 from spark_pulsar.server.compaction.running import Compactions
+from tests.entry_runs import run_of
 from tests.unit.broker.compacting import keyed
 
 

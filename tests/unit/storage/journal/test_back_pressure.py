@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageFailed
@@ -20,6 +19,7 @@ from spark_pulsar.storage.disk.layout import LEDGER_SUFFIX
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal.back_pressure import MOST_SEGMENTS
 from tests.contract.storages import SMALL_SEGMENT_BYTES
+from tests.entry_runs import run_of
 from tests.eventually import eventually
 
 ENTRY_BYTES = 40_000

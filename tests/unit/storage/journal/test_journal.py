@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.layout import Layout
@@ -19,6 +18,7 @@ from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES
 from spark_pulsar.storage.journal.journal import GROUP_TARGET_BYTES
 from spark_pulsar.storage.journal.segments import MAX_SPARES, MIN_SPARES, Segment, SegmentFiles
 from tests.contract.storages import FileWorld
+from tests.entry_runs import run_of
 from tests.eventually import eventually
 
 

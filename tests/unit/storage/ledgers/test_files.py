@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from spark_pulsar.ledger.entries import EntryRun, run_of
+from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout
@@ -18,6 +18,7 @@ from spark_pulsar.storage.ledgers.files import (
     parse_block,
 )
 from spark_pulsar.storage.ledgers.writing import LedgerWriter, MergedEntries, cut_out
+from tests.entry_runs import run_of
 
 LEDGER = 5
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.offline.check import Finding, Severity, check
 from tests.contract.storages import FileWorld
+from tests.entry_runs import run_of
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.entries import run_of
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
 from spark_pulsar.storage import files
 from spark_pulsar.storage.files import FileStorage
+from tests.entry_runs import run_of
 
 
 def test_strewn_acks_make_a_checkpoint_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.entries import EntryColumns, run_of
+from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 from spark_pulsar.storage.ledgers.writing import MergedEntries
 from spark_pulsar.storage.settling.ledger_merge import ENTRY_OVERHEAD_BYTES, LedgerMerge, Place
+from tests.entry_runs import run_of
 
 Entry = tuple[int, int]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.entries import EntryColumns, run_of
+from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.records.damage import TopicDamaged
@@ -16,6 +16,7 @@ from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
+from tests.entry_runs import run_of
 from tests.eventually import eventually
 
 
