@@ -3,6 +3,7 @@
 
     python benchmarks/spark.py [--against apache-pulsar] [--only NAME ...] [--rows N] [--rounds N] [--data DIR]
                                [--spark-avro]
+    python benchmarks/spark.py --latency [--idle] [--against kafka] [--rounds N] [--data DIR]
 
 Spark runs as `local[2]`; broker, JVM and Python workers share the machine. Rows have a value of 100 bytes, a key, an
 event time and one property. Wall times include planning and all receipts: of each run about 0.45 s are what Spark
@@ -20,6 +21,9 @@ ratios are between neighbours; the figure is the median of the rounds after the 
     sink to_json      the same record by Spark's `to_json`, written as text        rows/s
     official reader   the official Python client reading the same topic            rows/s (fewer rows)
     official producer the official Python client, batches of 1,000                 rows/s (fewer rows)
+
+`--latency` and `--idle` measure what `spark_latency.py` says; against Kafka in turns in one session, on the Spark that
+Kafka's connector is for, in an environment of its own. Kafka and the connector come from Maven Central.
 """
 
 from __future__ import annotations
@@ -27,8 +31,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -39,7 +45,8 @@ from typing import Any
 import pulsar
 import pyarrow as pa
 import pyspark
-from load import machine, peers
+from load import kafka, machine, peers
+from load.kafka import KAFKA
 from load.peers import APACHE_PULSAR, Peer
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import to_avro
@@ -332,10 +339,50 @@ def report(console: Console, results: Results, partitions: int) -> bool:
     return met
 
 
+LATENCY_TARGETS = {"rows: triggerExecution": 0.9, "delay: p50": 0.9}
+"""Ratios to Kafka, at most."""
+IDLE_TARGETS = {"idle: Spark, CPU s a minute": 2.0, "idle: broker, CPU s a minute": 1.0}
+
+
+def latency(console: Console, directory: Path, found: list[Peer], args: argparse.Namespace) -> bool:
+    """Runs `spark_latency.py` and reports; whether the targets that were measured are met."""
+    against_kafka = len(found) > 1
+    python = str(kafka.spark_environment()) if against_kafka else sys.executable
+    wanted = {
+        "directory": str(directory.resolve()),
+        "jars": kafka.connector_jars() if against_kafka else [],
+        "peers": {peer.name: {"url": peer.service_url, "pid": peer.pid} for peer in found},
+        "latency": args.latency,
+        "idle": args.idle,
+        "rounds": args.rounds,
+    }
+    program = Path(__file__).with_name("spark_latency.py")
+    environment = {**os.environ, "PYTHONPATH": str(peers.ROOT)}
+    command = [python, str(program), json.dumps(wanted)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    names = [peer.name for peer in found]
+    table = Table("figure", *names, *(["ratio"] if against_kafka else []), title=f"Spark {answer['spark']}, medians")
+    met = True
+    for figure in answer["figures"][names[0]]:
+        values = [statistics.median(answer["figures"][name][figure]) for name in names]
+        ratio = values[0] / values[1] if against_kafka else None
+        table.add_row(figure, *(f"{value:,.1f}" for value in values), *([f"{ratio:.2f}"] if ratio is not None else []))
+        met = met and (ratio is None or ratio <= LATENCY_TARGETS.get(figure, ratio))
+        met = met and values[0] <= IDLE_TARGETS.get(figure, values[0])
+    console.print(table)
+    console.print(
+        f"targets: {LATENCY_TARGETS} × Kafka's, {IDLE_TARGETS}: {'met' if met else 'MISSED'}", highlight=False
+    )
+    return met
+
+
 def main() -> int:
     """Runs and reports; 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", choices=[APACHE_PULSAR])
+    parser.add_argument("--against", choices=[APACHE_PULSAR, KAFKA])
+    parser.add_argument("--latency", action="store_true", help="small micro-batches, and from a client to foreachBatch")
+    parser.add_argument("--idle", action="store_true", help="processor time of a query without new messages")
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="NAME", help="only these workloads")
     parser.add_argument("--spark-avro", action="store_true", help="fetch Spark's own module for Avro: sink to_avro")
     parser.add_argument("--rows", type=int, default=5_000_000)
@@ -344,13 +391,19 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=2, help="topics that the source reads, one task each")
     parser.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
     args = parser.parse_args()
+    small = args.latency or args.idle
+    if args.against is not None and (args.against == KAFKA) != small:
+        parser.error("--latency and --idle are measured against kafka, everything else against apache-pulsar")
     console = Console()
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(peers.fresh_directory(args.data))
         console.print(machine.description(directory), highlight=False)
         found = [stack.enter_context(peers.ours(args.data))]
         if args.against:
-            found.append(stack.enter_context(peers.apache_pulsar(args.data)))
+            start = kafka.kafka if args.against == KAFKA else peers.apache_pulsar
+            found.append(stack.enter_context(start(args.data)))
+        if small:
+            return 0 if latency(console, directory, found, args) else 1
         spark = session(args.spark_avro)
         stack.callback(spark.stop)
         benches = [Bench(spark, peer, args.rows, args.partitions, directory) for peer in found]

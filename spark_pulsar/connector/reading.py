@@ -57,13 +57,8 @@ def read_range(
     gaps = RangeGaps(client, work)
     decoder = RecordDecoder(work.topic, projection.read_names)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
-    source: AbstractContextManager[Blocks] = (
-        client.fetch(work.topic, work.start.message_id, work.end.message_id)
-        if arrived is None
-        else nullcontext(arrived)
-    )
     try:
-        with source as fetch, _decoding(client, work.topic, projection) as decode:
+        with _blocks(client, work, arrived) as fetch, _decoding(client, work.topic, projection) as decode:
             while True:
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
