@@ -103,7 +103,7 @@ def session(jars: list[str]) -> SparkSession:
     """`local[2]`, no UI, Spark's own defaults for everything that costs time."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "1g").config("spark.driver.bindAddress", "127.0.0.1")
+    builder = builder.config("spark.driver.memory", "1g").config("spark.driver.host", "127.0.0.1")
     if jars:
         builder = builder.config("spark.jars", ",".join(jars))
     spark = builder.getOrCreate()
