@@ -242,6 +242,16 @@ class PartitionLookAhead:
                 break
         return position
 
+    def look_past(self, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
+        """Counts what has arrived up to the first entry at or after `position`; whether that is there, or nothing
+        comes before `end`. Forgets nothing. Raises as `look`."""
+        if self._fetch is None:
+            self._open(position)
+        while self._fetch is not None and self._frontier < end and self.following(position) is None:
+            if not self._poll(self._fetch, patience):
+                return False
+        return True
+
     def following(self, position: ReadPosition) -> ReadPosition | None:
         """Returns the first counted message at or after a position, None if nothing is counted there."""
         for block in self._blocks:
@@ -343,11 +353,15 @@ class LookAhead:
         send it soon are left out.
         """
         unread = {topic for topic, at in position.items() if at < end[topic]}
-        missing = {topic: 1 for topic in unread if self.partition(topic).following(position[topic]) is None}
-        if missing:
-            timeout_ms = min(self._timeout_ms, _NEXT_ENTRY_MS)
-            gathering = Gathering(self._client, self.partition, self._arrived, end, timeout_ms)
-            gathering.count(position, missing)
+        deadline = Deadline(
+            min(self._timeout_ms, _NEXT_ENTRY_MS), "waiting for the next entry", self._client.config.service_url
+        )
+        waiting = list(unread)
+        while waiting:
+            self._arrived.clear()
+            waiting = [t for t in waiting if not self._has_next(t, position[t], end[t], deadline)]
+            if waiting and (deadline.passed or not self._arrived.wait(deadline.left_ms() / 1000)):
+                break
         found = {topic: self.partition(topic).following(position[topic]) for topic in unread}
         return {topic: at for topic, at in found.items() if at is not None}
 
@@ -410,6 +424,12 @@ class LookAhead:
                 return None
             found.append(blocks)
         return found
+
+    def _has_next(self, topic: str, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
+        try:
+            return self.partition(topic).look_past(position, end, patience)
+        except (TopicNotFound, OperationTimeout):
+            return True  # it is left out
 
     def close(self) -> None:
         """Gives up all readers."""

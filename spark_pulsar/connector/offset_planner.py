@@ -21,7 +21,7 @@ from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.polling import Polling
 from spark_pulsar.connector.timeouts import naming
-from spark_pulsar.connector.topics import find_partitions
+from spark_pulsar.connector.topics import find_partitions, when_they_exist
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
@@ -45,7 +45,11 @@ _FOLLOW_MS: Final = 1_000
 
 @naming(_OPERATION)
 def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
-    """Ranges of a batch read, resolved now. Raises OffsetError, TopicNotFound."""
+    """Ranges of a batch read, resolved now, or when all topics exist. Raises OffsetError, TopicNotFound."""
+    return when_they_exist(options, lambda: _plan_batch(client, options))
+
+
+def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     topics = find_partitions(client, options)
     start = starting_positions(client, topics, options, "earliest")
     end = ending_positions(client, topics, options)
@@ -96,20 +100,33 @@ class OffsetPlanner:
         self._acknowledged: dict[str, ReadPosition] = {}
         self._held: set[str] = set()
         self._is_first = True
+        self._before_waiting: dict[str, ReadPosition] | None = None
 
     @naming(_OPERATION)
     def initial(self) -> SourceOffset:
         """Returns the start of a new query; the same answer however often Spark asks in one run."""
         if self._initial is None:
-            options = self._options
-            is_latest = options.starting_time is None and options.starting_offsets in (None, "latest")
-            topics = find_partitions(self._client, options)
-            if options.subscription_name is not None and topics:
-                # Made before the end is asked for, so that the cursor is never ahead of the query.
-                self._subscribe(topics, options.subscription_name, "latest" if is_latest else "earliest")
-                self._held.update(topics)
-            self._initial = SourceOffset(starting_positions(self._client, topics, options, "latest"), fresh=True)
+            self._initial = when_they_exist(self._options, self._begin, self._begin_waiting)
         return self._initial
+
+    def _begin(self) -> SourceOffset:
+        options = self._options
+        is_latest = options.starting_time is None and options.starting_offsets in (None, "latest")
+        topics = find_partitions(self._client, options)
+        if options.subscription_name is not None and topics:
+            # Made before the end is asked for, so that the cursor is never ahead of the query.
+            at_end = is_latest and self._before_waiting is None
+            self._subscribe(topics, options.subscription_name, "latest" if at_end else "earliest")
+            self._held.update(topics)
+        positions = starting_positions(self._client, topics, options, "latest")
+        if is_latest and self._before_waiting is not None:
+            positions = {topic: self._before_waiting.get(topic, EARLIEST) for topic in topics}
+        return SourceOffset(positions, fresh=True)
+
+    def _begin_waiting(self) -> None:
+        """Notes where the topics that exist end, so that nothing which comes while others are waited for is passed."""
+        topics = find_partitions(self._client, self._options, may_lack=True)
+        self._before_waiting = end_positions_of_each(self._client, topics)
 
     def _subscribe(self, topics: Sequence[str], name: str, initial: InitialPosition) -> None:
         try:
@@ -199,11 +216,13 @@ class OffsetPlanner:
     def _ends(self, start: SourceOffset) -> dict[str, ReadPosition]:
         if self._target is None:
             # A topic whose loss was accepted is no longer known, and may come back.
-            known, may_lack = frozenset(start.positions), not self._options.fail_on_data_loss
-            topics = find_partitions(self._client, self._options, known=known, may_lack=may_lack)
+            options = self._options
+            known = frozenset(start.positions)
+            may_lack = not options.fail_on_data_loss or options.waiting_for_non_existed_topic
+            topics = find_partitions(self._client, options, known=known, may_lack=may_lack)
             ends = end_positions_of_each(self._client, topics)
-            if not may_lack and self._options.topics_pattern is None:
-                _check_found(topics, known.union(ends), self._options)
+            if not may_lack and options.topics_pattern is None:
+                _check_found(topics, known.union(ends), options)
             if self._frozen:
                 self._target = dict(ends)
         else:

@@ -173,6 +173,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`REAL_TOPIC`, `ORIGIN_MESSAGE_ID` and `DECODE_ERROR`; at least once.",
     ),
     Option(
+        "waitingForNonExistedTopic",
+        "boolean",
+        "`false`",
+        READ,
+        "Wait until every topic that is named exists, for as long as it takes, in place of an error; the log says what "
+        "is waited for. A topic that comes while a stream waits is read from its start if `startingOffsets` is "
+        "`latest`. A pattern waits for nothing.",
+    ),
+    Option(
         "pollTimeoutMs",
         "milliseconds",
         "`120000`",
@@ -367,7 +376,6 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "endingOffsetsByTimestamp": "use endingTime with JSON",
     "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
-    "waitingForNonExistedTopic": "create the topic before the query starts, or use topicsPattern",
     "minPartitions": "one task reads one topic partition; create the topic with more partitions",
     "maxRecordsPerPartition": "use maxMessagesPerTrigger",
     "minOffsetsPerTrigger": "use a processing-time trigger",

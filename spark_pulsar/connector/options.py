@@ -94,6 +94,7 @@ class Options:
     mode: str
     column_name_of_corrupt_record: str
     dead_letter_topic: str | None
+    waiting_for_non_existed_topic: bool
     poll_timeout_ms: int
     operation_timeout_ms: int
     connection_timeout_ms: int
@@ -222,6 +223,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         mode=_read(values, "mode", _one_of(*MODES), FAILFAST),
         column_name_of_corrupt_record=_read(values, "columnNameOfCorruptRecord", _column, CORRUPT_RECORD),
         dead_letter_topic=_read(values, "deadLetterTopic", _persistent_topic, None),
+        waiting_for_non_existed_topic=_read(values, "waitingForNonExistedTopic", _boolean, False),
         poll_timeout_ms=_read(values, "pollTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 120_000),
         operation_timeout_ms=_read(values, "operationTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
         connection_timeout_ms=_read(values, "connectionTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 10_000),

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.options import Options, split_pattern
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+Answer = TypeVar("Answer")
+
+_FIRST_PAUSE_S: Final = 0.25
+_LAST_PAUSE_S: Final = 5.0
+_TELL_EVERY_S: Final = 60.0
 
 
 def find_partitions(
@@ -29,6 +42,33 @@ def find_partitions(
         if not was_read and not may_lack:
             raise partitions
     return sorted(set(found))
+
+
+def when_they_exist(
+    options: Options, ask: Callable[[], Answer], begin_waiting: Callable[[], object] = lambda: None
+) -> Answer:
+    """Returns the answer of `ask`, which looks for all topics; with `waitingForNonExistedTopic` asks again until there
+    are all, after `begin_waiting`.
+
+    Has no end of its own: Spark ends the process when a query is stopped, or a job cancelled.
+    """
+    pause_s, waited_s, told_s = _FIRST_PAUSE_S, 0.0, 0.0
+    is_waiting = False
+    while True:
+        try:
+            return ask()
+        except TopicNotFound as missing:
+            if not options.waiting_for_non_existed_topic:
+                raise
+            if not is_waiting or waited_s - told_s >= _TELL_EVERY_S:
+                LOG.warning("waitingForNonExistedTopic: %s; waiting for it since %d s", missing, waited_s)
+                told_s = waited_s
+        if not is_waiting:
+            is_waiting = True
+            begin_waiting()
+        threading.Event().wait(pause_s)
+        waited_s += pause_s
+        pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
 
 def topics_of_pattern(client: PulsarClient, pattern: str) -> list[str]:
