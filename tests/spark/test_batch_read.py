@@ -31,6 +31,7 @@ def test_the_columns_are_those_of_the_jvm_connector(flows: Flows) -> None:
 
 @pytest.mark.parametrize("producer", [UNBATCHED, BATCHED], ids=["unbatched", "batched"])
 def test_every_column_says_what_the_official_reader_says(flows: Flows, producer: dict[str, object]) -> None:
+    # covers CONN-7
     topic = flows.broker.topic("rows")
     flows.send(topic, texts(5), **producer)
     full = {"partition_key": "clé", "event_timestamp": EVENT_TIME_MS, "properties": {"a": "1", "b": "", "ü": "é"}}
@@ -65,6 +66,7 @@ def test_compressed_entries(flows: Flows, codec: str) -> None:
 
 
 def test_chunked_messages_take_the_place_of_their_last_chunk(flows: Flows) -> None:
+    # covers CONN-6
     topic = flows.broker.topic("chunked")
     big = bytes(range(256)) * 50_000  # 12.8 MB: three chunks
     flows.send(topic, ["before"])
@@ -90,6 +92,7 @@ def test_a_range_that_starts_between_chunks_holds_the_message(flows: Flows) -> N
 
 
 def test_exact_positions_inside_a_batch(flows: Flows) -> None:
+    # covers CONN-3
     topic = flows.broker.topic("positions")
     ids = flows.send(topic, texts(30), **BATCHED)
     at = {number: f"{one.ledger_id()}:{one.entry_id()}:{one.batch_index()}" for number, one in enumerate(ids)}
@@ -170,6 +173,7 @@ def test_projection_and_strings(flows: Flows) -> None:
 
 
 def test_a_read_between_two_times(flows: Flows) -> None:
+    # covers CONN-5
     topic = flows.broker.topic("times", partitions=3)
     first, second, empty = flows.wire().partitions_of(topic)
     begin_ms = 1_790_000_000_000

@@ -123,6 +123,7 @@ def test_messages_that_were_compacted_out_keep_their_index(broker: Broker, clien
 
 
 def test_an_end_that_does_not_exist_is_data_loss(broker: Broker, client: PulsarClient) -> None:
+    # covers CONN-11
     topic = broker.topic("end")
     [at] = publish(client, topic, [(MessageMetadata(), b"only")])
     beyond = TopicRange(topic, EARLIEST, ReadPosition(at[0] + 100, 5))

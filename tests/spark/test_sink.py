@@ -32,6 +32,7 @@ def received(flows: Flows, topic: str) -> list[str]:
 
 
 def test_every_column_arrives(flows: Flows) -> None:
+    # covers CONN-17
     topic = flows.broker.topic("columns")
     at = datetime.datetime(2013, 1, 1, 3, 24, 0, 123_000)
     frame = flows.rows(
@@ -96,6 +97,7 @@ def test_the_option_topic_wins_over_the_column(flows: Flows) -> None:
 
 @pytest.mark.parametrize(("scheme", "hashed"), [("JavaStringHash", java_string_hash), ("Murmur3_32Hash", _murmur)])
 def test_keys_go_where_the_official_clients_put_them(flows: Flows, scheme: str, hashed: Any) -> None:
+    # covers CONN-18
     topic = flows.broker.topic("routing", partitions=4)
     keys = [f"key-{number}" for number in range(40)] + ["", "é", "日本", "polygenelubricants"]
     flows.write(flows.rows("value string, __key string", [(key, key) for key in keys]), topic, hashingScheme=scheme)

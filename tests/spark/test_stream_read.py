@@ -41,6 +41,7 @@ def test_rows_are_followed_as_they_come(flows: Flows) -> None:
 
 
 def test_a_stream_starts_at_latest_by_default(flows: Flows) -> None:
+    # covers CONN-4
     topic = flows.broker.topic("latest")
     flows.send(topic, texts(13), **BATCHED)
     sink = Collected()
@@ -65,6 +66,7 @@ def test_a_stream_starts_at_a_time(flows: Flows) -> None:
 
 
 def test_a_stream_that_starts_at_a_time_to_come_reads_what_comes_next(flows: Flows) -> None:
+    # covers CONN-5
     topic, checkpoint = flows.broker.topic("future"), flows.checkpoint()
     flows.send(topic, ["before"])
     frame = flows.stream(topic, startingTime=32_503_680_000_000)
@@ -74,6 +76,7 @@ def test_a_stream_that_starts_at_a_time_to_come_reads_what_comes_next(flows: Flo
 
 
 def test_a_restart_goes_on_at_the_message(flows: Flows) -> None:
+    # covers CONN-3
     topic, checkpoint = flows.broker.topic("restart"), flows.checkpoint()
     flows.send(topic, texts(25), **BATCHED)
     frame = flows.stream(topic, maxMessagesPerTrigger=7)
@@ -127,7 +130,7 @@ def test_a_replayed_batch_reads_the_same_on_other_cores(flows: Flows) -> None:
 
 
 def test_available_now_with_one_row_a_batch(flows: Flows) -> None:
-    # covers case 5 of spark-connectors.md 6.2: limit 1 row
+    # covers CONN-1; case 5 of spark-connectors.md 6.2: limit 1 row
     topic = flows.broker.topic("one-row")
     flows.send(topic, texts(5), batching_enabled=True, batching_max_messages=3, batching_max_publish_delay_ms=60_000)
     batches = flows.drain(flows.stream(topic, maxMessagesPerTrigger=1), flows.checkpoint())
@@ -237,6 +240,7 @@ def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flo
 
 
 def test_new_partitions_are_read_from_their_start(flows: Flows) -> None:
+    # covers CONN-15
     topic = flows.broker.topic("growing", partitions=1)
     flows.send(f"{topic}-partition-0", texts(3))
     sink = Collected()
@@ -249,6 +253,7 @@ def test_new_partitions_are_read_from_their_start(flows: Flows) -> None:
 
 
 def test_new_topics_of_a_pattern_are_read_from_their_start(flows: Flows) -> None:
+    # covers CONN-15
     prefix = flows.broker.topic("family")
     local = prefix.rsplit("/", 1)[1]
     sink = Collected()
@@ -273,7 +278,7 @@ def test_a_chunked_message_at_the_border_of_two_batches(flows: Flows) -> None:
 
 
 def test_nothing_is_left_on_the_broker(flows: Flows) -> None:
-    # covers case 6 of spark-connectors.md 6.2
+    # covers CONN-2; case 6 of spark-connectors.md 6.2
     topic = flows.broker.topic("traces")
     flows.send(topic, texts(5))
     before = flows.subscriptions(topic)
@@ -283,7 +288,7 @@ def test_nothing_is_left_on_the_broker(flows: Flows) -> None:
 
 
 def test_the_backlog_of_a_named_subscription_is_zero_after_available_now(flows: Flows) -> None:
-    # covers case 7 of spark-connectors.md 6.2
+    # covers CONN-13; case 7 of spark-connectors.md 6.2
     topic = flows.broker.topic("cursor", partitions=2)
     flows.send(topic, texts(40), **UNBATCHED)
     frame = flows.stream(topic, subscriptionName="spark-job", maxMessagesPerTrigger=15)
@@ -296,6 +301,7 @@ def test_the_backlog_of_a_named_subscription_is_zero_after_available_now(flows: 
 
 
 def test_a_named_subscription_follows_a_running_query(flows: Flows) -> None:
+    # covers CONN-13
     topic = flows.broker.topic("cursor-live")
     flows.send(topic, texts(5))
     sink = Collected()
@@ -308,6 +314,7 @@ def test_a_named_subscription_follows_a_running_query(flows: Flows) -> None:
 
 
 def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
+    # covers CONN-14
     topic = flows.broker.topic("progress")
     flows.send(topic, texts(10))
     frame = flows.stream(topic, maxMessagesPerTrigger=4)

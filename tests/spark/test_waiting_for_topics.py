@@ -30,6 +30,7 @@ def beside(work: Callable[[], Any], done: list[Any]) -> threading.Thread:
 
 
 def test_a_stream_waits_can_be_stopped_and_reads_what_comes(flows: Flows) -> None:
+    # covers CONN-16
     topic, checkpoint = flows.broker.topic("comes"), flows.checkpoint()
     sink = Collected()
 
@@ -75,6 +76,7 @@ def test_all_topics_are_waited_for_and_none_loses_what_comes_meanwhile(
 
 
 def test_a_batch_read_waits_too(flows: Flows) -> None:
+    # covers CONN-16
     topic = flows.broker.topic("batch")
     options = parse_options({"service.url": flows.broker.service_url, "topic": topic, WAITING: "true"})
     planned: list[Any] = []
