@@ -29,28 +29,33 @@ def beside(work: Callable[[], Any], done: list[Any]) -> threading.Thread:
     return thread
 
 
-def test_a_stream_waits_can_be_stopped_and_reads_what_comes(flows: Flows) -> None:
+def waiting(flows: Flows, topic: str, checkpoint: str, sink: Collected) -> StreamingQuery:
+    """A query that has begun to look for a topic."""
+    frame = flows.stream(topic, startingOffsets="latest", **{WAITING: "true"})
+    query = flows.start(frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint))
+    eventually(lambda: "offset" in query.status["message"].lower() or not query.isActive, 60)
+    return query
+
+
+def test_a_stream_waits_and_reads_what_comes(flows: Flows) -> None:
     # covers CONN-16
-    topic, checkpoint = flows.broker.topic("comes"), flows.checkpoint()
-    sink = Collected()
-
-    def start() -> StreamingQuery:
-        frame = flows.stream(topic, startingOffsets="latest", **{WAITING: "true"})
-        query = flows.start(frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint))
-        eventually(lambda: "offset" in query.status["message"].lower() or not query.isActive, 60)
-        return query
-
-    query = start()
-    begin = time.monotonic()
-    query.stop()
-    assert not query.isActive
-    assert query.exception() is None
-    assert time.monotonic() - begin < 20
-    assert not (Path(checkpoint) / "offsets" / "0").exists()
-    query = start()
+    topic, sink = flows.broker.topic("comes"), Collected()
+    query = waiting(flows, topic, flows.checkpoint(), sink)
     flows.send(topic, texts(5))
     eventually(lambda: sink.all == texts(5) or not query.isActive, 120)
     assert sink.all == texts(5), query.exception()
+
+
+def test_a_query_that_waits_can_be_stopped(flows: Flows) -> None:
+    # covers CONN-16
+    topic, checkpoint = flows.broker.topic("stopped"), flows.checkpoint()
+    query = waiting(flows, topic, checkpoint, Collected())
+    begin = time.monotonic()
+    query.stop()
+    assert time.monotonic() - begin < 20
+    assert not query.isActive
+    assert query.exception() is None
+    assert not (Path(checkpoint) / "offsets" / "0").exists()
 
 
 def test_all_topics_are_waited_for_and_none_loses_what_comes_meanwhile(
