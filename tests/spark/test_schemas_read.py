@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import io
@@ -11,11 +12,13 @@ from typing import Any
 
 import fastavro
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pulsar.schema import Array, AvroSchema, Boolean, Double, Integer, JsonSchema, Long, Map, Record, String
 from pyspark.sql import DataFrame, Row
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
+from spark_pulsar.wire import pulsar_api_pb2
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.spark.flows import Flows
 
@@ -311,6 +314,25 @@ def test_key_and_value_are_two_columns(flows: Flows, encoding: str) -> None:
     frame = flows.batch(topic)
     assert frame.columns == ["key", "value", *METADATA]
     assert [tuple(row) for row in frame.select("key", "value.a").collect()] == [(65, 7), (65, None)]
+
+
+def test_messages_of_protobuf_are_flattened(flows: Flows) -> None:
+    files = FileDescriptorSet()
+    pulsar_api_pb2.DESCRIPTOR.CopyToProto(files.file.add())
+    definition = {
+        "fileDescriptorSet": base64.b64encode(files.SerializeToString()).decode(),
+        "rootMessageTypeName": pulsar_api_pb2.Schema.DESCRIPTOR.full_name,
+        "rootFileDescriptorName": files.file[0].name,
+    }
+    topic = flows.broker.topic()
+    version = register(flows, topic, Schema(SchemaType.PROTOBUF_NATIVE, json.dumps(definition).encode()))
+    message = pulsar_api_pb2.Schema(name="n", schema_data=b"x", type=pulsar_api_pb2.Schema.Json)
+    message.properties.add(key="k", value="v")
+    send(flows.wire(), topic, version, message.SerializeToString(), b"\xff")
+    rows = flows.batch(topic, mode="PERMISSIVE").collect()
+    assert (rows[0].name, bytes(rows[0].schema_data), rows[0].type) == ("n", b"x", "Json")
+    assert rows[0].properties == [Row(key="k", value="v")]
+    assert "no message of its schema" in rows[1]["__error"]
 
 
 def test_a_schema_that_cannot_be_read_is_refused_by_name(flows: Flows) -> None:

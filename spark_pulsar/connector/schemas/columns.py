@@ -28,6 +28,10 @@ def value_type(definition: Definition) -> Any:
         if found.kind != "record":
             raise SchemaError(f"a JSON schema must define a record, not {found.kind}{RAW}")
         return arrow_type(found)
+    if kind is SchemaType.PROTOBUF_NATIVE:
+        from spark_pulsar.connector.schemas.protobuf_payloads import message_type
+
+        return message_type(definition)
     raise SchemaError(f"schemas of type {kind.name} cannot be read{RAW}")
 
 

@@ -112,6 +112,10 @@ def decoder_of(reader: Definition, writer: Definition | None, wanted: Any, versi
         return Refusing(wanted, told)
     if reader.type is SchemaType.JSON:
         return JsonDecoder(reader, wanted)
+    if reader.type is SchemaType.PROTOBUF_NATIVE:
+        from spark_pulsar.connector.schemas.protobuf_payloads import ProtobufDecoder
+
+        return ProtobufDecoder(reader, wanted)
     if reader.type is not SchemaType.AVRO:
         return primitive_decoder(reader.type)
     try:

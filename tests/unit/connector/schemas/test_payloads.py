@@ -253,5 +253,7 @@ def test_types_are_bounded_and_named_in_ddl() -> None:
         {"name": "r", "type": {"type": "record", "name": "N", "fields": [{"name": "s", "type": ["null", "long"]}]}}
     )
     assert ddl(value_columns(nested)) == "`r` struct<`s`: bigint>"
-    with pytest.raises(SchemaError, match="PROTOBUF_NATIVE cannot be read; set useTopicSchema"):
+    with pytest.raises(SchemaError, match="PROTOBUF cannot be read; set useTopicSchema"):
+        value_columns(Definition(Schema(SchemaType.PROTOBUF, b"{}")))
+    with pytest.raises(SchemaError, match=r"PROTOBUF_NATIVE schema cannot be read: .*set useTopicSchema"):
         value_columns(Definition(Schema(SchemaType.PROTOBUF_NATIVE, b"{}")))

@@ -1,0 +1,173 @@
+"""Payloads of PROTOBUF_NATIVE schemas: messages of the descriptor that the schema holds, decoded by protobuf's library.
+
+All versions are read with the newest descriptor: protobuf tells fields by their numbers, and leaves unknown ones out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.schemas.arrow_types import MAX_TYPES, RAW
+from spark_pulsar.connector.schemas.decoding import UndecodablePayload
+from spark_pulsar.connector.schemas.definition import MAX_DEFINITION_BYTES
+
+if TYPE_CHECKING:
+    from spark_pulsar.connector.schemas.definition import Definition
+
+Value = Callable[[Any], Any]
+
+_SCALARS: Final[dict[int, Any]] = {
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT64: pa.decimal128(20, 0),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_ENUM: pa.string(),
+    FieldDescriptor.CPPTYPE_STRING: pa.string(),
+}
+
+
+def root_message(definition: Definition) -> Any:
+    """Returns the descriptor of the message of a PROTOBUF_NATIVE schema. Raises SchemaError when there is none."""
+    data = definition.schema.data
+    if len(data) > MAX_DEFINITION_BYTES:
+        raise SchemaError(f"the PROTOBUF_NATIVE schema has {len(data)} bytes, more than {MAX_DEFINITION_BYTES}")
+    try:
+        found = json.loads(data)
+        files = FileDescriptorSet.FromString(base64.b64decode(found["fileDescriptorSet"], validate=True))
+        pool = DescriptorPool()
+        _add(pool, {each.name: each for each in files.file})
+        return pool.FindMessageTypeByName(found["rootMessageTypeName"])
+    except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
+        raise SchemaError(f"the PROTOBUF_NATIVE schema cannot be read: {error}{RAW}") from error
+
+
+def _add(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
+    """Adds files to a pool, each behind those that it imports."""
+    waiting = dict(files)
+    while waiting:
+        ready = [name for name, each in waiting.items() if not any(other in waiting for other in each.dependency)]
+        if not ready:
+            raise ValueError(f"files import each other: {', '.join(sorted(waiting))}")
+        for name in ready:
+            pool.AddSerializedFile(waiting.pop(name).SerializeToString())
+
+
+def message_type(definition: Definition) -> Any:
+    """Returns the struct of the message of a schema. Raises SchemaError, also for a message that contains itself."""
+    return _Typing().message(root_message(definition), "")
+
+
+class _Typing:
+    def __init__(self) -> None:
+        self._count = 0
+        self._inside: list[str] = []
+
+    def message(self, descriptor: Any, path: str) -> Any:
+        """Returns the struct of a message."""
+        if descriptor.full_name in self._inside:
+            raise SchemaError(
+                f"field {path.lstrip('.')} contains the message {descriptor.full_name} that it is a part of; "
+                f"Spark has no recursive types{RAW}"
+            )
+        self._inside.append(descriptor.full_name)
+        fields = [pa.field(each.name, self._field(each, f"{path}.{each.name}")) for each in descriptor.fields]
+        self._inside.pop()
+        return pa.struct(fields)
+
+    def _field(self, field: Any, path: str) -> Any:
+        self._count += 1
+        if self._count > MAX_TYPES:
+            raise SchemaError(f"the schema has more than {MAX_TYPES} types{RAW}")
+        if _is_map(field):
+            key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+            return pa.map_(self._single(key, path), self._single(value, f"{path}[]"))
+        single = self._single(field, path)
+        return pa.list_(single) if _is_repeated(field) else single
+
+    def _single(self, field: Any, path: str) -> Any:
+        if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+            return self.message(field.message_type, path)
+        return pa.binary() if field.type == FieldDescriptor.TYPE_BYTES else _SCALARS[field.cpp_type]
+
+
+def _is_repeated(field: Any) -> bool:
+    return bool(field.is_repeated)
+
+
+def _is_map(field: Any) -> bool:
+    return (
+        field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE
+        and _is_repeated(field)
+        and bool(field.message_type.GetOptions().map_entry)
+    )
+
+
+class ProtobufDecoder:
+    """Payloads of a PROTOBUF_NATIVE schema. Fields that know presence and are not set are null."""
+
+    def __init__(self, reader: Definition, wanted: Any) -> None:
+        descriptor = root_message(reader)
+        self.type = wanted
+        self._parse = GetMessageClass(descriptor).FromString
+        self._value = _message_value(descriptor, wanted)
+
+    def decode(self, payloads: Any) -> Any:
+        """Returns the payloads as an array of `type`."""
+        parse, value = self._parse, self._value
+        rows: list[Any] = []
+        for payload in payloads.to_pylist():
+            try:
+                rows.append(value(parse(payload)))
+            except (DecodeError, UnicodeDecodeError) as error:
+                raise UndecodablePayload(f"it is no message of its schema: {error}", len(rows)) from error
+        try:
+            return pa.array(rows, self.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
+            raise UndecodablePayload(f"it does not fit Spark's types: {error}") from error
+
+
+def _message_value(descriptor: Any, wanted: Any) -> Value:
+    """Returns what turns a message into a dictionary of the wanted fields."""
+    readers = [(each.name, _field_value(descriptor.fields_by_name[each.name], each.type)) for each in wanted]
+
+    def value(message: Any) -> dict[str, Any]:
+        return {name: read(message) for name, read in readers}
+
+    return value
+
+
+def _field_value(field: Any, wanted: Any) -> Value:
+    name = field.name
+    if _is_map(field):
+        item = _single_value(field.message_type.fields_by_name["value"], wanted.item_type)
+        return lambda message: [(key, item(each)) for key, each in getattr(message, name).items()]
+    if _is_repeated(field):
+        item = _single_value(field, wanted.value_type)
+        return lambda message: [item(each) for each in getattr(message, name)]
+    single = _single_value(field, wanted)
+    if field.has_presence:
+        return lambda message: single(getattr(message, name)) if message.HasField(name) else None
+    return lambda message: single(getattr(message, name))
+
+
+def _single_value(field: Any, wanted: Any) -> Value:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+        return _message_value(field.message_type, wanted)
+    if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+        names = {each.number: each.name for each in field.enum_type.values}
+        return lambda number: names.get(number, str(number))  # a number of the future stays a number
+    return lambda value: value
