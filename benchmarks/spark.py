@@ -2,7 +2,7 @@
 """The connector under load, on our broker, alone or beside a real Apache Pulsar in the same run.
 
     python benchmarks/spark.py [--against apache-pulsar] [--only NAME ...] [--rows N] [--rounds N] [--data DIR]
-                               [--spark-avro]
+                               [--spark-avro spark-avro_2.13-VERSION.jar]
     python benchmarks/spark.py --latency [--idle] [--against kafka] [--rounds N] [--data DIR]
 
 Spark runs as `local[2]`; broker, JVM and Python workers share the machine. Rows have a value of 100 bytes, a key, an
@@ -44,7 +44,6 @@ from typing import Any
 
 import pulsar
 import pyarrow as pa
-import pyspark
 from load import kafka, machine, peers
 from load.kafka import KAFKA
 from load.peers import APACHE_PULSAR, Peer
@@ -120,12 +119,12 @@ class PrebuiltReader(DataSourceReader):
             left -= batch.num_rows
 
 
-def session(with_avro: bool) -> SparkSession:
-    """`local[2]`, no UI; with Spark's module for Avro, from Maven Central, if asked for."""
+def session(spark_avro: Path | None) -> SparkSession:
+    """`local[2]`, no UI; with Spark's module for Avro if its jar is given."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]")
-    if with_avro:
-        builder = builder.config("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
+    if spark_avro is not None:
+        builder = builder.config("spark.jars", str(spark_avro))
     spark = (
         builder.config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
@@ -384,7 +383,7 @@ def main() -> int:
     parser.add_argument("--latency", action="store_true", help="small micro-batches, and from a client to foreachBatch")
     parser.add_argument("--idle", action="store_true", help="processor time of a query without new messages")
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="NAME", help="only these workloads")
-    parser.add_argument("--spark-avro", action="store_true", help="fetch Spark's own module for Avro: sink to_avro")
+    parser.add_argument("--spark-avro", type=Path, help="jar of Spark's own module for Avro: for sink to_avro")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-ups", type=int, default=3, help="the JVM compiles while it runs")
@@ -408,7 +407,7 @@ def main() -> int:
         stack.callback(spark.stop)
         benches = [Bench(spark, peer, args.rows, args.partitions, directory) for peer in found]
         wanted = [name for name in WORKLOADS if name in (args.only or WORKLOADS)]
-        if not args.spark_avro:
+        if args.spark_avro is None:
             wanted = [name for name in wanted if name != "sink to_avro"]
         results = measure(console, benches, wanted, args)
         return 0 if report(console, results, args.partitions) else 1

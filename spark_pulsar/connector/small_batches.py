@@ -63,9 +63,22 @@ class SmallBatches:
                 for batch in read_range(self._client, self._options, work, self._projection, blocks):
                     batches.append(batch)
                     size += batch.nbytes
-                    if size > _MOST_BYTES:
+                    if size > _MOST_BYTES or any(map(_has_null_items, batch.columns)):
                         return None
         except (PulsarError, RuntimeError, ValueError) as error:
             LOG.info("a micro-batch is left to its task, which tells why: %s", error)
             return None
         return batches or None
+
+
+def _has_null_items(array: pa.Array) -> bool:
+    """Tells whether a list or a map inside holds a null: Spark copies rows that travel with the plan, and fails on null
+    items of numbers ("Value at index is null")."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(array.type):
+        return any(_has_null_items(array.field(index)) for index in range(array.type.num_fields))
+    if pa.types.is_list(array.type) or pa.types.is_map(array.type):
+        items = array.items if pa.types.is_map(array.type) else array.values
+        return items.null_count > 0 or _has_null_items(items)
+    return False
