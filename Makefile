@@ -57,6 +57,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/compaction.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against apache-pulsar
+	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
 
 proto: setup  ## generate the protobuf module from wire/pulsar_api.proto
 	$(BIN)/python -m grpc_tools.protoc -I spark_pulsar/wire --python_out=spark_pulsar/wire --mypy_out=spark_pulsar/wire spark_pulsar/wire/pulsar_api.proto
