@@ -37,15 +37,6 @@ def waiting(flows: Flows, topic: str, checkpoint: str, sink: Collected) -> Strea
     return query
 
 
-def test_a_stream_waits_and_reads_what_comes(flows: Flows) -> None:
-    # covers CONN-16
-    topic, sink = flows.broker.topic("comes"), Collected()
-    query = waiting(flows, topic, flows.checkpoint(), sink)
-    flows.send(topic, texts(5))
-    eventually(lambda: sink.all == texts(5) or not query.isActive, 120)
-    assert sink.all == texts(5), query.exception()
-
-
 def test_a_query_that_waits_can_be_stopped(flows: Flows) -> None:
     # covers CONN-16
     topic, checkpoint = flows.broker.topic("stopped"), flows.checkpoint()
