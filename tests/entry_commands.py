@@ -9,6 +9,7 @@ from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire import ack_sets
 from spark_pulsar.wire import pulsar_api_pb2 as api
 from spark_pulsar.wire.commands import command_of, message_id_data
+from spark_pulsar.wire.entries import BROKER_METADATA_MAGIC
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 
@@ -43,3 +44,9 @@ def message(
             consumer_epoch=consumer_epoch,
         )
     )
+
+
+def build_broker_metadata(broker_timestamp_ms: int, index: int) -> bytes:
+    """Returns the 0x0e02 block: when the broker stored the entry, and the index of its *last* message in the topic."""
+    body = api.BrokerEntryMetadata(broker_timestamp=broker_timestamp_ms, index=index).SerializeToString()
+    return b"".join((BROKER_METADATA_MAGIC, len(body).to_bytes(4, "big"), body))

@@ -42,12 +42,7 @@ def _age_s(call: Call) -> int:
     return whole_number_in_path(call.parts["seconds"])
 
 
-def _expire(core: Core, call: Call) -> None:
-    cursors.check_stored(call.topic, "Expire messages")
-    cursors.expire_to_place(core, call.topic, subscription_in(call), wanted_place(call))
-
-
-def _later(begin: Callable[[Core, Call, cursors.Answer], None]) -> Handler:
+def _later(begin: Callable[[Core, Call, cursors.Answer], object]) -> Handler:
     """Makes the handler of a change that may have to read entries first; 204 when it is done."""
 
     async def handler(call: Call) -> Response:
@@ -60,8 +55,18 @@ def _later(begin: Callable[[Core, Call, cursors.Answer], None]) -> Handler:
     return handler
 
 
-def _create(core: Core, call: Call, answer: cursors.Answer) -> None:
-    cursors.create(core, call.topic, subscription_in(call), cursors.place_in(call.json()), answer)
+def _of_one(operation: Callable[..., object], *values: Callable[[Call], object]) -> Callable[..., object]:
+    """Makes the step of a handler that does an operation with the subscription of a call, and values read from it."""
+
+    def step(core: Core, call: Call, *answer: cursors.Answer) -> object:
+        return operation(core, call.topic, subscription_in(call), *(read(call) for read in values), *answer)
+
+    return step
+
+
+def _expire(core: Core, call: Call) -> None:
+    cursors.check_stored(call.topic, "Expire messages")
+    cursors.expire_to_place(core, call.topic, subscription_in(call), wanted_place(call))
 
 
 def _reset_to_time(core: Core, call: Call, answer: cursors.Answer) -> None:
@@ -69,46 +74,25 @@ def _reset_to_time(core: Core, call: Call, answer: cursors.Answer) -> None:
     cursors.reset_to_time(core, call.topic, subscription_in(call), time_ms, answer)
 
 
-def _reset(core: Core, call: Call, answer: cursors.Answer) -> None:
-    cursors.reset_to_place(core, call.topic, subscription_in(call), wanted_place(call), answer)
-
-
-def _expire_by_time(core: Core, call: Call, answer: cursors.Answer) -> None:
-    cursors.expire_by_time(core, call.topic, subscription_in(call), _age_s(call), answer)
-
-
 def _delete(core: Core, call: Call) -> None:
     cursors.delete(core, call.topic, subscription_in(call), force=call.flag("force"))
 
 
-def _get_properties(core: Core, call: Call) -> object:
-    return cursors.properties_of(core, call.topic, subscription_in(call))
-
-
-def _set_properties(core: Core, call: Call) -> None:
-    cursors.set_properties(core, call.topic, subscription_in(call), text_map(call.json(), "properties"))
-
-
-def _clear(core: Core, call: Call) -> None:
-    cursors.clear_backlog(core, call.topic, subscription_in(call))
-
-
-def _skip(core: Core, call: Call) -> None:
-    cursors.skip(core, call.topic, subscription_in(call), whole_number_in_path(call.parts["count"]))
-
-
 _SUBSCRIPTION: Final = f"{TOPIC_PATH}/subscription/{{subscription}}"
+_CREATE: Final = _of_one(cursors.create, lambda call: cursors.place_in(call.json()))
+_SET_PROPERTIES: Final = _of_one(cursors.set_properties, lambda call: text_map(call.json(), "properties"))
+_SKIP: Final = _of_one(cursors.skip, lambda call: whole_number_in_path(call.parts["count"]))
 
 ROUTES: Final[Routes] = (
     (f"{TOPIC_PATH}/subscriptions", {"GET": reads(lambda core, call: cursors.names_of(core, call.topic))}),
-    (_SUBSCRIPTION, {"PUT": _later(_create), "DELETE": changes(_delete)}),
-    (f"{_SUBSCRIPTION}/properties", {"GET": reads(_get_properties), "PUT": changes(_set_properties)}),
-    (f"{_SUBSCRIPTION}/skip_all", {"POST": changes(_clear)}),
-    (f"{_SUBSCRIPTION}/skip/{{count}}", {"POST": changes(_skip)}),
-    (f"{_SUBSCRIPTION}/resetcursor", {"POST": _later(_reset)}),
+    (_SUBSCRIPTION, {"PUT": _later(_CREATE), "DELETE": changes(_delete)}),
+    (f"{_SUBSCRIPTION}/properties", {"GET": reads(_of_one(cursors.properties_of)), "PUT": changes(_SET_PROPERTIES)}),
+    (f"{_SUBSCRIPTION}/skip_all", {"POST": changes(_of_one(cursors.clear_backlog))}),
+    (f"{_SUBSCRIPTION}/skip/{{count}}", {"POST": changes(_SKIP)}),
+    (f"{_SUBSCRIPTION}/resetcursor", {"POST": _later(_of_one(cursors.reset_to_place, wanted_place))}),
     (f"{_SUBSCRIPTION}/resetcursor/{{time}}", {"POST": _later(_reset_to_time)}),
     (f"{_SUBSCRIPTION}/expireMessages", {"POST": changes(_expire)}),
-    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _later(_expire_by_time)}),
+    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _later(_of_one(cursors.expire_by_time, _age_s))}),
     (
         f"{TOPIC_PATH}/all_subscription/expireMessages/{{seconds}}",
         {"POST": _later(lambda core, call, answer: cursors.expire_all_by_time(core, call.topic, _age_s(call), answer))},

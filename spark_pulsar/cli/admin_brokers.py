@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_rest import Command, add_commands
+from spark_pulsar.cli.admin_rest import Command, add_commands, add_question
 from spark_pulsar.cli.admin_values import show
 
 clusters = typer.Typer(help="Clusters.", no_args_is_help=True)
@@ -25,10 +25,7 @@ Allowed = Annotated[
 ]
 
 
-@clusters.command("list")
-def list_clusters(ctx: typer.Context) -> None:
-    """List the clusters."""
-    show(ctx.obj.get(_CLUSTERS))
+add_question(clusters, "list", _CLUSTERS, "List the clusters.")
 
 
 def _add_cluster(name: str, method: str, text: str) -> None:
@@ -69,10 +66,7 @@ def _tenant_info(ctx: typer.Context, roles: str | None, allowed: str | None) -> 
     }
 
 
-@tenants.command("list")
-def list_tenants(ctx: typer.Context) -> None:
-    """List the tenants."""
-    show(ctx.obj.get(_TENANTS))
+add_question(tenants, "list", _TENANTS, "List the tenants.")
 
 
 def _add_tenant(name: str, method: str, text: str) -> None:
@@ -105,18 +99,8 @@ add_commands(
     "/admin/v2/brokers/{}".format,
     Command("list", "GET", "", "List the brokers of a cluster: HOST:PORT of their admin API."),
 )
-
-
-@brokers.command("leader-broker")
-def leader(ctx: typer.Context) -> None:
-    """Show the broker that leads the others."""
-    show(ctx.obj.get("/admin/v2/brokers/leaderBroker"))
-
-
-@brokers.command("healthcheck")
-def health(ctx: typer.Context) -> None:
-    """Print ok when the broker serves."""
-    show(ctx.obj.get("/admin/v2/brokers/health"))
+add_question(brokers, "leader-broker", "/admin/v2/brokers/leaderBroker", "Show the broker that leads the others.")
+add_question(brokers, "healthcheck", "/admin/v2/brokers/health", "Print ok when the broker serves.")
 
 
 @brokers.command("backlog-quota-check")
@@ -126,7 +110,5 @@ def check_quotas(ctx: typer.Context) -> None:
     show("ok")
 
 
-@brokers.command("version")
-def broker_version(ctx: typer.Context) -> None:
-    """Print the version of Apache Pulsar that the broker speaks."""
-    show(ctx.obj.get("/admin/v2/brokers/version"))
+_VERSION_HELP = "Print the version of Apache Pulsar that the broker speaks."
+add_question(brokers, "version", "/admin/v2/brokers/version", _VERSION_HELP)

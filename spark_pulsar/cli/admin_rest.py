@@ -99,7 +99,7 @@ def _failed(text: str) -> typer.Exit:
 
 
 class Command(NamedTuple):
-    """A command that makes one call about its argument and has no options."""
+    """A command that makes one call, about its argument if it has one, and has no options."""
 
     name: str
     method: str
@@ -122,3 +122,11 @@ def _add_command(app: typer.Typer, argument: Any, path: Callable[[str], str], co
         answer = getattr(ctx.obj, command.method.lower())(path(name) + command.tail)
         if command.shows or command.method == "GET":
             show(answer)
+
+
+def add_question(app: typer.Typer, name: str, path: str, text: str) -> None:
+    """Adds a command without an argument, which shows what GET answers."""
+
+    @app.command(name, help=text)
+    def ask(ctx: typer.Context) -> None:
+        show(ctx.obj.get(path))

@@ -102,12 +102,6 @@ def build_entry(metadata: MessageMetadata, payload: bytes | memoryview, with_che
     return b"".join((CHECKSUM_MAGIC, _SIZE.pack(crc32c(checked)), checked))
 
 
-def build_broker_metadata(broker_timestamp_ms: int, index: int) -> bytes:
-    """Returns the 0x0e02 block: when the broker stored the entry, and the index of its *last* message in the topic."""
-    body = BrokerEntryMetadata(broker_timestamp=broker_timestamp_ms, index=index).SerializeToString()
-    return b"".join((BROKER_METADATA_MAGIC, _SIZE.pack(len(body)), body))
-
-
 def parse_entry(buffer: bytes, start: int = 0, end: int | None = None) -> Entry:
     """Takes apart the entry in `buffer[start:end]`; CorruptMessage, but a wrong checksum is only reported."""
     end = len(buffer) if end is None else end

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.ledger.state.topics import TopicState
     from spark_pulsar.model.names import TopicName
-    from spark_pulsar.model.policies import BacklogQuota, DispatchRate, PublishRate
+    from spark_pulsar.model.policies import BacklogQuota, PublishRate
     from spark_pulsar.model.ranges import RangeSet
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, KeySharedMeta
     from spark_pulsar.wire.send_runs import SendRun
@@ -116,9 +116,6 @@ class SubscribeLimit(Protocol):
 
 class DispatchLimits(Protocol):
     """The dispatch rates of a topic and its subscriptions (`dispatch.limits.dispatch_rates`, SUB-7)."""
-
-    rates: Any
-    """`dispatch.limits.dispatch_rates.Rates`."""
 
     @property
     def subscribers(self) -> SubscribeLimit | None: ...
@@ -242,8 +239,6 @@ class Monitors(Protocol):
 
     @property
     def rolls(self) -> LedgerRolls: ...
-    def start(self) -> None: ...
-    def adopt(self, topic: Topic) -> None: ...
     def adopt_non_persistent(self, topic: Topic) -> None: ...
     def appended(self, topic: Topic, run: EntryRun) -> None: ...
     def joined(self, topic: Topic) -> None: ...
@@ -281,11 +276,8 @@ class RequiredEncryption(Protocol):
 class DispatchLimiter(Protocol):
     """One dispatch rate and the subscriptions that wait for it (`dispatch.limits.dispatch_limiter`)."""
 
-    rate: DispatchRate
     line: OrderedDict[Subscription, None]
 
-    @property
-    def wait_ms(self) -> int: ...
     def blocks(self, subscription: Subscription) -> bool: ...
     def keeps_waiting(self, subscription: Subscription) -> bool: ...
     def stand_in_line(self, subscription: Subscription) -> None: ...

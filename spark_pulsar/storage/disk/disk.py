@@ -95,11 +95,8 @@ class Disk:
 
     def sync_directory(self, path: Path) -> None:
         """Makes names created, renamed or removed in a directory durable (DUR-9)."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with self.opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def preallocate(self, fd: int, size: int) -> None:
         """Reserves the space of a file of `size` bytes, so that later writes inside cannot fail for lack of it."""

@@ -266,8 +266,7 @@ def _check_ledger_files(
     found: Examination,
 ) -> None:
     disk = Disk()
-    for damage in find_short_files(disk, layout, state, extents):
-        found.losses.append(damage)
+    found.losses += find_short_files(disk, layout, state, extents)
     for ledger_id, extent in extents.items():
         path = layout.ledger(ledger_id)
         name = layout.relative(path)

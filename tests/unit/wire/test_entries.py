@@ -70,7 +70,7 @@ def test_inside_a_larger_buffer() -> None:
 
 
 def test_broker_metadata_may_stand_in_front_of_either() -> None:
-    front = entries.build_broker_metadata(1_700_000_000_001, 7)
+    front = entry_commands.build_broker_metadata(1_700_000_000_001, 7)
     for with_checksum in (True, False):
         entry = entries.parse_entry(front + entries.build_entry(metadata(), b"bem", with_checksum))
         assert entry.broker_metadata is not None
@@ -93,7 +93,7 @@ DAMAGED = {
     "broker metadata cut off": b"\x0e\x02\x00\x00",
     "broker metadata of 4 GB": b"\x0e\x02\xff\xff\xff\xff" + HEAD,
     "broker metadata that are none": b"\x0e\x02\x00\x00\x00\x01\xff" + checked(b"\x00\x00\x00\x00"),
-    "nothing behind broker metadata": entries.build_broker_metadata(1, 2),
+    "nothing behind broker metadata": entry_commands.build_broker_metadata(1, 2),
 }
 
 

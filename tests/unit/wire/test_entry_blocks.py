@@ -7,7 +7,7 @@ import pytest
 from spark_pulsar.model.errors import ChecksumFailed, MalformedFrame
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.entries import build_broker_metadata, build_entry
+from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.entry_blocks import EntryBlock, block_of, message_count_of, permits_of
 from spark_pulsar.wire.frames import Frame, FrameSplitter, command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
@@ -59,7 +59,9 @@ def test_redelivery_counts_ack_sets_and_other_consumers_between() -> None:
 
 def test_a_broker_metadata_block_is_stepped_over() -> None:
     entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"value")
-    frame = payload_frame(entry_commands.message(1, MessageId(1, 1)), build_broker_metadata(5, 6) + entry)
+    frame = payload_frame(
+        entry_commands.message(1, MessageId(1, 1)), entry_commands.build_broker_metadata(5, 6) + entry
+    )
     assert _entries(block_of(_run(frame), 1, -1, "t")) == [entry]
 
 

@@ -146,7 +146,9 @@ def test_entries_written_back_byte_for_byte(name: str) -> None:
     assert entry.checksum is Checksum.OK
     front = b""
     if entry.broker_metadata is not None:
-        front = entries.build_broker_metadata(entry.broker_metadata.broker_timestamp, entry.broker_metadata.index)
+        front = entry_commands.build_broker_metadata(
+            entry.broker_metadata.broker_timestamp, entry.broker_metadata.index
+        )
     assert front + entries.build_entry(entry.metadata, entry.payload) == stored
 
 
