@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from spark_pulsar.cli.admin_values import show, topic_name, topic_path
+from spark_pulsar.cli.admin_values import Topic, show, topic_name, topic_path
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 File = Annotated[
     Path,
     typer.Option(

@@ -5,13 +5,12 @@ from urllib.parse import quote
 
 import typer
 
-from spark_pulsar.cli.admin_values import pairs, show, time_s, topic_path
+from spark_pulsar.cli.admin_values import Topic, pairs, show, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
 
 app = typer.Typer()
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")]
 Subscription = Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")]
 TtlMonitor = Annotated[str, typer.Option("--expireTime", "-t", help="Older than this: 90, 30s, 5m, 3h, 2d.")]
 Pairs = Annotated[list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE")]

@@ -8,13 +8,11 @@ import typer
 from spark_pulsar.cli import admin_messages, admin_subscriptions
 from spark_pulsar.cli.admin_policies import Target, add_policy_commands
 from spark_pulsar.cli.admin_rest import Command, add_commands
-from spark_pulsar.cli.admin_values import namespace_path, show, topic_name, topic_path
+from spark_pulsar.cli.admin_values import TOPIC_ARGUMENT, Topic, namespace_path, show, topic_name, topic_path
 
 app = typer.Typer(help="Topics, partitions, subscriptions, messages, statistics and policies.", no_args_is_help=True)
 policies = typer.Typer(help="Policies of topics.", no_args_is_help=True)
 TOPIC = Target("TOPIC", topic_path, is_topic=True)
-_TOPIC = typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")
-Topic = Annotated[str, _TOPIC]
 Partitions = Annotated[int, typer.Option("--partitions", "-p", min=1)]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Close connected producers and consumers first.")]
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
@@ -56,16 +54,14 @@ def delete(ctx: typer.Context, topic: Topic, force: Force = False) -> None:
     ctx.obj.delete(topic_path(topic), force=force)
 
 
-@app.command("create-partitioned-topic")
-def create_partitioned(ctx: typer.Context, topic: Topic, partitions: Partitions) -> None:
-    """Create a topic with partitions."""
-    ctx.obj.put(f"{topic_path(topic)}/partitions", partitions)
+def _add_partitions(name: str, method: str, text: str) -> None:
+    @app.command(name, help=text)
+    def set_partitions(ctx: typer.Context, topic: Topic, partitions: Partitions) -> None:
+        getattr(ctx.obj, method)(f"{topic_path(topic)}/partitions", partitions)
 
 
-@app.command("update-partitioned-topic")
-def update_partitioned(ctx: typer.Context, topic: Topic, partitions: Partitions) -> None:
-    """Give a partitioned topic more partitions."""
-    ctx.obj.post(f"{topic_path(topic)}/partitions", partitions)
+_add_partitions("create-partitioned-topic", "put", "Create a topic with partitions.")
+_add_partitions("update-partitioned-topic", "post", "Give a partitioned topic more partitions.")
 
 
 @app.command("delete-partitioned-topic")
@@ -85,7 +81,7 @@ def _lookup_path(topic: str) -> str:
 
 
 bundle = Command("bundle-range", "GET", "/bundle", "Show the bundle of its namespace that a topic belongs to.")
-add_commands(app, _TOPIC, _lookup_path, bundle)
+add_commands(app, TOPIC_ARGUMENT, _lookup_path, bundle)
 
 
 @app.command("stats")
@@ -144,7 +140,7 @@ def compaction_status(
 
 add_commands(
     app,
-    _TOPIC,
+    TOPIC_ARGUMENT,
     topic_path,
     Command("get-partitioned-topic-metadata", "GET", "/partitions", "Show the number of partitions."),
     Command("unload", "PUT", "/unload", "Close all producers and consumers of a topic; they come back by themselves."),

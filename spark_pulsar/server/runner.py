@@ -97,6 +97,7 @@ class _Runner:
         self._end = asyncio.Event()
         self._storage: FileStorage | None = None
         self._engine: Engine | None = None
+        """Engine that serves; None while the core restarts."""
         self._engine_since_ms = 0
         self._short_lives = 0
         self._disk_full = "", False
@@ -105,11 +106,6 @@ class _Runner:
         self._most = most_connections(raise_limit())
         self._limit = ConnectionLimit(self._most.binary)
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
-
-    @property
-    def engine(self) -> Engine | None:
-        """Engine that serves; None while the core restarts."""
-        return self._engine
 
     async def main(self) -> int:
         """Runs the broker from start to end."""

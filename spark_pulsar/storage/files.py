@@ -92,9 +92,12 @@ class FileStorage:
         self._journal: Journal
         self._segments: SegmentFiles
         self._mark = JournalMark(0, 1)
-        self._report = RecoveryReport()
+        self.report = RecoveryReport()
+        """The report of opening."""
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
-        self._running = self._trimmed = False
+        self.checkpointing = False
+        """True while a checkpoint is being made."""
+        self._trimmed = False
         self._threads = threads
         self._closing = threads.ending()
         self._to_remove: set[int] = set()
@@ -165,9 +168,9 @@ class FileStorage:
         state, self._mark, self._files.extents = self._checkpoint.load()
         self._copy = CheckpointCopy(layout, disk, self._checkpoint, self._mark)
         self._opened.callback(self._copy.close)
-        recovered = recover(layout, self._mark, state, self._files.extents, self._index, self._report)
+        recovered = recover(layout, self._mark, state, self._files.extents, self._index, self.report)
         damages = recovered.damages + find_short_files(disk, layout, state, self._files.extents)
-        remove_leftovers(disk, layout, self._files.extents, self._report)
+        remove_leftovers(disk, layout, self._files.extents, self.report)
         # The next checkpoint removes the files of ledgers trimmed since the last one.
         self._trimmed = not state.ledgers.keys() >= self._files.extents.keys()
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
@@ -202,16 +205,6 @@ class FileStorage:
         return state
 
     @property
-    def report(self) -> RecoveryReport:
-        """The report of opening."""
-        return self._report
-
-    @property
-    def checkpointing(self) -> bool:
-        """Tells whether a checkpoint is being made."""
-        return self._running
-
-    @property
     def closed(self) -> bool:
         """Tells whether `close` was called."""
         return self._closing.is_set()
@@ -239,7 +232,7 @@ class FileStorage:
 
     def needs_checkpoint(self) -> bool:
         """See `Storage.needs_checkpoint`."""
-        if self._running or self._journal.failure is not None:
+        if self.checkpointing or self._journal.failure is not None:
             return False
         now_s = self._note_load()
         records = self._journal.submitted_records - self._records_at_checkpoint + self._acked_ranges // RANGES_A_RECORD
@@ -256,9 +249,9 @@ class FileStorage:
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""
-        if self._running or self._closing.is_set() or self._journal.failure is not None:
+        if self.checkpointing or self._closing.is_set() or self._journal.failure is not None:
             return
-        self._running = True
+        self.checkpointing = True
         self._trimmed = False
         self._records_at_checkpoint = self._journal.submitted_records
         self._acked_ranges = 0
@@ -306,7 +299,7 @@ class FileStorage:
             self._upkeep.give_back()  # spares may be what the disk has no space beside
             self._trouble(error)
         finally:
-            self._running = False
+            self.checkpointing = False
             self._back_pressure.is_copying = False
 
     def _rest(self, worked_s: float) -> None:
