@@ -43,6 +43,8 @@ class SmallBatches:
         self, look_ahead: LookAhead, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
     ) -> bool:
         """Tells whether all messages from `start` to `end` are at hand, and few."""
+        if self._projection.decoding is not None and self._projection.decoding.publishes:
+            return False  # what is given up here and read again by a task would publish dead letters twice
         try:
             return look_ahead.has_all(start, end, self._options.small_batch_max_messages, _ARRIVAL_MS)
         except PulsarError as error:

@@ -30,13 +30,18 @@ class Decoding:
             return False
         return self.definition.key_value()[2] is KeyValueEncoding.SEPARATED
 
+    @property
+    def publishes(self) -> bool:
+        """Tells whether reading may publish messages: dead letters."""
+        return self.mode.mode == DEADLETTER
+
     def needed(self, names: Iterable[str]) -> tuple[str, ...]:
         """Returns the columns that the kernels must make for a read of these columns."""
         made = {name for name, _ in self.wanted} | {name for name, _, _ in self.mode.columns()}
         found = [name for name in names if name not in made]
         found += ["value", SCHEMA_VERSION, "__messageId"]
-        if self.has_separate_keys or self.mode.mode == DEADLETTER:
+        if self.has_separate_keys or self.publishes:
             found.append("__key")
-        if self.mode.mode == DEADLETTER:
+        if self.publishes:
             found += ["__eventTime", "__messageProperties"]
         return tuple(dict.fromkeys(found))
