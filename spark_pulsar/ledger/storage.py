@@ -84,10 +84,6 @@ class RecoveryReport:
 class Storage(Protocol):
     """The promise. All methods but `read` and `sizes` are called from one thread (the shell's loop)."""
 
-    @property
-    def report(self) -> RecoveryReport:
-        """The report of opening."""
-
     def submit(self, records: Sequence[Record], on_durable: OnDurable | None = None, *, at_once: bool = False) -> bool:
         """Makes the records durable, all or none, after everything submitted before.
 

@@ -205,11 +205,6 @@ class FileStorage:
         return state
 
     @property
-    def closed(self) -> bool:
-        """Tells whether `close` was called."""
-        return self._closing.is_set()
-
-    @property
     def unwritten_bytes(self) -> int:
         """Bytes submitted and not yet durable."""
         return self._journal.unwritten_bytes
@@ -364,10 +359,6 @@ class FileStorage:
         failure.__cause__ = error
         self._journal.failure = failure
         self._fail(failure)
-
-    def abandon(self) -> None:
-        """Lets go of the files and writes nothing, as if the process had died; its threads must be at rest."""
-        self._opened.close()
 
     def close(self, state: DurableState | None = None) -> None:
         """See `Storage.close`."""

@@ -23,6 +23,7 @@ from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.ids import EARLIEST
 from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.model.singles import Singles
+from tests.delayed_entries import delayed_entries
 from tests.entry_runs import run_of
 
 
@@ -58,7 +59,7 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                 "sequences": topic.sequences,
                 "compaction": repr(topic.compaction),
                 "damages": topic.damages,
-                "delays": list(topic.delays.items()) if topic.delays else [],
+                "delays": list(delayed_entries(topic.delays)) if topic.delays else [],
                 "held": list(topic.delays.held) if topic.delays else [],
                 "epoch": topic.epoch,
                 "terminated": topic.is_terminated,

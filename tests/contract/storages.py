@@ -133,7 +133,7 @@ class FileWorld(World):
         return self.state
 
     def kill(self) -> None:
-        if not self.files.closed:
+        if not self.files._closing.is_set():
             self._left.append(self.files)
         old = self.data_dir
         self._generation += 1
@@ -157,7 +157,7 @@ class FileWorld(World):
     def dispose(self) -> None:
         """Let go of threads and files of everything that was killed or is open."""
         self.dispose_killed()
-        if not self.files.closed:
+        if not self.files._closing.is_set():
             self.files.close()
 
 

@@ -355,7 +355,7 @@ class FileStore:
         self.disk.dies_at = None
         if self._is_open:
             self._is_open = False
-            self.storage.abandon()
+            self.storage._opened.close()  # nothing is written, as if the process had died
 
 
 def make_store(profile: Profile, random: Random, clock_s: Callable[[], float]) -> Store:

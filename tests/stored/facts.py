@@ -10,6 +10,7 @@ from spark_pulsar.ledger.state.durable_state import DurableState, TopicState
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.storage import Storage
 from spark_pulsar.model.schemas import StoredSchema
+from tests.delayed_entries import delayed_entries
 
 
 def facts(storage: Storage, state: DurableState) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _topic(storage: Storage, state: DurableState, topic: TopicState) -> dict[str
         "sequences": topic.sequences,
         "terminated": topic.is_terminated,
         "chunks": topic.has_chunks,
-        "delayed": [list(each) for each in topic.delays.items()] if topic.delays else [],
+        "delayed": [list(each) for each in delayed_entries(topic.delays)] if topic.delays else [],
         "damaged": len(topic.damages),
     }
     if compaction is not None and compaction.ledger is not None:

@@ -101,11 +101,6 @@ class Cursor:
         sets = self.batch_sets.get(ledger_id)
         return None if sets is None else sets.get(entry_id)
 
-    def redelivery_count(self, ledger_id: int, entry_id: int) -> int:
-        """The redelivery count of the unacked entry."""
-        counts = self.redelivered.get(ledger_id)
-        return 0 if counts is None else counts.get(entry_id, 0)
-
     @property
     def next_to_read(self) -> Position:
         """The first readable entry that is not acked as a prefix; where a new reader of the subscription begins."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -121,13 +121,6 @@ class Delays:
             return []
         ledger_id, first = key[0], key[1] << BLOCK_SHIFT
         return [(ledger_id, first + low, first + high) for low, high in _ranges(block.due(time_ms))]
-
-    def items(self) -> Iterator[tuple[int, int, int]]:
-        """(ledger id, entry id, time in ms) of all, by block and time."""
-        for ledger_id, number in sorted(self.blocks):
-            block = self.blocks[ledger_id, number]
-            for index in range(block.head, len(block.offsets)):
-                yield ledger_id, (number << BLOCK_SHIFT) + block.offsets[index], block.times_ms[index]
 
     # Changes
 

@@ -110,7 +110,7 @@ class Checkpoint:
         checksum or form."""
         try:
             tables = {table.name: list(self._rows(table.name)) for table in TABLES}
-            mark = self._mark()
+            mark = self.mark()
             extents = {row[0]: Extent(row[1], row[2], row[3], bool(row[4])) for row in self._rows("ledger_files")}
             return load_rows(tables), mark, extents
         except sqlite3.Error as error:
@@ -121,12 +121,9 @@ class Checkpoint:
     def mark(self) -> JournalMark:
         """Reads the mark. StorageDamaged like `load`."""
         try:
-            return self._mark()
+            marks = [row[1:] for row in self._db.execute("SELECT * FROM journal")]
         except sqlite3.Error as error:
             raise self._explained(error) from error
-
-    def _mark(self) -> JournalMark:
-        marks = [row[1:] for row in self._db.execute("SELECT * FROM journal")]
         if len(marks) != 1 or _crc(marks[0][:-1]) != marks[0][-1]:
             raise StorageDamaged(self._name, 0, "the journal's position is missing or fails its checksum")
         return JournalMark(*marks[0][:-1])

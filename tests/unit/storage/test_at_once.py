@@ -99,7 +99,7 @@ def test_a_quick_disk_is_written_by_who_submits(tmp_path: Path) -> None:
     assert opened.storage.unwritten_bytes == 0
     assert not opened.submit(at_once=False)
     eventually(lambda: len(opened.groups) == told + 1)
-    opened.storage.abandon()
+    opened.storage._opened.close()  # as if the process had died
     storage, state = FileStorage.open(tmp_path)
     assert counted(state) == opened.count
     storage.close(state)

@@ -29,11 +29,6 @@ class SubscribeLimit:
         self._buckets: dict[Identity, tuple[TokenBucket, int]] = {}
         """Token bucket of each consumer, and when it was last filled."""
 
-    @property
-    def known(self) -> int:
-        """Count of remembered consumers."""
-        return len(self._buckets)
-
     def take(self, identity: Identity) -> bool:
         """Tells whether a consumer may subscribe once more, and counts it."""
         if len(self._buckets) >= _MOST_KNOWN and identity not in self._buckets:

@@ -13,6 +13,7 @@ from spark_pulsar.model import policy_table
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.delayed_entries import delayed_entries
 from tests.unit.broker.test_random_walk import STEPS, SUBSCRIPTIONS, TOPIC, Scene, check_that_nothing_is_stuck
 from tests.unit.broker.world import positions_of
 
@@ -51,7 +52,7 @@ class DelayedScene(Scene):
             wanted = OFF if self.is_off else None
             topic = self.world.state.topics_by_name.get(TOPIC)
             if self.is_off and topic is not None and topic.delays is not None:
-                self.freed.update((ledger_id, entry_id) for ledger_id, entry_id, _ in topic.delays.items())
+                self.freed.update((ledger_id, entry_id) for ledger_id, entry_id, _ in delayed_entries(topic.delays))
             change = policy_changes.set_of_namespace
             self.world.ask(lambda core: change(core, "public/default", policy_table.DELAYED_DELIVERY, wanted))
 

@@ -64,9 +64,10 @@ def test_acking_the_entry_drops_its_bit_set_and_its_count() -> None:
         cursor.acknowledge_batch(1, entry_id, 6)
     cursor.redeliver([(1, 0, 30)])
     cursor.redeliver([(1, 4, 5)])
-    assert (cursor.redelivery_count(1, 4), cursor.redelivery_count(1, 5), cursor.redelivery_count(2, 5)) == (2, 1, 0)
+    counts = cursor.redelivered[1]
+    assert (counts[4], counts[5], 2 in cursor.redelivered) == (2, 1, False)
     cursor.acknowledge([(1, 4, 5)])
-    assert (cursor.batch_set(1, 4), cursor.redelivery_count(1, 4)) == (None, 0)
+    assert (cursor.batch_set(1, 4), cursor.redelivered.get(1, {}).get(4, 0)) == (None, 0)
     cursor.advance_mark_delete(Position(1, 19))
     assert (cursor.batch_sets, cursor.redelivered) == ({1: {20: 6}}, {1: dict.fromkeys(range(20, 30), 1)})
     cursor.advance_mark_delete(Position(2, 0))
