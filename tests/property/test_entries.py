@@ -13,6 +13,7 @@ from spark_pulsar.wire.chunks import ChunkAssembler
 from spark_pulsar.wire.compression import compress, decompress
 from spark_pulsar.wire.entries import Checksum
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, SNAPPY, ZLIB, ZSTD, CompressionType, MessageMetadata
+from tests.entry_commands import build_broker_metadata
 from tests.unit.wire.chunking import split
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)
@@ -39,7 +40,7 @@ def metadata(draw: st.DrawFn) -> MessageMetadata:
 @given(metadata(), st.binary(max_size=300), st.booleans(), st.booleans())
 def test_there_and_back(of: MessageMetadata, payload: bytes, with_checksum: bool, with_front: bool) -> None:
     stored = entries.build_entry(of, payload, with_checksum)
-    front = entries.build_broker_metadata(5, 7) if with_front else b""
+    front = build_broker_metadata(5, 7) if with_front else b""
     entry = entries.parse_entry(front + stored)
     assert entry.metadata == of
     assert bytes(entry.payload) == payload

@@ -132,12 +132,14 @@ def a_seek_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def seals_are_lost_in_rows(patch: pytest.MonkeyPatch) -> None:
     """A checkpoint forgets that a ledger was sealed."""
-    real = snapshot._ROW_VALUES["ledgers"]
-    patch.setitem(
-        snapshot._ROW_VALUES,
-        "ledgers",
-        lambda state, key: None if (row := real(state, key)) is None else (*row[:-1], None),
-    )
+    real = snapshot._ledger_values
+    forgetful = [
+        table._replace(values=lambda state, key: None if (row := real(state, key)) is None else (*row[:-1], None))
+        if table.name == "ledgers"
+        else table
+        for table in snapshot.TABLES
+    ]
+    patch.setattr(snapshot, "TABLES", forgetful)
 
 
 # ---- storage in files
