@@ -147,7 +147,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
     """Checks the schema of a read of a topic with a schema: `value` is the raw payload where it is asked for as bytes
     and the topic's schema has no such column."""
     from spark_pulsar.connector.schemas.columns import value_columns
-    from spark_pulsar.connector.schemas.spark_types import asked_for
+    from spark_pulsar.connector.schemas.spark_types import asked_for, spark_name
 
     there = {} if definition is None else {each.name: each.type for each in value_columns(definition)}
     plain = {name: column for name, column in _READ.items() if name not in there}
@@ -165,7 +165,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
             _check_plain(name, kind, plain)
             if kind == "string" and name in ("value", "__key"):
                 as_string.append(name)
-        elif name != "value" or kind != "binary":
+        elif name != "value" or kind != "binary" or spark_name(there[name]) == "binary":
             wanted.append((name, asked_for(field.dataType, there[name], name)))
     if not wanted and mode.mode != FAILING.mode:
         wanted = list(there.items())  # which rows decode decides about the others

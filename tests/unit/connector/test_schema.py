@@ -115,3 +115,16 @@ def test_markdown_tables() -> None:
     for columns in (READ_COLUMNS, WRITE_COLUMNS):
         for column in columns:
             assert columns_table(columns).count(f"| `{column.name}` |") == 1
+
+
+def test_a_value_that_is_bytes_by_the_topics_schema_is_that_and_not_the_payload() -> None:
+    from spark_pulsar.connector.schemas.definition import Definition
+    from spark_pulsar.model import schemas
+
+    types = {"key.schema.type": "STRING", "value.schema.type": "BYTES", "kv.encoding.type": "INLINE"}
+    both = schemas.Schema(schemas.SchemaType.KEY_VALUE, schemas.join_key_and_value(b"", b""), types)
+    definition = b'{"type":"record","name":"R","fields":[{"name":"value","type":"bytes"}]}'
+    for topic in (both, schemas.Schema(schemas.SchemaType.AVRO, definition)):
+        decoding = projection_of(schema("value binary"), Definition(topic)).decoding
+        assert decoding is not None
+        assert decoding.wanted == (("value", pa.binary()),)
