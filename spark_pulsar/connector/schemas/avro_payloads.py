@@ -131,14 +131,14 @@ def _value_of(record: RecordType) -> Value | None:
 
 def _union_value(record: RecordType) -> Value:
     """Returns what puts a value of a union into the member that is its branch, told by its Python type."""
-    named = {member.avro.name: name for name, member in record.members.items() if member.kind == "record"}
+    named = {member.avro.name: name for name, member in record.branches.items() if member.kind == "record"}
     by_type: dict[type, str] = {}
-    for name, member in record.members.items():
+    for name, member in record.branches.items():
         for kind in _PYTHON_TYPES[member.kind]:
-            other = record.members[by_type.setdefault(kind, name)].kind
+            other = record.branches[by_type.setdefault(kind, name)].kind
             if by_type[kind] != name and not other == member.kind == "record":  # records carry their names
                 raise SchemaError(f"a union of {other} and {member.kind} cannot be read: they look alike{RAW}")
-    values = {name: _value_of(member) for name, member in record.members.items()}
+    values = {name: _value_of(member) for name, member in record.branches.items()}
 
     def of_union(value: Any) -> Any:
         if value is None:

@@ -33,6 +33,8 @@ _OPEN, _CLOSE, _NEWLINE = b"{}\n"
 _FAST_KINDS: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "string", "enum"})
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _INTS: Final = {"int": 2**31, "long": 2**63}
+_MOST_DIGITS: Final = 19
+"""Digits of the largest long."""
 _FLOAT_WORDS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _PER_SECOND: Final = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 
@@ -173,7 +175,7 @@ def _inner_value(record: RecordType, path: str) -> Value:
 
 def _union_value(record: RecordType, path: str) -> Value:
     """Returns what puts a value into the first branch of a union that takes it: JSON does not name branches."""
-    branches = {name: _inner_value(member, path) for name, member in record.members.items()}
+    branches = {name: _inner_value(member, path) for name, member in record.branches.items()}
 
     def value(given: Any) -> Any:
         for name, branch in branches.items():
@@ -205,7 +207,13 @@ def _whole(kind: str) -> Value:
     bound = _INTS[kind]
 
     def value(given: Any) -> int:
-        number = int(given) if isinstance(given, decimal.Decimal) and given == given.to_integral_value() else given
+        number = given
+        if (
+            isinstance(given, decimal.Decimal)
+            and given.adjusted() < _MOST_DIGITS
+            and given == given.to_integral_value()
+        ):
+            number = int(given)  # of 1e999999999 it would take hours
         if not -bound <= _of(number, int) < bound:
             raise _NotOfType
         return int(number)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_pulsar.connector.schemas.arrow_types import LOGICAL, branches_of, decimal_of, widened
+from spark_pulsar.connector.schemas.arrow_types import LOGICAL, arrow_type, branches_of, decimal_of, widened
 from spark_pulsar.connector.schemas.decoding import UndecodablePayload
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _PHYSICAL: Final[dict[str, Any]] = {
     "enum": pa.string(),
 }
 _DAY_NS: Final = 24 * 60 * 60 * 1_000_000_000
+_DECIMAL_BITS: Final = 127
 _DECIMALS: Final = decimal.Context(prec=80)
 
 Convert = Callable[[Any], Any]
@@ -50,6 +51,8 @@ class RecordType:
         self.arrow = arrow
         self.members: dict[str, RecordType] = {}
         """Types of the fields of a record, or of the branches of a union, that are wanted; by name."""
+        self.branches: dict[str, RecordType] = {}
+        """Types of all branches of a union, also of those that are not wanted: a value is told by them."""
         self.items: RecordType | None = None
         """Type of the items of an array, or of the values of a map."""
         self.is_union = len(branches) > 1 and number is None
@@ -59,11 +62,16 @@ class RecordType:
             return
         self.kind = "union" if self.is_union else self.avro.kind
         if self.is_union:
-            self.members = {f"member{i}": RecordType(branch, arrow.field(i).type) for i, branch in enumerate(branches)}
+            types = {f"member{i}": arrow_type(branch) for i, branch in enumerate(branches)}
+            types |= {each.name: each.type for each in arrow}
+            self.branches = {
+                name: RecordType(branch, types[name]) for name, branch in zip(types, branches, strict=True)
+            }
+            self.members = {each.name: self.branches[each.name] for each in arrow}
             self.physical = self._struct()
         elif self.kind == "record":
-            types = {each.name: each.type for each in self.avro.fields}
-            self.members = {each.name: RecordType(types[each.name], each.type) for each in arrow}
+            fields = {each.name: each.type for each in self.avro.fields}
+            self.members = {each.name: RecordType(fields[each.name], each.type) for each in arrow}
             self.physical = self._struct()
         elif self.kind in ("array", "map"):
             assert self.avro.items is not None
@@ -137,7 +145,9 @@ def _time(factor: int) -> Callable[[Any, Any], Any]:
 
 
 def _decimal(array: Any, arrow: Any) -> Any:
-    numbers = (None if each is None else int.from_bytes(each, "big", signed=True) for each in array.to_pylist())
+    numbers = [None if each is None else int.from_bytes(each, "big", signed=True) for each in array.to_pylist()]
+    if any(each is not None and each.bit_length() > _DECIMAL_BITS for each in numbers):  # hours for a megabyte
+        raise pa.ArrowInvalid(f"it has more than {_DECIMAL_BITS} bits")
     values = [None if each is None else decimal.Decimal(each).scaleb(-arrow.scale, _DECIMALS) for each in numbers]
     return pa.array(values, arrow)
 

@@ -257,3 +257,28 @@ def test_types_are_bounded_and_named_in_ddl() -> None:
         value_columns(Definition(Schema(SchemaType.PROTOBUF, b"{}")))
     with pytest.raises(SchemaError, match=r"PROTOBUF_NATIVE schema cannot be read: .*set useTopicSchema"):
         value_columns(Definition(Schema(SchemaType.PROTOBUF_NATIVE, b"{}")))
+
+
+@pytest.mark.parametrize(("kind", "payload"), [(SchemaType.AVRO, b"\x02\x02x"), (SchemaType.JSON, b'{"u":"x"}')])
+def test_branches_of_a_union_are_picked_by_name(kind: SchemaType, payload: bytes) -> None:
+    reader = record({"name": "u", "type": ["int", "string", "boolean"]}, kind=kind)
+    other = b"\x00\x0e" if kind is SchemaType.AVRO else b'{"u":7}'
+    picked = pa.schema([pa.field("u", pa.struct([("member2", pa.bool_()), ("member1", pa.string())]))])
+    decoder = MessageDecoder(reader, picked, lambda version: None)
+    out = decoder.decode(pa.array([payload, other], pa.binary()), None, pa.array([-1, -1]))
+    assert out.columns["u"].to_pylist() == [{"member2": None, "member1": "x"}, {"member2": None, "member1": None}]
+    assert out.errors == {}
+
+
+def test_numbers_of_huge_exponents_and_lengths_are_refused_at_once() -> None:
+    rows, errors = decoded(record(A), [b'{"a":1e999999999}', b'{"a":1e2}', b'{"a":-1e999999999}', b'{"a":1.0}'])
+    assert [row[0] for row in rows] == [None, 100, None, 1]
+    assert sorted(errors) == [0, 2]
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    long = io.BytesIO()
+    fastavro.schemaless_writer(long, "bytes", b"\x7f" * 4_000_000)
+    rows, errors = decoded(
+        record({"name": "d", "type": kind}, kind=SchemaType.AVRO), [long.getvalue(), b"\x02\x64", b"\x02\xff"]
+    )
+    assert [row[0] and int(row[0] * 100) for row in rows] == [None, 100, -1]
+    assert "more than 127 bits" in errors[0]
