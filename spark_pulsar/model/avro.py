@@ -21,6 +21,7 @@ _OF_TYPES: Final = frozenset(
 _OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "aliases", "order"})
 _MAX_DEPTH: Final = 100
 _MAX_REASON: Final = 1_000
+_MAX_FIXED_BYTES: Final = 2**31 - 1
 _REMEMBERED: Final = 4_096
 """Digests that are remembered; each takes some 300 bytes."""
 NO_DEFAULT: Final = object()
@@ -267,7 +268,7 @@ def _check_name(name: str) -> None:
 
 
 def _size(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_FIXED_BYTES:
         raise InvalidAvro(f"Invalid or no size: {_short(value)}")
     return value
 

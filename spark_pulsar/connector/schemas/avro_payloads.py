@@ -13,6 +13,7 @@ import pyarrow as pa
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.arrow_types import RAW
 from spark_pulsar.connector.schemas.avro_columns import ColumnPlan
+from spark_pulsar.connector.schemas.avro_defaults import set_defaults
 from spark_pulsar.connector.schemas.decoding import UndecodablePayload
 from spark_pulsar.connector.schemas.record_types import RecordType
 
@@ -55,6 +56,7 @@ class AvroDecoder:
             self._reader = fastavro.parse_schema(
                 _only(_plain(json.loads(reader.schema.data)), set(self._record.members))
             )
+            set_defaults(self._reader, avro)
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, TypeError) as error:
             raise SchemaError(f"the AVRO schema cannot be read: {error}{RAW}") from error
 

@@ -6,6 +6,7 @@ At least once: a task that is retried publishes them again, under the same ORIGI
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final
 
@@ -48,19 +49,7 @@ class DeadLetters:
         publisher = self._open()
         rows = sorted(errors)
         for row, message in zip(rows, batch.select(NEEDED).take(rows).to_pylist(), strict=True):
-            metadata = MessageMetadata()
-            if message["__key"] is not None:
-                _set_key(metadata, message["__key"])
-            if message["__eventTime"] is not None:
-                metadata.event_time = max(0, int(message["__eventTime"].timestamp() * 1000))
-            properties = {
-                **dict(message["__messageProperties"]),
-                REAL_TOPIC: self._topic,
-                ORIGIN_MESSAGE_ID: told_id(message["__messageId"]),
-                ERROR: errors[row][:_MOST_ERROR_CHARACTERS],
-            }
-            for key, value in properties.items():
-                metadata.properties.add(key=key, value=value)
+            metadata = letter_metadata(message, self._topic, errors[row])
             publisher.send(metadata, message["value"] or b"")
         publisher.flush()
 
@@ -69,6 +58,26 @@ class DeadLetters:
             partitions = self._client.partitions_of(self._dead_letter_topic, create=True)
             self._publisher = self._client.publisher(partitions[zlib.crc32(self._topic.encode()) % len(partitions)])
         return self._publisher
+
+
+def letter_metadata(message: Mapping[str, Any], topic: str, reason: str) -> MessageMetadata:
+    """Returns the metadata of the dead letter of a message of `topic`, which has the columns NEEDED."""
+    metadata = MessageMetadata()
+    if message["__key"] is not None:
+        _set_key(metadata, message["__key"])
+    if message["__eventTime"] is not None:
+        metadata.event_time = max(0, round(message["__eventTime"].timestamp() * 1000))
+    properties = {
+        **dict(message["__messageProperties"]),
+        REAL_TOPIC: topic,
+        ORIGIN_MESSAGE_ID: told_id(message["__messageId"]),
+        ERROR: reason[:_MOST_ERROR_CHARACTERS],
+    }
+    for key, value in properties.items():
+        metadata.properties.add(key=key, value=value)
+    if message["value"] is None:
+        metadata.null_value = True
+    return metadata
 
 
 def _set_key(metadata: MessageMetadata, key: bytes) -> None:

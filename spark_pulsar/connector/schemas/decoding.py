@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.flat_payloads import spread
+
+_LEAST_RUN: Final = 16
+"""Rows that are decoded at a time where most do not decode: each failure costs the work for a run."""
 
 
 class UndecodablePayload(ValueError):
@@ -49,16 +52,21 @@ def decode_rows(decoder: Decoder, payloads: Any, errors: dict[int, str], first: 
 
 def _parts(decoder: Decoder, payloads: Any, errors: dict[int, str], first: int) -> Iterator[Any]:
     """Yields the arrays of runs of rows, in order; a run that does not decode is cut until its row is found."""
-    waiting = [(0, len(payloads), "")]
+    waiting, most = [(0, len(payloads), "")], len(payloads)
     while waiting:
         start, end, known = waiting.pop()
         if known:
             errors[first + start] = known
             yield pa.nulls(1, decoder.type)
         elif start < end:
+            if end - start > most:
+                waiting.append((start + most, end, ""))
+                end = start + most
             try:
                 yield decoder.decode(payloads.slice(start, end - start))
+                most *= 2
             except UndecodablePayload as undecodable:
+                most = max(_LEAST_RUN, most // 4)
                 row = undecodable.row if end - start > 1 else 0
                 if row is None:
                     middle = (start + end) // 2

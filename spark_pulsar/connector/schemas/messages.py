@@ -65,6 +65,8 @@ class MessageDecoder:
         if self._is_record and columns:
             record = columns[VALUE]
             return Decoded({each.name: record_field(record, i) for i, each in enumerate(self._wanted)}, errors)
+        if errors and self._encoding is not None:
+            columns = {name: _without(column, errors) for name, column in columns.items()}
         return Decoded(columns, errors)
 
     def _parts(self, payloads: Any, keys: Any, errors: dict[int, str], first: int) -> dict[str, Any]:
@@ -89,8 +91,22 @@ class MessageDecoder:
         if self._encoding is None:
             wanted = pa.struct(list(self._wanted)) if self._is_record else self._wanted.field(VALUE).type
             return {VALUE: decoder_of(reader, writer, wanted, version)}
+        if reason := self._unlike(writer, version):
+            return {each.name: Refusing(each.type, reason) for each in self._wanted}
         read, written = _halves(reader), _halves(writer)
         return {each.name: decoder_of(read[each.name], written[each.name], each.type, version) for each in self._wanted}
+
+    def _unlike(self, writer: Definition | None, version: int) -> str:
+        """Tells why a KEY_VALUE schema cannot be that of payloads which are split as the reader's; else empty."""
+        if writer is None or writer.type is not SchemaType.KEY_VALUE:
+            return ""
+        try:
+            encoding = writer.key_value()[2]
+        except SchemaError as error:
+            return str(error)
+        if encoding is self._encoding:
+            return ""
+        return f"it was written {encoding.value} (schema version {version}), not {self._reader.key_value()[2].value}"
 
 
 def _halves(definition: Definition | None) -> dict[str, Any]:
@@ -139,6 +155,13 @@ class Refusing:
 def record_field(record: Any, i: int) -> Any:
     """Returns a field of a struct array, null where the struct is."""
     return record.flatten()[i] if record.null_count else record.field(i)
+
+
+def _without(column: Any, errors: dict[int, str]) -> Any:
+    """Returns a column that is null in rows with errors."""
+    wrong = np.zeros(len(column), np.bool_)
+    wrong[list(errors)] = True
+    return column.take(pa.array(np.arange(len(column)), mask=wrong))
 
 
 def _joined(arrays: list[Any]) -> Any:

@@ -17,13 +17,13 @@ from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.arrow_types import arrow_type
 from spark_pulsar.connector.schemas.avro_payloads import AvroDecoder
 from spark_pulsar.connector.schemas.columns import value_columns
-from spark_pulsar.connector.schemas.decoding import decode_rows
+from spark_pulsar.connector.schemas.decoding import UndecodablePayload, decode_rows
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.key_value_payloads import split_inline
 from spark_pulsar.connector.schemas.messages import MessageDecoder
 from spark_pulsar.connector.schemas.primitives import primitive_decoder
 from spark_pulsar.connector.schemas.spark_types import ddl
-from spark_pulsar.model.schemas import Schema, SchemaType
+from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 
 A: dict[str, Any] = {"name": "a", "type": "int"}
 
@@ -282,3 +282,101 @@ def test_numbers_of_huge_exponents_and_lengths_are_refused_at_once() -> None:
     )
     assert [row[0] and int(row[0] * 100) for row in rows] == [None, 100, -1]
     assert "more than 127 bits" in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("bytes", "\u00ff", b"\xff"),
+        ({"type": "fixed", "name": "F", "size": 1}, "\u00ff", b"\xff"),
+        (["bytes", "null"], "\u00ff", b"\xff"),
+        ({"type": "array", "items": "bytes"}, ["\u00ff"], [b"\xff"]),
+        ({"type": "record", "name": "N", "fields": [{"name": "x", "type": "int", "default": 5}]}, {}, {"x": 5}),
+        (
+            {"type": "record", "name": "N", "fields": [{"name": "x", "type": ["int", "string"], "default": 5}]},
+            {},
+            {"x": {"member0": 5, "member1": None}},
+        ),
+        (["double", "string"], 1, {"member0": 1.0, "member1": None}),
+    ],
+)
+def test_defaults_of_fields_that_a_version_lacks_are_values_of_their_type(kind: Any, default: Any, value: Any) -> None:
+    older = record(A, kind=SchemaType.AVRO)
+    newer = record(A, {"name": "b", "type": kind, "default": default}, kind=SchemaType.AVRO, version=1)
+    rows, errors = decoded(newer, [b"\x02"], older, versions=[0])
+    assert rows == [(1, value)]
+    assert errors == {}
+
+
+def test_a_decimal_default_has_the_digits_of_its_bytes() -> None:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 0}
+    newer = record(A, {"name": "b", "type": kind, "default": "\0\u00c8"}, kind=SchemaType.AVRO, version=1)
+    rows, _ = decoded(newer, [b"\x02"], record(A, kind=SchemaType.AVRO), versions=[0])
+    assert [(a, int(b)) for a, b in rows] == [(1, 200)]
+
+
+def test_most_rows_may_be_undecodable_without_each_being_paid_by_all() -> None:
+    class Counting:
+        type = pa.int32()
+        rows = 0
+
+        def decode(self, payloads: Any) -> Any:
+            self.rows += len(payloads)
+            for row, payload in enumerate(payloads.to_pylist()):
+                if payload == b"":
+                    raise UndecodablePayload("empty", row)
+            return pa.array([int(each) for each in payloads.to_pylist()], pa.int32())
+
+    decoder, errors = Counting(), dict[int, str]()
+    payloads = [b"" if 100 < row < 4_900 and row % 7 else str(row).encode() for row in range(5_000)]
+    array = decode_rows(decoder, pa.array(payloads, pa.binary()), errors)
+    assert array.to_pylist() == [int(each) if each else None for each in payloads]
+    assert sorted(errors) == [row for row, each in enumerate(payloads) if each == b""]
+    assert decoder.rows < 50 * len(payloads)
+
+
+def key_value(encoding: str, version: int) -> Definition:
+    types = {"key.schema.type": "STRING", "value.schema.type": "STRING", "kv.encoding.type": encoding}
+    data = join_key_and_value(b"", b"")
+    return Definition(Schema(SchemaType.KEY_VALUE, data, types), "", version.to_bytes(8, "big"))
+
+
+INLINE = b"\0\0\0\1k\0\0\0\1v"
+
+
+@pytest.mark.parametrize(
+    ("writer", "told"),
+    [
+        (key_value("INLINE", 0), "written INLINE (schema version 0), not SEPARATED"),
+        (Definition(Schema(SchemaType.KEY_VALUE, b"\0")), "cannot be read"),
+    ],
+)
+def test_a_key_value_of_another_encoding_is_refused_by_row(writer: Definition, told: str) -> None:
+    reader = key_value("SEPARATED", 1)
+    decoder = MessageDecoder(reader, value_columns(reader), lambda version: writer)
+    payloads, keys = pa.array([INLINE, b"w"], pa.binary()), pa.array([b"x", b"y"], pa.binary())
+    out = decoder.decode(payloads, keys, pa.array([0, 1]))
+    assert {name: column.to_pylist() for name, column in out.columns.items()} == {
+        "key": [None, "y"],
+        "value": [None, "w"],
+    }
+    assert told in out.errors[0]
+    assert list(out.errors) == [0]
+
+
+def test_a_row_whose_key_does_not_decode_is_null_as_a_whole() -> None:
+    reader = key_value("INLINE", 0)
+    decoder = MessageDecoder(reader, value_columns(reader), lambda version: None)
+    payloads = pa.array([b"\0\0\0\1\xff\0\0\0\1v", INLINE], pa.binary())
+    out = decoder.decode(payloads, None, pa.array([-1, -1]))
+    assert {name: column.to_pylist() for name, column in out.columns.items()} == {
+        "key": [None, "k"],
+        "value": [None, "v"],
+    }
+    assert list(out.errors) == [0]
+
+
+def test_a_fixed_of_a_size_that_no_client_has_is_no_definition() -> None:
+    huge = record({"name": "f", "type": {"type": "fixed", "name": "F", "size": 2**63}}, kind=SchemaType.AVRO)
+    with pytest.raises(SchemaError, match="size"):
+        value_columns(huge)
