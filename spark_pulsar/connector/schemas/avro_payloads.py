@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
+import fastavro._read_py
 import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.arrow_types import RAW
 from spark_pulsar.connector.schemas.avro_columns import ColumnPlan
 from spark_pulsar.connector.schemas.avro_defaults import set_defaults
+from spark_pulsar.connector.schemas.avro_depth import is_deep
 from spark_pulsar.connector.schemas.decoding import UndecodablePayload
 from spark_pulsar.connector.schemas.record_types import RecordType
 
@@ -48,7 +50,10 @@ class AvroDecoder:
     def __init__(self, reader: Definition, writer: Definition, wanted: Any) -> None:
         avro = reader.avro()
         self._record = RecordType(avro, wanted)
-        self._columns = ColumnPlan.of(avro, writer.avro(), self._record)
+        written = writer.avro()
+        self._columns = ColumnPlan.of(avro, written, self._record)
+        # that in Python is slow, but tells a payload that is nested too deep, where the compiled one has no more stack
+        self._read: Any = fastavro._read_py.schemaless_reader if is_deep(written) else fastavro.schemaless_reader
         self.type = wanted
         self._value = _value_of(self._record)
         try:
@@ -65,7 +70,7 @@ class AvroDecoder:
         if self._columns is not None:
             return self._record.to_spark(self._columns.decode(payloads))
         writer, reader, value = self._writer, self._reader, self._value
-        read, stream = fastavro.schemaless_reader, io.BytesIO
+        read, stream = self._read, io.BytesIO
         rows: list[Any] = []
         for payload in payloads.to_pylist():
             source = stream(payload)

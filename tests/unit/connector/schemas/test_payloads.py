@@ -380,3 +380,12 @@ def test_a_fixed_of_a_size_that_no_client_has_is_no_definition() -> None:
     huge = record({"name": "f", "type": {"type": "fixed", "name": "F", "size": 2**63}}, kind=SchemaType.AVRO)
     with pytest.raises(SchemaError, match="size"):
         value_columns(huge)
+
+
+def test_a_payload_of_an_older_recursive_schema_may_not_exhaust_the_stack() -> None:
+    older = record(A, {"name": "next", "type": ["null", "R"], "default": None}, kind=SchemaType.AVRO)
+    newer = record(A, kind=SchemaType.AVRO, version=1)
+    payloads: list[bytes | None] = [b"\x02\x02" * depth + b"\x04\x00" for depth in (0, 20, 1_000_000)]
+    rows, errors = decoded(newer, payloads, older, versions=[0, 0, 0])
+    assert [row[0] for row in rows] == [2, 1, None]
+    assert "recursion" in errors[2]
