@@ -30,8 +30,8 @@ def beside(work: Callable[[], Any], done: list[Any]) -> threading.Thread:
 
 
 def waiting(flows: Flows, topic: str, checkpoint: str, sink: Collected) -> StreamingQuery:
-    """A query that has begun to look for a topic."""
-    frame = flows.stream(topic, startingOffsets="latest", **{WAITING: "true"})
+    """A query that is about to look for a topic, or looks for it."""
+    frame = flows.stream(topic, startingOffsets="earliest", **{WAITING: "true"})
     query = flows.start(frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint))
     eventually(lambda: "offset" in query.status["message"].lower() or not query.isActive, 60)
     return query
@@ -47,6 +47,16 @@ def test_a_query_that_waits_can_be_stopped(flows: Flows) -> None:
     assert not query.isActive
     assert query.exception() is None
     assert not (Path(checkpoint) / "offsets" / "0").exists()
+
+
+def test_a_query_that_was_stopped_while_it_waited_reads_what_comes_after_its_restart(flows: Flows) -> None:
+    # covers CONN-16
+    topic, checkpoint, sink = flows.broker.topic("restarted"), flows.checkpoint(), Collected()
+    waiting(flows, topic, checkpoint, sink).stop()
+    query = waiting(flows, topic, checkpoint, sink)
+    flows.send(topic, texts(3))
+    eventually(lambda: len(sink.all) == 3 or not query.isActive, 120)
+    assert sorted(sink.all) == texts(3)
 
 
 def test_all_topics_are_waited_for_and_none_loses_what_comes_meanwhile(
