@@ -7,6 +7,7 @@ import binascii
 import json
 import ssl
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -16,6 +17,7 @@ from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, CredentialsError
 from spark_pulsar.client.secret import Secret
+from spark_pulsar.model.errors import PulsarError
 
 WELL_KNOWN_PATH: Final = "/.well-known/openid-configuration"
 CLIENT_CREDENTIALS: Final = "client_credentials"
@@ -88,9 +90,8 @@ class OAuth2Credentials:
         token, seconds = answer.get("access_token"), answer.get("expires_in")
         if not isinstance(token, str) or not token:
             raise CredentialsError(f"the answer of the issuer {flow.issuer_url} holds no access_token")
-        if not isinstance(seconds, int | float) or seconds <= 0:
-            return _Issued(token.encode(), None)
-        return _Issued(token.encode(), asked_at_ms + int(seconds * 1000 * _USED_SHARE))
+        lives_ms = _lifetime_ms(seconds)
+        return _Issued(token.encode(), None if lives_ms is None else asked_at_ms + int(lives_ms * _USED_SHARE))
 
 
 class _Issuer:
@@ -128,34 +129,60 @@ class _Issuer:
 
     def ask(self, url: str, fields: dict[str, str] | None = None) -> dict[str, Any]:
         """Returns the JSON object that the issuer answers to a GET, or to a POST with `fields`."""
-        from urllib import error, request
-
         if self._deadline.passed:
             raise self._deadline.error()
         data = urlencode(fields).encode() if fields else None
-        asked = request.Request(url, data=data, headers={"Accept": "application/json"})
-        seconds = min(_LONGEST_REQUEST_MS, max(1, self._deadline.left_ms())) / 1000
-        try:
-            with self._opener.open(asked, timeout=seconds) as answer:
-                body = answer.read(_MAX_ANSWER_BYTES)
-        except error.HTTPError as refusal:
-            with refusal:
-                raise self._refused(url, refusal.code, refusal.read(_MAX_ANSWER_BYTES)) from None
-        except OSError as failure:
-            raise ConnectFailed(f"cannot reach the OAuth 2.0 issuer at {url}: {failure}") from None
+        timeout_ms = min(_LONGEST_REQUEST_MS, max(1, self._deadline.left_ms()))
+        status, body = self._fetch_in_time(url, data, timeout_ms)
+        if status != 200:
+            raise self._refused(url, status, body)
         try:
             loaded = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             loaded = None
         if not isinstance(loaded, dict):
             raise CredentialsError(f"the OAuth 2.0 issuer answers at {url} with something else than a JSON object")
         return loaded
 
+    def _fetch_in_time(self, url: str, data: bytes | None, timeout_ms: int) -> tuple[int, bytes]:
+        """Fetches in a thread of its own: the time-out of a socket counts from byte to byte, and names are looked up
+        without any."""
+        answer: Future[tuple[int, bytes]] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(self._fetch(url, data, timeout_ms))
+            except (PulsarError, ValueError) as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=run, name="pulsar-oauth2", daemon=True).start()
+        try:
+            return answer.result(timeout_ms / 1000)
+        except TimeoutError:
+            raise ConnectFailed(f"the OAuth 2.0 issuer gave no whole answer at {url} in {timeout_ms} ms") from None
+
+    def _fetch(self, url: str, data: bytes | None, timeout_ms: int) -> tuple[int, bytes]:
+        """Returns the status of the answer and its body."""
+        from http.client import HTTPException
+        from urllib import error, request
+
+        try:
+            asked = request.Request(url, data=data, headers={"Accept": "application/json"})
+            try:
+                answer = self._opener.open(asked, timeout=timeout_ms / 1000)
+            except error.HTTPError as refusal:
+                with refusal:
+                    return refusal.code, refusal.read(_MAX_ANSWER_BYTES)
+            with answer:
+                return 200, answer.read(_MAX_ANSWER_BYTES)
+        except (OSError, HTTPException) as failure:
+            raise ConnectFailed(f"cannot reach the OAuth 2.0 issuer at {url}: {failure}") from None
+
     def _refused(self, url: str, status: int, body: bytes) -> CredentialsError | ConnectFailed:
         try:
             members = json.loads(body)
             reason = " ".join(str(members[name]) for name in ("error", "error_description") if name in members)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             reason = ""
         text = f"the OAuth 2.0 issuer answers at {url} with status {status} {self._secret.hidden_in(reason)}".rstrip()
         return ConnectFailed(text) if status >= 500 or status == 429 else CredentialsError(text)
@@ -163,6 +190,15 @@ class _Issuer:
 
 def _is_over(renew_at_ms: int | None) -> bool:
     return renew_at_ms is not None and monotonic_ms() >= renew_at_ms
+
+
+def _lifetime_ms(seconds: object) -> int | None:
+    """Returns for how long a token is good, None if the issuer does not say; some say it as text."""
+    try:
+        lives_ms = int(float(seconds) * 1000) if isinstance(seconds, int | float | str) else 0
+    except (ValueError, OverflowError):
+        return None
+    return lives_ms if lives_ms > 0 else None
 
 
 def _flow(text: Secret) -> _Flow:

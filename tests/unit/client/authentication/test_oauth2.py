@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -149,3 +152,75 @@ def test_a_key_that_is_none(issuer: Issuer, private_key: str, reason: str) -> No
 def test_parameters_are_checked_at_once(params: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         credentials(params)
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The `authParams` of an issuer that answers one request with what no HTTP server says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            sock, _ = listener.accept()
+            with sock, contextlib.suppress(OSError):  # the client does not wait for all of it
+                sock.recv(1 << 16)
+                answer(sock)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        key = base64.b64encode(b'{"client_id": "a", "client_secret": "b"}').decode()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f'{{"issuerUrl": "{url}", "privateKey": "data:application/json;base64,{key}"}}'
+        thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "cannot reach the OAuth 2.0 issuer"),
+        (b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 200_000, "something else than a JSON object"),
+        (b"HTTP/1.0 400 Bad Request\r\n\r\n" + b"[" * 200_000, "status 400"),
+    ],
+)
+def test_answers_of_something_else_are_told(answer: bytes, reason: str) -> None:
+    with answering(lambda sock: sock.sendall(answer)) as params, pytest.raises(PulsarError, match=reason):
+        credentials(params).data(soon())
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.0 200 OK\r\nX: ", b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.0 401 No\r\n\r\n"])
+def test_an_issuer_that_answers_too_slowly_is_left_at_the_deadline(head: bytes) -> None:
+    given_up = threading.Event()
+
+    def drip(sock: socket.socket) -> None:
+        sock.sendall(head)
+        while not given_up.wait(0.1):  # never silent for long, never finished
+            sock.sendall(b" ")
+
+    with answering(drip) as params:
+        guard = threading.Timer(8, given_up.set)
+        guard.start()
+        try:
+            with pytest.raises(ConnectFailed, match="no whole answer"):
+                credentials(params).data(Deadline(500, "asking", "the issuer"))
+            assert not given_up.is_set()
+        finally:
+            guard.cancel()
+            given_up.set()
+
+
+@pytest.mark.parametrize(("lives", "renewed"), [("100", True), ("soon", False), (1e300, False), (float("inf"), False)])
+def test_lifetimes_of_all_kinds(
+    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lives: object, renewed: bool
+) -> None:
+    now_ms = [1_000_000]
+    monkeypatch.setattr(oauth2, "monotonic_ms", lambda: now_ms[0])
+    issuer.lives_s = lives  # type: ignore[assignment]
+    mine = credentials(issuer.params(key_file(tmp_path)))
+    assert mine.data(soon()) == b"token-1"
+    now_ms[0] += 90_000
+    assert mine.data(soon()) == (b"token-2" if renewed else b"token-1")
+
+
+def test_an_issuer_whose_port_is_none(tmp_path: Path) -> None:
+    params = f'{{"issuerUrl": "http://127.0.0.1:abc", "privateKey": "{key_file(tmp_path)}"}}'
+    with pytest.raises(PulsarError, match=r"cannot reach the OAuth 2.0 issuer"):
+        credentials(params).data(soon())
