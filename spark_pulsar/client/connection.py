@@ -47,7 +47,9 @@ class Connection:
         self._config = config
         self._credentials = credentials
         self._shown: bytes | None = None
-        self._renewing: threading.Thread | None = None
+        self._challenging = threading.Lock()
+        self._challenged = False
+        self._renewing = False
         self._splitter = FrameSplitter(MAX_MESSAGE_SIZE_BYTES + FRAME_PADDING_BYTES)
         self._sending = threading.Lock()
         self._router = Demultiplexer(address, self._on_connected, lambda: self._send_soon(pong()), self._on_challenge)
@@ -129,18 +131,29 @@ class Connection:
             raise UnexpectedReply(f"{self.address} asks for credentials (AUTH_CHALLENGE): {hint}")
         if asked not in ("", method):
             raise UnexpectedReply(f"{self.address} asks for credentials of the method {asked!r}, ours is {method!r}")
-        if self._renewing is None or not self._renewing.is_alive():
-            name = f"pulsar-credentials-{self.address}"
-            self._renewing = threading.Thread(target=self._renew_credentials, name=name, daemon=True)
-            self._renewing.start()
+        with self._challenging:
+            self._challenged = True
+            if self._renewing:
+                return
+            self._renewing = True
+        name = f"pulsar-credentials-{self.address}"
+        threading.Thread(target=self._renew_credentials, name=name, daemon=True).start()
 
     def _renew_credentials(self) -> None:
         try:
-            deadline = Deadline(self._config.connect_timeout_ms, "renewing credentials", str(self.address))
-            self._shown = self._credentials.data(deadline, refused=self._shown)
-            self.tell(requests.auth_response(CLIENT_VERSION, self._credentials.method, self._shown or b""))
+            while self._takes_challenge():
+                deadline = Deadline(self._config.connect_timeout_ms, "renewing credentials", str(self.address))
+                self._shown = self._credentials.data(deadline, refused=self._shown)
+                self.tell(requests.auth_response(CLIENT_VERSION, self._credentials.method, self._shown or b""))
         except PulsarError as error:
             self._break(ConnectionLost(f"{self.address} asked for fresh credentials: {error}"))
+
+    def _takes_challenge(self) -> bool:
+        """Takes the challenge that is to be answered next; false when there is none, and the thread ends."""
+        with self._challenging:
+            self._renewing = self._challenged
+            self._challenged = False
+            return self._renewing
 
     def _on_connected(self, connected: CommandConnected) -> None:
         if connected.max_message_size > 0:

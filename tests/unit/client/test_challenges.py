@@ -111,3 +111,20 @@ def test_refused_credentials_are_tried_again_only_if_there_are_newer_ones(
             client.partition_count(TOPIC)
     assert client.partition_count(TOPIC) == 0
     assert [command.connect.auth_data for command in peer.of(BaseCommand.CONNECT)] == [b"old"] * 3 + [b"new"]
+
+
+def test_every_challenge_of_a_handshake_is_answered(peer: Peer, client_of: MakeClient) -> None:
+    """One that comes while the thread that answered the last is about to end is not lost."""
+    rounds = 300
+    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
+        commands.auth_challenge("token", b"more", "peer", 19)
+    )
+    peer.handlers[BaseCommand.AUTH_RESPONSE] = lambda caller, command, _: caller.send(
+        commands.auth_challenge("token", b"more", "peer", 19)
+        if len(peer.of(BaseCommand.AUTH_RESPONSE)) < rounds
+        else commands.connected(19, "peer")
+    )
+    authentication = Authentication("token", Secret("token:abc"))
+    client = client_of(peer.url, authentication=authentication, connect_timeout_ms=8_000, operation_timeout_ms=10_000)
+    assert client.partition_count(TOPIC) == 0
+    assert len(peer.of(BaseCommand.AUTH_RESPONSE)) == rounds
