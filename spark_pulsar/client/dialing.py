@@ -19,6 +19,8 @@ def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
     reached = config.sni_proxy or address
     where = f"{address} through the proxy {reached}" if reached != address else str(address)
     context = config.tls_context()
+    for host in {address.host, reached.host}:
+        _check_name(host, where)
     try:
         sock = socket.create_connection(reached, timeout=_seconds(step))
     except TimeoutError:
@@ -53,6 +55,14 @@ def _shake_hands(context: ssl.SSLContext, sock: socket.socket, host: str, where:
     except ssl.SSLError as error:
         raise TlsError(f"no TLS with {where}, is it the broker's TLS port? {error.reason or error}") from error
     except OSError as error:
+        raise ConnectFailed(f"cannot connect to {where}: {error}") from error
+
+
+def _check_name(host: str, where: str) -> None:
+    """Raises ConnectFailed for a host that neither DNS nor a certificate can name, such as `a..b`."""
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
         raise ConnectFailed(f"cannot connect to {where}: {error}") from error
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ClientClosed, ConnectFailed, OperationTimeout
+from spark_pulsar.client.errors import ClientClosed, ConnectFailed, ConnectionLost, OperationTimeout
 from spark_pulsar.client.service_url import Address
 
 _IDLE_EXCLUSIVE_CONNECTIONS: Final = 4
@@ -41,16 +41,16 @@ class ConnectionPool:
         """Returns a shared connection to the service URL, trying its hosts in turn, beginning with the one that last
         worked.
 
-        Raises ConnectFailed when none can be reached, OperationTimeout at the deadline.
+        Raises ConnectionLost when none can be reached, OperationTimeout at the deadline.
         """
         addresses = self.config.addresses
-        problems: list[ConnectFailed | OperationTimeout] = []
+        problems: list[ConnectionLost | OperationTimeout] = []
         for step in range(len(addresses)):
             index = (self._service_index + step) % len(addresses)
             target = Target(addresses[index])
             try:
                 connection = self.shared(target, deadline)
-            except (ConnectFailed, OperationTimeout) as error:
+            except (ConnectionLost, OperationTimeout) as error:  # lost: it took the connection, and closed it
                 problems.append(error)
                 continue
             self._service_index = index

@@ -284,6 +284,22 @@ def test_a_broker_that_moved_is_looked_up_again(peer: Peer, other_peer: Peer, cl
     assert client.last_message_id(TOPIC) == MessageId(1, 1)
 
 
+def test_a_host_that_closes_what_it_accepts_is_left_for_the_next(
+    peer: Peer, other_peer: Peer, client_of: MakeClient
+) -> None:
+    """So does a load balancer without a broker behind it."""
+    peer.on_accept = lambda caller: caller.close()
+    client = client_of(f"{peer.url},127.0.0.1:{other_peer.port}")
+    assert client.partition_count(TOPIC) == 0
+    assert len(peer.callers) == 1
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_a_host_that_can_have_no_address(host: str, client_of: MakeClient) -> None:
+    with pytest.raises(OperationTimeout, match=f"cannot connect to {host}:6650"):
+        client_of(f"pulsar://{host}", operation_timeout_ms=300).partition_count(TOPIC)
+
+
 # ---- processes
 
 

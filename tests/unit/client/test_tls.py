@@ -220,3 +220,12 @@ def test_one_thread_reads_while_another_writes(authority: Authority, trust: TlsC
     assert ends[1].receive(10) == b""
     for end in ends:
         end.close()
+
+
+@pytest.mark.parametrize("host", ["a..b", ".a"])
+def test_a_broker_behind_a_proxy_that_can_have_no_certificate(
+    peer: SecuredPeer, trust: TlsConfig, client_of: MakeClient, host: str
+) -> None:
+    client = client_of(f"pulsar+ssl://{host}", tls=trust, sni_proxy_url=peer.url, operation_timeout_ms=300)
+    with pytest.raises(OperationTimeout, match=f"cannot connect to {host}:6651 through the proxy"):
+        client.partition_count(TOPIC)
