@@ -116,6 +116,8 @@ class PartitionLookAhead:
         self._kept: deque[EntryBlock] = deque()
         self._kept_bytes = 0
         self._kept_from = EARLIEST
+        self.most_kept_bytes = 0
+        """Entries that are kept at most."""
 
     @property
     def frontier(self) -> ReadPosition:
@@ -192,7 +194,7 @@ class PartitionLookAhead:
         self._seen_messages += counted.total
         self._frontier = counted.after
         self._kept_bytes += len(block.buffer)
-        if self._kept_bytes > _KEPT_BYTES or table.has_chunks:
+        if self._kept_bytes > self.most_kept_bytes or table.has_chunks:
             self._keep_from(self._frontier)
         else:
             self._kept.append(block)
@@ -321,10 +323,15 @@ def _part_of(block: EntryBlock, work: TopicRange) -> EntryBlock:
 
 
 class LookAhead:
-    """The readers that count ahead in all partitions of a query."""
+    """The readers that count ahead in all partitions of a query.
 
-    def __init__(self, client: PulsarClient, timeout_ms: int) -> None:
+    With `keeps_entries` what they were sent is kept for small micro-batches, while there are few partitions.
+    """
+
+    def __init__(self, client: PulsarClient, timeout_ms: int, *, keeps_entries: bool = True) -> None:
         self._client = client
+        self._keeps_entries = keeps_entries
+        self._most_kept_bytes = 0
         self._timeout_ms = timeout_ms
         self._arrived = threading.Event()
         self._partitions: dict[str, PartitionLookAhead] = {}
@@ -333,11 +340,15 @@ class LookAhead:
         """Gives up the readers of all other topics."""
         for topic in set(self._partitions) - set(topics):
             self._partitions.pop(topic).close()
+        self._most_kept_bytes = _KEPT_BYTES if self._keeps_entries and len(topics) <= _MOST_FOLLOWED else 0
+        for partition in self._partitions.values():
+            partition.most_kept_bytes = self._most_kept_bytes
 
     def partition(self, topic: str) -> PartitionLookAhead:
         """Returns the reader of a topic partition, made at the first call."""
         if topic not in self._partitions:
             self._partitions[topic] = PartitionLookAhead(self._client, topic, self._arrived)
+            self._partitions[topic].most_kept_bytes = self._most_kept_bytes
         return self._partitions[topic]
 
     def gathering(self, end: Mapping[str, ReadPosition]) -> Gathering:

@@ -241,7 +241,9 @@ class OffsetPlanner:
             # The kernels cost a second of start-up and 100 MB: a batch read plans without them.
             from spark_pulsar.connector.lookahead import LookAhead
 
-            self._look_ahead = LookAhead(self._client, self._options.operation_timeout_ms)
+            self._look_ahead = LookAhead(
+                self._client, self._options.operation_timeout_ms, keeps_entries=self._small_batches is not None
+            )
         return self._look_ahead
 
     def report(self) -> dict[str, Any] | None:

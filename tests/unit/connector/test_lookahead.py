@@ -151,3 +151,19 @@ def test_an_index_behind_the_last_message_of_an_entry_makes_nobody_count_the_who
         assert limited_end(ahead, {TOPIC: ReadPosition(1, 0, 2**31 - 1)}, end, 3) == {TOPIC: ReadPosition(1, 4)}
         assert len(peer.of(BaseCommand.FLOW)) < 5
         ahead.close()
+
+
+@pytest.mark.parametrize(("partitions", "keeps", "kept"), [(32, True, True), (33, True, False), (2, False, False)])
+def test_entries_are_kept_only_where_a_small_micro_batch_may_come(
+    partitions: int, keeps: bool, kept: bool, peer: Peer
+) -> None:
+    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
+        message(command.flow.consumer_id, MessageId(1, 0))
+    )
+    topics = [f"{TOPIC}-partition-{number}" for number in range(partitions)]
+    end = dict.fromkeys(topics, ReadPosition(1, 1))
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        ahead = LookAhead(client, 10_000, keeps_entries=keeps)
+        assert limited_end(ahead, {}, end, 100) == end
+        assert [ahead.partition(topic).has_kept(EARLIEST) for topic in topics] == [kept] * partitions
+        ahead.close()
