@@ -37,6 +37,9 @@ class Probes:
                 reader.abandon()
                 if not error.retriable:
                     raise
+            except BaseException:
+                reader.abandon()  # given up, as when another topic that was asked about is gone
+                raise
             else:
                 self._keep(topic, reader)
                 return last
