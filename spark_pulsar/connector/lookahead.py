@@ -344,6 +344,11 @@ class LookAhead:
         for partition in self._partitions.values():
             partition.most_kept_bytes = self._most_kept_bytes
 
+    def give_up(self, topics: Collection[str]) -> None:
+        """Gives up the readers of topics, and all that is known of these: others have taken their place."""
+        for topic in self._partitions.keys() & set(topics):
+            self._partitions.pop(topic).close()
+
     def partition(self, topic: str) -> PartitionLookAhead:
         """Returns the reader of a topic partition, made at the first call."""
         if topic not in self._partitions:

@@ -156,11 +156,15 @@ class OffsetPlanner:
             self._look_ahead.forget_news()
         newest = self._ends(start)
         self._report_losses(plan(start, SourceOffset(newest)).losses)
+        self._forget_vanished(newest)
         self._hold(newest)
+        begins = _existing(start, newest)
+        if self._look_ahead is not None:
+            self._look_ahead.give_up(start.positions.keys() - begins.keys())
         end: Mapping[str, ReadPosition] = newest
         left: dict[str, ReadPosition] = {}
         if max_messages is not None:
-            end = limited_end(self._looking_ahead(), _existing(start, newest), newest, max_messages)
+            end = limited_end(self._looking_ahead(), begins, newest, max_messages)
             newest = self._without_vanished(start, newest, end)
             following = self._looking_ahead().next_entries(end, newest)
             end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
@@ -195,9 +199,10 @@ class OffsetPlanner:
     def _is_small(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> bool:
         """Tells whether one task shall read several partitions, whose messages are few and at hand."""
         self._at_hand = None
-        changed = sum(1 for topic, at in end.items() if start.positions.get(topic, EARLIEST) < at)
+        begins = _existing(start, end)
+        changed = sum(1 for topic, at in end.items() if begins.get(topic, EARLIEST) < at)
         small = self._small_batches if changed else None
-        if small is not None and small.is_small(self._looking_ahead(), start.positions, end):
+        if small is not None and small.is_small(self._looking_ahead(), begins, end):
             self._at_hand = end
         return changed > 1 and self._at_hand is not None
 
@@ -309,6 +314,11 @@ class OffsetPlanner:
         else:
             self._acknowledged.update(moved)
             self._held.update(moved)
+
+    def _forget_vanished(self, topics: Collection[str]) -> None:
+        """Forgets the subscriptions of partitions that are gone: one that is made again has none."""
+        self._held.intersection_update(topics)
+        self._acknowledged = {topic: at for topic, at in self._acknowledged.items() if topic in topics}
 
     def _hold(self, topics: Iterable[str]) -> None:
         """Makes the subscription on partitions that came while the query runs, so that unread messages are not

@@ -10,13 +10,15 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.errors import DataLossError
 from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import ReadPosition, SourceOffset
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
 from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.schema import Projection
+from spark_pulsar.connector.small_batches import SmallBatches
 from spark_pulsar.model.errors import TopicNotFound
-from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.commands import partition_metadata, success
+from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.wire.commands import last_message_id, partition_metadata, success
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from tests.unit.client.peer import Caller, Peer
+from tests.unit.client.peer import Caller, Peer, message
 
 KEPT, GONE = "persistent://public/default/kept", "persistent://public/default/gone"
 
@@ -65,3 +67,81 @@ def test_a_partition_that_is_named_must_exist_whatever_others_there_are(peer: Pe
         # One of a topic's own partitions may be on its way: partitions are being added.
         whole = OffsetPlanner(client, parse_options(base | {"topic": KEPT}))
         assert named[1] not in whole.latest(start, None).positions
+
+
+def test_a_topic_made_again_gets_its_subscription_at_once(peer: Peer) -> None:
+    topics = [KEPT, f"{KEPT}-too"]
+    gone: set[str] = set()
+
+    def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        if command.subscribe.topic in gone:
+            caller.refuse(command, TopicNotFound("no such topic"))
+        else:
+            caller.send(success(command.subscribe.request_id))
+
+    peer.handlers[BaseCommand.SUBSCRIBE] = subscribed
+    options = {"service.url": peer.url, "topics": ",".join(topics), "failOnDataLoss": "false", "subscriptionName": "s"}
+
+    def made() -> int:
+        wanted = [command.subscribe for command in peer.of(BaseCommand.SUBSCRIBE)]
+        return sum(1 for one in wanted if one.topic == topics[1] and one.subscription == "s")
+
+    peer.last = MessageId(-1, -1)
+    at = SourceOffset(dict.fromkeys(topics, EARLIEST))
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        planner = OffsetPlanner(client, parse_options(options))
+        assert planner.latest(at, None) is at
+        assert made() == 1
+        gone.update(topics)
+        for caller in peer.callers:
+            caller.close()
+        left = planner.latest(at, None)
+        assert left.positions == {}
+        gone.clear()
+        planner.latest(left, None)
+        assert made() == 2
+        planner.close()
+
+
+def test_the_rows_of_a_topic_made_again_are_not_those_of_the_old_one(peer: Peer) -> None:
+    topics = [f"{KEPT}-{name}" for name in "abc"]
+    readers: dict[tuple[int, int], tuple[str, int]] = {}
+    last = {topics[0]: MessageId(7, 1)}
+
+    def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        request = command.subscribe
+        if request.topic in last:
+            readers[(caller.number, request.consumer_id)] = (request.topic, last[request.topic].ledger_id)
+            caller.send(success(request.request_id))
+        else:
+            caller.refuse(command, TopicNotFound("no such topic"))
+
+    def two_messages(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        consumer_id = command.flow.consumer_id
+        _, ledger_id = readers[(caller.number, consumer_id)]
+        caller.send(*[message(consumer_id, MessageId(ledger_id, number)) for number in range(2)])
+
+    def last_id(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        topic, _ledger_id = readers[(caller.number, command.getLastMessageId.consumer_id)]
+        caller.send(last_message_id(command.getLastMessageId.request_id, last[topic], Position(-1, -1)))
+
+    peer.handlers |= {
+        BaseCommand.SUBSCRIBE: subscribed,
+        BaseCommand.FLOW: two_messages,
+        BaseCommand.GET_LAST_MESSAGE_ID: last_id,
+    }
+    base = {"service.url": peer.url, "topics": ",".join(topics), "waitingForNonExistedTopic": "true"}
+    options = parse_options(base | {"failOnDataLoss": "false"})
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        planner = OffsetPlanner(client, options, SmallBatches(client, options, Projection(("value",))))
+        at = SourceOffset({})
+        end = planner.latest(at, None)
+        [works] = planner.tasks(at, end)
+        assert sum(batch.num_rows for batch in planner.rows(works, end) or []) == 2
+        last.update(dict.fromkeys(topics, MessageId(1, 1)))  # on a broker that began anew
+        newer = planner.latest(end, None)
+        tasks = planner.tasks(end, newer)
+        assert [work.topic for works in tasks for work in works] == topics
+        rows = planner.rows(tasks[0], newer)
+        assert rows is None or sum(batch.num_rows for batch in rows) == 6
+        planner.close()
