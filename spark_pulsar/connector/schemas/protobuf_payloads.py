@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -57,13 +58,12 @@ def root_message(definition: Definition) -> Any:
 
 def _add(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
     """Adds files to a pool, each behind those that it imports."""
-    waiting = dict(files)
-    while waiting:
-        ready = [name for name, each in waiting.items() if not any(other in waiting for other in each.dependency)]
-        if not ready:
-            raise ValueError(f"files import each other: {', '.join(sorted(waiting))}")
-        for name in ready:
-            pool.AddSerializedFile(waiting.pop(name).SerializeToString())
+    imports = {name: [other for other in each.dependency if other in files] for name, each in files.items()}
+    try:
+        for name in TopologicalSorter(imports).static_order():
+            pool.AddSerializedFile(files[name].SerializeToString())
+    except CycleError as error:
+        raise ValueError(f"files import each other: {', '.join(sorted(set(error.args[1])))}") from error
 
 
 def message_type(definition: Definition) -> Any:

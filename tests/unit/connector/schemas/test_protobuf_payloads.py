@@ -15,7 +15,7 @@ from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.columns import value_columns
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.messages import MessageDecoder
-from spark_pulsar.connector.schemas.protobuf_payloads import message_type
+from spark_pulsar.connector.schemas.protobuf_payloads import message_type, root_message
 from spark_pulsar.connector.schemas.spark_types import ddl
 from spark_pulsar.model.schemas import Schema, SchemaType
 from spark_pulsar.wire import pulsar_api_pb2
@@ -70,3 +70,31 @@ def test_a_message_that_contains_itself_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"contains the message \S+MessageIdData that it is a part of"):
         message_type(native(MessageIdData))
     assert message_type(native(MessageMetadata)).num_fields > 20
+
+
+def chain(length: int) -> FileDescriptorSet:
+    files = FileDescriptorSet()
+    for number in range(length, 0, -1):
+        each = files.file.add(name=f"f{number}")
+        if number > 1:
+            each.dependency.append(f"f{number - 1}")
+    files.file[-1].message_type.add(name="M").field.add(name="a", number=1, type=5, label=1)
+    return files
+
+
+def of_files(files: FileDescriptorSet) -> Definition:
+    text = base64.b64encode(files.SerializeToString()).decode()
+    data = json.dumps({"fileDescriptorSet": text, "rootMessageTypeName": "M"}).encode()
+    return Definition(Schema(SchemaType.PROTOBUF_NATIVE, data))
+
+
+def test_a_long_chain_of_imports_is_read_in_one_pass() -> None:
+    found = root_message(of_files(chain(20_000)))
+    assert [field.name for field in found.fields] == ["a"]
+
+
+def test_files_that_import_each_other_are_refused() -> None:
+    files = chain(3)
+    files.file[-1].dependency.append("f3")
+    with pytest.raises(SchemaError, match="files import each other: f1, f2, f3"):
+        root_message(of_files(files))
