@@ -91,6 +91,7 @@ class TlsStream:
         sock.setblocking(False)
         self._socket = sock
         self._timeout_ms = timeout_ms
+        self._failed: ssl.SSLError | None = None
         self._lock = threading.Lock()
         self._arriving = select.poll()
         self._arriving.register(sock.fileno(), select.POLLIN)
@@ -99,23 +100,26 @@ class TlsStream:
         """See `Stream`."""
         with self._lock:
             decrypted = self._socket.pending()
-        return decrypted > 0 or bool(self._arriving.poll(timeout_ms))
+        return decrypted > 0 or self._failed is not None or bool(self._arriving.poll(timeout_ms))
 
     def receive(self, size: int) -> bytes | None:
         """See `Stream`. One call of OpenSSL gives one TLS record, 16 KiB at most: several are put together."""
         pieces: list[bytes] = []
-        while size > 0:
+        while size > 0 and self._failed is None:
             try:
                 with self._lock:
                     piece = self._socket.recv(size)
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return b"".join(pieces) if pieces else None
             except ssl.SSLError as error:
-                raise TlsError(f"the broker ended TLS: {error}") from error
+                self._failed = error
+                break
             if not piece:
                 break
             pieces.append(piece)
             size -= len(piece)
+        if self._failed is not None and not pieces:  # else the next call tells: what came before may say why
+            raise TlsError(f"the broker ended TLS: {self._failed}") from self._failed
         return b"".join(pieces)
 
     def send(self, buffers: Sequence[Buffer]) -> None:

@@ -229,3 +229,23 @@ def test_a_broker_behind_a_proxy_that_can_have_no_certificate(
     client = client_of(f"pulsar+ssl://{host}", tls=trust, sni_proxy_url=peer.url, operation_timeout_ms=300)
     with pytest.raises(OperationTimeout, match=f"cannot connect to {host}:6651 through the proxy"):
         client.partition_count(TOPIC)
+
+
+def test_what_came_before_a_failure_of_tls_is_not_lost(authority: Authority, trust: TlsConfig) -> None:
+    ours, theirs = socket.socketpair()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*authority.issue("127.0.0.1"))
+    accepted: list[ssl.SSLSocket] = []
+    shaking = threading.Thread(target=lambda: accepted.append(server.wrap_socket(theirs, server_side=True)))
+    shaking.start()
+    stream = TlsStream(trust.context().wrap_socket(ours, server_hostname="127.0.0.1"), 1_000)
+    shaking.join()
+    accepted[0].sendall(b"last words")
+    with socket.socket(fileno=accepted[0].detach()) as plain:
+        plain.sendall(b"no record of TLS, nor the beginning of one")
+        assert stream.wait_to_receive(1_000)
+        assert stream.receive(100) == b"last words"
+        assert stream.wait_to_receive(0)
+        with pytest.raises(TlsError, match="the broker ended TLS"):
+            stream.receive(100)
+    stream.close()
