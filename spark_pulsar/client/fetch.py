@@ -353,6 +353,7 @@ class Fetch:
         if reading is None:
             return
         connection = reading.connection
+        reading.inbox.give_up()  # or the answer below might never be read
         connection.detach_consumer(reading.consumer_id)
         deadline = Deadline(_CLOSE_TIMEOUT_MS, f"closing the reader of {self.topic}", str(connection.address))
         try:

@@ -32,6 +32,7 @@ class Inbox:
         self._queue: deque[list[Frame]] = deque()
         self._bytes = 0
         self._lost: PulsarError | None = None
+        self._given_up = False
 
     def messages(self, frames: list[Frame]) -> None:
         """Called by the reader thread with frames in order of arrival."""
@@ -40,7 +41,7 @@ class Inbox:
         with self._changed:
             self._queue += runs
             self._bytes += size
-            if self._bytes > self._max_bytes:
+            if self._bytes > self._max_bytes and not self._given_up:
                 self._pause()
             self._tell()
 
@@ -49,6 +50,12 @@ class Inbox:
         with self._changed:
             self._lost = error
             self._tell()
+
+    def give_up(self) -> None:
+        """Holds the connection back no more, not even for messages that are on their way in here: nobody takes them."""
+        with self._changed:
+            self._given_up = True
+            self._resume()
 
     def _tell(self) -> None:
         self._changed.notify()

@@ -36,6 +36,16 @@ def test_the_inbox_pauses_and_resumes_reading() -> None:
     assert inbox.empty
 
 
+def test_an_inbox_that_is_given_up_never_pauses_its_connection() -> None:
+    calls: list[str] = []
+    inbox = Inbox(1, lambda: calls.append("pause"), lambda: calls.append("resume"))
+    run = _frames(message(1, MessageId(1, 0)))
+    inbox.messages(run)
+    inbox.give_up()
+    inbox.messages(run)  # the reader thread had these in hand already
+    assert calls == ["pause", "resume"]
+
+
 def test_the_inbox_hands_out_what_arrived_before_the_loss() -> None:
     inbox = Inbox(1 << 20, lambda: None, lambda: None)
     inbox.messages(_frames(message(1, MessageId(1, 0))))
