@@ -44,6 +44,12 @@ class ClientConfig:
         if self.authentication.is_by_certificate:
             if not self.uses_tls:
                 raise ValueError("authentication by a certificate needs TLS: a service URL pulsar+ssl://host:6651")
+            tls = (self.tls.certificate_file_path, self.tls.key_file_path)
+            if any(tls) and self.authentication.certificate not in (None, tls):
+                raise ValueError(
+                    "authParams name another certificate than tlsCertificateFilePath and tlsKeyFilePath: "
+                    "give one of them"
+                )
             if not self._own_certificate.certificate_file_path:
                 raise ValueError(
                     "authentication by a certificate needs one: authParams tlsCertFile:PATH,tlsKeyFile:PATH"

@@ -35,6 +35,8 @@ class TlsConfig:
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # In the middle of one a writer would have to wait for the reader, which may be held back.
+        context.options |= ssl.OP_NO_RENEGOTIATION
         if self.allow_insecure_connection:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

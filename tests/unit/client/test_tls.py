@@ -176,6 +176,12 @@ def test_what_contradicts_itself_is_refused() -> None:
         TlsConfig(certificate_file_path="/c.pem")
     with pytest.raises(ValueError, match="needs TLS"):
         ClientConfig("pulsar://a", authentication=Authentication("tls", Secret("tlsCertFile:/c,tlsKeyFile:/k")))
+    with pytest.raises(ValueError, match="name another certificate"):
+        ClientConfig(
+            "pulsar+ssl://a",
+            authentication=Authentication("tls", Secret("tlsCertFile:/c,tlsKeyFile:/k")),
+            tls=TlsConfig(certificate_file_path="/other", key_file_path="/k"),
+        )
     with pytest.raises(ValueError, match="needs one"):
         ClientConfig("pulsar+ssl://a", authentication=Authentication("tls"))
     with pytest.raises(ValueError, match="needs TLS"):
@@ -249,3 +255,8 @@ def test_what_came_before_a_failure_of_tls_is_not_lost(authority: Authority, tru
         with pytest.raises(TlsError, match="the broker ended TLS"):
             stream.receive(100)
     stream.close()
+
+
+def test_brokers_cannot_renegotiate() -> None:
+    """A writer would turn in circles until the broker, at its leisure, has shaken hands again."""
+    assert TlsConfig().context().options & ssl.OP_NO_RENEGOTIATION
