@@ -46,6 +46,8 @@ class Authentication:
         self.check_supported(self.plugin)
         if self.params and not self.plugin:
             raise ValueError("authParams need authPluginClassName, the plugin that they are for")
+        if self.params and self._class_name == DISABLED:
+            raise ValueError(f"authParams are given, and authPluginClassName {DISABLED} shows none")
         _ = self.credentials(), self.certificate
 
     @staticmethod

@@ -70,6 +70,7 @@ def test_use_tls_is_the_same_as_the_scheme() -> None:
         ("pulsar://b", {"authPluginClassName": "tls", "authParams": "tlsCertFile:/c,tlsKeyFile:/k"}, "needs TLS"),
         (TLS, {"authPluginClassName": "tls"}, "needs one"),
         (TLS, {"authPluginClassName": "token"}, "expected token:TEXT"),
+        (TLS, {"authPluginClassName": f"{JAVA}AuthenticationDisabled", "authParams": "token:a"}, "shows none"),
         (TLS, {"authPluginClassName": f"{JAVA}AuthenticationAthenz"}, "AuthenticationAthenz' is not supported; supp"),
         (TLS, {"proxyServiceUrl": "pulsar+ssl://p:1"}, "proxyServiceUrl and .*proxyProtocol need each other"),
         (TLS, {"proxyProtocol": "SNI"}, "need each other"),
