@@ -72,7 +72,7 @@ def test_a_small_micro_batch_needs_no_python_worker(flows: Flows, most: str, by_
     writer = frame.writeStream.format("noop").option("checkpointLocation", flows.checkpoint())
     query = flows.start(writer)
     read_all(query, 30)
-    for total in range(60, 180, 30):
+    for total in range(60, 660, 30):
         if by_worker or not bytes_to_workers(query):
             break  # else messages came too late to go along, as they may on a busy machine
         for index in range(3):
