@@ -150,6 +150,7 @@ class OffsetPlanner:
         What lies before `start` is committed, so the subscription's cursor, if there is one, is moved there.
         Raises DataLossError if partitions of `start` are gone and `failOnDataLoss` is true.
         """
+        self._polling.asked()
         if not start.fresh:
             self._acknowledge(start)
         if self._look_ahead is not None:

@@ -26,13 +26,17 @@ class Polling:
     def __init__(self) -> None:
         self._in_vain = 0
         self._answered_ms = 0
+        self._follows_at_once = False
         self._driven_by_others = False
+
+    def asked(self) -> None:
+        """A poll begins. What the broker takes to answer it says nothing about the trigger."""
+        self._follows_at_once = monotonic_ms() - self._answered_ms < _IDLE_LOOP_MS
 
     def wait_ms(self) -> int:
         """Returns how long this poll, which found nothing new, may wait."""
         self._in_vain += 1
-        follows_at_once = monotonic_ms() - self._answered_ms < _IDLE_LOOP_MS
-        if self._in_vain == 1 or not follows_at_once or self._driven_by_others:
+        if self._in_vain == 1 or not self._follows_at_once or self._driven_by_others:
             return 0
         return min(_FIRST_WAIT_MS << min(self._in_vain - 2, 10), _LONGEST_WAIT_MS)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from spark_pulsar.connector import polling as module
 from spark_pulsar.connector.polling import Polling
 
 
 def polled(polling: Polling, times: int) -> list[int]:
     waits = []
     for _ in range(times):
+        polling.asked()
         waits.append(polling.wait_ms())
         polling.answered()
     return waits
@@ -25,8 +29,23 @@ def test_the_first_poll_after_a_micro_batch_answers_at_once() -> None:
 
 
 def test_a_poll_that_does_not_follow_at_once_is_one_of_a_trigger_with_an_interval() -> None:
-    polling = Polling()
-    assert [polling.wait_ms() for _ in range(3)] == [0, 0, 0]  # none has been answered just before
+    polling, waits = Polling(), []
+    for _ in range(3):
+        polling.asked()  # none has been answered just before
+        waits.append(polling.wait_ms())
+    assert waits == [0, 0, 0]
+
+
+def test_a_broker_that_answers_slowly_makes_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    polling, waits, now_ms = Polling(), [], 10_000
+    monkeypatch.setattr(module, "monotonic_ms", lambda: now_ms)
+    for _ in range(3):
+        polling.asked()
+        now_ms += 500  # metadata and last ids
+        waits.append(polling.wait_ms())
+        polling.answered()
+        now_ms += 10
+    assert waits == [0, 10, 20]
 
 
 def test_nothing_waits_once_others_have_made_a_micro_batch_meanwhile() -> None:
