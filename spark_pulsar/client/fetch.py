@@ -128,6 +128,11 @@ class Fetch:
         deadline = Deadline(timeout_ms, f"waiting for entry {self.position} of {self.topic}", self._config.service_url)
         return self._next(deadline, quiet=True)
 
+    def next_block_by(self, deadline: Deadline) -> EntryBlock | None:
+        """Returns as `next_block`, and is over by `deadline` with all that must be asked of the broker for it, to
+        attach a reader above all. Raises as `next_block`."""
+        return self._next(deadline, quiet=True, patience=deadline)
+
     def poll(self, patience: Deadline) -> EntryBlock | None:
         """Returns the next block if one has arrived, else None; the event given to `PulsarClient.fetch` tells when to
         look.

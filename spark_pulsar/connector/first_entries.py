@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import EndNotReached
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.planning import TopicRange
@@ -27,23 +28,32 @@ def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms
     """Returns the first entry of each range whose start says nothing about it (`known_end` is None).
 
     A range without any, or whose topic is gone, is not in the answer: its task tells what is to be told. To be asked
-    anew for each range; an answer holds for the offset that it is noted in.
+    anew for each range; an answer holds for the offset that it is noted in. Raises OperationTimeout when the broker has
+    not sent all of them after `timeout_ms`: a range without its first entry could lose it without a word.
     """
     unknown = [work for work in ranges if work.known_end is None]
     if not unknown:
         return {}
+    deadline = Deadline(timeout_ms, f"looking for the first entries of {_topics(unknown)}", client.config.service_url)
     if len(unknown) == 1:
-        found = [_first_entry(client, unknown[0], timeout_ms)]
+        found = [_first_entry(client, unknown[0], deadline)]
     else:
         with ThreadPoolExecutor(min(_AT_ONCE, len(unknown)), "first-entries") as readers:
-            found = list(readers.map(lambda work: _first_entry(client, work, timeout_ms), unknown))
+            found = list(readers.map(lambda work: _first_entry(client, work, deadline), unknown))
     return {work.topic: at for work, at in zip(unknown, found, strict=True) if at is not None}
 
 
-def _first_entry(client: PulsarClient, work: TopicRange, timeout_ms: int) -> ReadPosition | None:
+def _topics(ranges: Sequence[TopicRange]) -> str:
+    more = f" and {len(ranges) - 1} more" if len(ranges) > 1 else ""
+    return f"{ranges[0].topic}{more}"
+
+
+def _first_entry(client: PulsarClient, work: TopicRange, deadline: Deadline) -> ReadPosition | None:
     try:
         with client.fetch(work.topic, work.start.message_id, work.end.message_id, max_queued_bytes=1) as fetch:
-            block = fetch.next_block(timeout_ms)
+            block = fetch.next_block_by(deadline)
+            if block is None and not fetch.finished:
+                raise deadline.error()
     except (EndNotReached, TopicNotFound):
         return None
     if block is None:

@@ -193,8 +193,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "milliseconds",
         "`30000`",
         ANY,
-        "Limit for one request to the broker (lookup, subscribe, acknowledge, …), retries included; also for what "
-        "`maxMessagesPerTrigger` counts ahead, all partitions together.",
+        "Limit for one request to the broker (lookup, subscribe, acknowledge, …), retries included; also for the first "
+        "entries of a micro-batch, and for what `maxMessagesPerTrigger` counts ahead, all partitions together.",
     ),
     Option(
         "connectionTimeoutMs",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.errors import DataLossError
 from spark_pulsar.connector.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
@@ -58,6 +60,9 @@ def test_a_partition_that_is_named_must_exist_whatever_others_there_are(peer: Pe
     peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(
         partition_metadata(command.partitionMetadata.request_id, 8 if command.partitionMetadata.topic == KEPT else 0)
     )
+    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
+        message(command.flow.consumer_id, MessageId(1, 0))
+    )
     start = SourceOffset({named[0]: ReadPosition(1, 5)})
     with PulsarClient(ClientConfig(peer.url)) as client:
         base = {"service.url": peer.url}
@@ -67,6 +72,19 @@ def test_a_partition_that_is_named_must_exist_whatever_others_there_are(peer: Pe
         # One of a topic's own partitions may be on its way: partitions are being added.
         whole = OffsetPlanner(client, parse_options(base | {"topic": KEPT}))
         assert named[1] not in whole.latest(start, None).positions
+
+
+def test_first_entries_that_do_not_come_are_an_error_in_time(peer: Peer) -> None:
+    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(
+        partition_metadata(command.partitionMetadata.request_id, 7)
+    )
+    base = {"service.url": peer.url, "topic": KEPT, "startingOffsets": "earliest", "operationTimeoutMs": "400"}
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        planner = OffsetPlanner(client, parse_options(base))
+        begun = time.monotonic()
+        with pytest.raises(OperationTimeout, match=r"first entries of .*-0 and 6 more .*set by operationTimeoutMs"):
+            planner.latest(planner.initial(), None)
+        assert time.monotonic() - begun < 5
 
 
 def test_a_topic_made_again_gets_its_subscription_at_once(peer: Peer) -> None:
