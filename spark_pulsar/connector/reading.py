@@ -58,7 +58,7 @@ def read_range(
     decoder = RecordDecoder(work.topic, projection.read_names)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
-        with _blocks(client, work, arrived) as fetch, _decoding(client, work.topic, projection) as decode:
+        with _blocks(client, work, arrived) as fetch, _decoding(client, work, projection) as decode:
             while True:
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
@@ -94,14 +94,16 @@ def _blocks(client: PulsarClient, work: TopicRange, arrived: Blocks | None) -> A
 
 
 @contextmanager
-def _decoding(client: PulsarClient, topic: str, projection: Projection) -> Iterator[Callable[[Any], pa.RecordBatch]]:
+def _decoding(
+    client: PulsarClient, work: TopicRange, projection: Projection
+) -> Iterator[Callable[[Any], pa.RecordBatch]]:
     """Gives the decoding of record batches by the schema of the topic, if there is one."""
     if projection.decoding is None:
         yield lambda batch: batch
         return
     from spark_pulsar.connector.schemas.batches import BatchDecoder
 
-    with BatchDecoder(client, topic, projection.decoding, projection.names) as decoder:
+    with BatchDecoder(client, work.topic, work.end.ledger_id, projection.decoding, projection.names) as decoder:
         yield decoder.decode
 
 

@@ -21,15 +21,21 @@ from spark_pulsar.connector.schemas.plan import SCHEMA_VERSION, Decoding
 class BatchDecoder:
     """Decodes the record batches of one topic partition. A context manager: its end closes the dead letter topic."""
 
-    def __init__(self, client: PulsarClient, topic: str, decoding: Decoding, names: Sequence[str]) -> None:
+    def __init__(
+        self, client: PulsarClient, topic: str, ledger_id: int, decoding: Decoding, names: Sequence[str]
+    ) -> None:
+        """`ledger_id` is that of the end of the range: a ledger that the topic has had since it was made."""
         self._topic = topic
         self._decoding = decoding
         self._names = names
         self._messages: MessageDecoder | None = None
-        if decoding.definition is not None and decoding.wanted:
+        planned = decoding.definition
+        if planned is not None and decoding.wanted:
             wanted = pa.schema([pa.field(name, kind) for name, kind in decoding.wanted])
             self._messages = MessageDecoder(
-                decoding.definition, wanted, lambda version: definition_at(client, topic, version)
+                planned,
+                wanted,
+                lambda version: definition_at(client, topic, version, ledger_id=ledger_id, planned=planned),
             )
         self._letters = DeadLetters(client, decoding.mode.dead_letter_topic or "", topic)
 

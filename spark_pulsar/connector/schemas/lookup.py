@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
@@ -13,9 +15,11 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.schemas import AVRO_BASED, Schema, SchemaType
 
 MAX_VERSIONS: Final = 1_000
-"""Versions of schemas that a process keeps, of all topics together; the one that was asked for first goes first."""
+MAX_VERSION_BYTES: Final = 16 * 1024 * 1024
+"""Versions of schemas that a process keeps, of all topics together, and the bytes of their definitions; the one that
+was asked for first goes first."""
 
-_VERSIONS: Final[dict[tuple[object, str, int], Definition]] = {}
+_VERSIONS: Final[OrderedDict[tuple[object, ...], Definition]] = OrderedDict()
 
 
 def common_definition(client: PulsarClient, topics: Iterable[str], allow_different: bool) -> Definition | None:
@@ -68,19 +72,25 @@ def _told(definition: Definition | None) -> str:
     return f"{definition.type.name} (version {version})"
 
 
-def definition_at(client: PulsarClient, topic: str, version: int) -> Definition | None:
+def definition_at(
+    client: PulsarClient, topic: str, version: int, *, ledger_id: int, planned: Definition
+) -> Definition | None:
     """Returns the schema of a topic at the version that a message carries; None when the registry no longer has it.
 
-    Asked for once in a process: a version never changes. A missing one is asked for again.
+    Asked for once in a process for the messages of a ledger: versions begin anew when a topic is deleted and made
+    again, and ledgers do not. With the definition that was `planned` for the read it holds for a broker that begins
+    anew with its ledgers as well. A missing one is asked for again.
     """
-    key = (client.config, TopicName.parse(topic).base.full, version)
+    read = (planned.type, planned.version, hashlib.sha256(planned.schema.data).digest())
+    key = (client.config, TopicName.parse(topic).base.full, ledger_id, read, version)
     known = _VERSIONS.get(key)
     if known is not None:
         return known
     registered = client.schema_of(topic, version.to_bytes(8, "big", signed=True))
     if registered is None:
         return None
-    while len(_VERSIONS) >= MAX_VERSIONS:
-        _VERSIONS.pop(next(iter(_VERSIONS)), None)
     definition = _VERSIONS[key] = Definition.of(registered)
+    kept_bytes = sum(len(each.schema.data) for each in _VERSIONS.values())
+    while len(_VERSIONS) > 1 and (len(_VERSIONS) > MAX_VERSIONS or kept_bytes > MAX_VERSION_BYTES):
+        kept_bytes -= len(_VERSIONS.popitem(last=False)[1].schema.data)
     return definition

@@ -86,8 +86,8 @@ class MessageDecoder:
 
     def _make(self, version: int) -> dict[str, Decoder]:
         reader = self._reader
-        is_readers = version < 0 or version.to_bytes(8, "big") == reader.version
-        writer = reader if is_readers else self._writers(version)
+        # The reader's version says nothing here: this topic may have been made again, or be another of several.
+        writer = reader if version < 0 else self._writers(version)
         if self._encoding is None:
             wanted = pa.struct(list(self._wanted)) if self._is_record else self._wanted.field(VALUE).type
             return {VALUE: decoder_of(reader, writer, wanted, version)}

@@ -227,3 +227,47 @@ def test_the_markdown_table_lists_every_option_once() -> None:
     table = options_table()
     for row in OPTIONS:
         assert table.count(f"| `{row.name}` |") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"mode": "DEADLETTER"}, "mode DEADLETTER needs the option deadLetterTopic"),
+        (
+            {"mode": "FAILFAST", "columnNameOfCorruptRecord": "bad"},
+            "option columnNameOfCorruptRecord is for mode PERMISSIVE only, and mode is FAILFAST",
+        ),
+        ({"deadLetterTopic": "dl"}, "option deadLetterTopic is for mode DEADLETTER only, and mode is FAILFAST"),
+        (
+            {"mode": "PERMISSIVE", "deadLetterTopic": "dl"},
+            "option deadLetterTopic is for mode DEADLETTER only, and mode is PERMISSIVE",
+        ),
+        (
+            {"mode": "PERMISSIVE", "useTopicSchema": "false"},
+            "mode PERMISSIVE and useTopicSchema = false contradict each other",
+        ),
+        (
+            {"mode": "DEADLETTER", "deadLetterTopic": "t-partition-0"},
+            "deadLetterTopic persistent://public/default/t is one of the topics to read",
+        ),
+        ({"mode": "DROPMALFORMED"}, "one of FAILFAST, PERMISSIVE, DEADLETTER"),
+        ({"mode": "DEADLETTER", "deadLetterTopic": "non-persistent://public/default/dl"}, "deadLetterTopic"),
+    ],
+)
+def test_what_belongs_to_a_mode_comes_with_it(options: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(told)):
+        parse(topic="t", **options).for_read(BATCH_READ)
+
+
+def test_a_pattern_may_not_match_the_dead_letter_topic() -> None:
+    options = {"topicsPattern": "flights.*", "mode": "DEADLETTER"}
+    with pytest.raises(OptionError, match=r"flights-dead is one of the topics to read"):
+        parse(deadLetterTopic="flights-dead", **options).for_read(STREAM_READ)
+    assert parse(deadLetterTopic="dead-flights", **options).for_read(STREAM_READ).decode_mode.mode == "DEADLETTER"
+
+
+def test_modes_add_their_columns() -> None:
+    assert parse(topic="t").decode_mode.columns() == ()
+    assert parse(topic="t", mode="deadletter", deadLetterTopic="dl").decode_mode.columns() == ()
+    found = parse(topic="t", mode="permissive", columnNameOfCorruptRecord="bad").for_read(STREAM_READ).decode_mode
+    assert [(name, kind) for name, kind, _ in found.columns()] == [("bad", "binary"), ("__error", "string")]

@@ -353,7 +353,7 @@ INLINE = b"\0\0\0\1k\0\0\0\1v"
 )
 def test_a_key_value_of_another_encoding_is_refused_by_row(writer: Definition, told: str) -> None:
     reader = key_value("SEPARATED", 1)
-    decoder = MessageDecoder(reader, value_columns(reader), lambda version: writer)
+    decoder = MessageDecoder(reader, value_columns(reader), [writer, reader].__getitem__)
     payloads, keys = pa.array([INLINE, b"w"], pa.binary()), pa.array([b"x", b"y"], pa.binary())
     out = decoder.decode(payloads, keys, pa.array([0, 1]))
     assert {name: column.to_pylist() for name, column in out.columns.items()} == {

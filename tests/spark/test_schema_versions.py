@@ -1,0 +1,191 @@
+"""Schemas of topics to read, without a JVM: the one of a plan, and those of the versions that messages carry."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.decode_mode import PERMISSIVE, DecodeMode
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.reading import read_range
+from spark_pulsar.connector.schema import Projection
+from spark_pulsar.connector.schemas import lookup
+from spark_pulsar.connector.schemas.columns import value_columns
+from spark_pulsar.connector.schemas.definition import Definition
+from spark_pulsar.connector.schemas.lookup import common_definition, definition_at
+from spark_pulsar.connector.schemas.plan import Decoding
+from spark_pulsar.model.schemas import Schema, SchemaType
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.brokers import Broker, topic_path
+from tests.conformance.schemas import A, record
+
+B = {"name": "b", "type": "int", "default": 5}
+C = {"name": "c", "type": "string", "default": ""}
+JUST_A, A_B, A_C, C_A = record(A), record(A, B), record(A, C), record(C, A)
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[PulsarClient]:
+    with PulsarClient(ClientConfig(service_url=broker.service_url)) as ready:
+        yield ready
+
+
+def register(broker: Broker, client: PulsarClient, topic: str, *definitions: bytes) -> list[bytes]:
+    """Make a topic with these versions of its schema."""
+    producer = broker.client().create_producer(topic)
+    versions = [client.register_schema(topic, Schema(SchemaType.AVRO, each)) for each in definitions]
+    producer.close()
+    return versions
+
+
+def send(client: PulsarClient, topic: str, definition: bytes, version: bytes, value: dict[str, Any]) -> None:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(definition)), value)
+    with client.publisher(topic) as publisher:
+        publisher.send(MessageMetadata(schema_version=version), out.getvalue())
+
+
+def rows(broker: Broker, client: PulsarClient, topic: str, planned: Definition) -> list[dict[str, Any]]:
+    """All messages of a topic, read as a task reads them."""
+    columns = value_columns(planned)
+    wanted = tuple((each.name, each.type) for each in columns)
+    decoding = Decoding(planned, wanted, DecodeMode(PERMISSIVE))
+    end = ReadPosition.of(client.end_positions([topic])[topic])
+    options = parse_options({"service.url": broker.service_url, "topic": topic, "mode": PERMISSIVE})
+    projection = Projection((*columns.names, "__error"), decoding=decoding)
+    batches = read_range(client, options, TopicRange(topic, EARLIEST, end), projection)
+    return [row for batch in batches for row in pa.RecordBatch.to_pylist(batch)]
+
+
+def test_a_topic_made_again_is_decoded_by_its_new_schemas(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("again")
+    old = register(broker, client, topic, JUST_A, A_B)
+    planned = common_definition(client, [topic], False)
+    assert planned is not None
+    send(client, topic, JUST_A, old[0], {"a": 1})
+    assert rows(broker, client, topic, planned) == [{"a": 1, "b": 5, "__error": None}]
+    assert broker.rest("DELETE", f"{topic_path(topic)}?force=true")[0] == 204
+    new = register(broker, client, topic, C_A, A_B)
+    assert new == old  # versions begin anew
+    send(client, topic, C_A, new[0], {"c": "x", "a": 2})
+    assert rows(broker, client, topic, planned) == [{"a": 2, "b": 5, "__error": None}]
+
+
+def test_a_topic_made_again_is_not_decoded_by_the_schema_that_was_planned(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("again")
+    old = register(broker, client, topic, A_B)
+    planned = common_definition(client, [topic], False)
+    assert planned is not None
+    assert broker.rest("DELETE", f"{topic_path(topic)}?force=true")[0] == 204
+    new = register(broker, client, topic, C_A)
+    assert new == old
+    send(client, topic, C_A, new[0], {"c": "x", "a": 2})
+    assert rows(broker, client, topic, planned) == [{"a": 2, "b": 5, "__error": None}]
+
+
+def test_versions_are_those_of_the_topic_of_a_message(broker: Broker, client: PulsarClient) -> None:
+    one, two = sorted((broker.topic("several"), broker.topic("several")))
+    [only] = register(broker, client, one, A_B)
+    first, second = register(broker, client, two, C_A, A_B)
+    planned = common_definition(client, [one, two], False)
+    assert planned is not None
+    assert (planned.version, first) == (only, only)
+    send(client, one, A_B, only, {"a": 1, "b": 2})
+    send(client, two, C_A, first, {"c": "x", "a": 3})
+    send(client, two, A_B, second, {"a": 4, "b": 6})
+    assert rows(broker, client, one, planned) == [{"a": 1, "b": 2, "__error": None}]
+    assert rows(broker, client, two, planned) == [
+        {"a": 3, "b": 5, "__error": None},
+        {"a": 4, "b": 6, "__error": None},
+    ]
+
+
+def test_a_version_that_the_registry_has_not_is_told_by_row(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("gone")
+    register(broker, client, topic, JUST_A)
+    planned = common_definition(client, [topic], False)
+    assert planned is not None
+    send(client, topic, JUST_A, (7).to_bytes(8, "big"), {"a": 1})
+    [row] = rows(broker, client, topic, planned)
+    assert row["a"] is None
+    assert "the schema version 7 that it carries is not in the registry" in row["__error"]
+
+
+def test_a_version_is_asked_for_once_in_a_ledger(
+    broker: Broker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "_VERSIONS", type(lookup._VERSIONS)())
+    monkeypatch.setattr(lookup, "MAX_VERSIONS", 2)
+    topic = broker.topic("once")
+    register(broker, client, topic, JUST_A, A_B)
+    planned = common_definition(client, [topic], False)
+    assert planned is not None
+
+    def at(version: int, ledger_id: int) -> Definition | None:
+        return definition_at(client, topic, version, ledger_id=ledger_id, planned=planned)
+
+    first = at(0, 1)
+    assert first is not None
+    assert first.schema.data == JUST_A
+    assert at(0, 1) is first
+    assert at(2, 1) is None
+    assert at(0, 2) is not first
+    assert at(1, 2) == planned
+    assert len(lookup._VERSIONS) == 2
+    assert at(0, 1) is not first  # the oldest was dropped
+    monkeypatch.setattr(lookup, "MAX_VERSION_BYTES", len(JUST_A) + 1)
+    assert at(0, 3) == first
+    assert len(lookup._VERSIONS) == 1  # the newest stays, whatever its size
+    other = Definition(planned.schema, planned.name, b"\0" * 8)
+    assert definition_at(client, topic, 0, ledger_id=3, planned=other) == first
+    assert len(lookup._VERSIONS) == 1
+
+
+def test_the_schema_of_topics_that_are_read_together(broker: Broker, client: PulsarClient) -> None:
+    documented = json.dumps(json.loads(A_B) | {"doc": "the same to a reader"}).encode()
+    topics = sorted(broker.topic("common") for _ in range(4))
+    for topic, definition in zip(topics, (A_B, documented, A_C, None), strict=True):
+        register(broker, client, topic, *([] if definition is None else [definition]))
+    alike = common_definition(client, topics[:2], False)
+    assert alike is not None
+    assert alike.schema.data == A_B
+    for pair, told in (
+        (topics[1:3], rf"{topics[1]} has AVRO \(version 0\), {topics[2]} has AVRO \(version 0\)"),
+        (topics[2:], rf"{topics[2]} has AVRO \(version 0\), {topics[3]} has none"),
+    ):
+        with pytest.raises(SchemaError, match=rf"{told}; set allowDifferentTopicSchemas"):
+            common_definition(client, pair, False)
+        assert common_definition(client, pair, True) is None
+    assert common_definition(client, [topics[3], broker.topic("missing")], False) is None
+    assert common_definition(client, [], False) is None
+
+
+def test_partitions_have_the_schema_of_their_topic(broker: Broker, client: PulsarClient) -> None:
+    topic = broker.topic("parted", partitions=2)
+    partitions = client.partitions_of(topic)
+    register(broker, client, partitions[0], JUST_A)
+    common = common_definition(client, partitions, False)
+    assert common is not None
+    assert common.schema.data == JUST_A
+
+
+def test_key_value_schemas_of_other_encodings_are_different(broker: Broker, client: PulsarClient) -> None:
+    topics = [broker.topic("pairs") for _ in range(2)]
+    for topic, encoding in zip(topics, ("INLINE", "SEPARATED"), strict=True):
+        producer = broker.client().create_producer(topic)
+        properties = {"key.schema.type": "STRING", "value.schema.type": "STRING", "kv.encoding.type": encoding}
+        client.register_schema(topic, Schema(SchemaType.KEY_VALUE, bytes(8), properties))
+        producer.close()
+    with pytest.raises(SchemaError, match="have different schemas"):
+        common_definition(client, topics, False)
