@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +15,8 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.decode_mode import PERMISSIVE, DecodeMode
-from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.decode_mode import FAILFAST, PERMISSIVE, DecodeMode
+from spark_pulsar.connector.errors import SchemaError, UndecodableMessageError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.planning import TopicRange
@@ -32,6 +34,7 @@ from tests.conformance.schemas import A, record
 
 B = {"name": "b", "type": "int", "default": 5}
 C = {"name": "c", "type": "string", "default": ""}
+JUST_LONG = record({"name": "at", "type": "long"})
 JUST_A, A_B, A_C, C_A = record(A), record(A, B), record(A, C), record(C, A)
 
 
@@ -56,14 +59,17 @@ def send(client: PulsarClient, topic: str, definition: bytes, version: bytes, va
         publisher.send(MessageMetadata(schema_version=version), out.getvalue())
 
 
-def rows(broker: Broker, client: PulsarClient, topic: str, planned: Definition) -> list[dict[str, Any]]:
+def rows(
+    broker: Broker, client: PulsarClient, topic: str, planned: Definition, mode: str = PERMISSIVE
+) -> list[dict[str, Any]]:
     """All messages of a topic, read as a task reads them."""
     columns = value_columns(planned)
     wanted = tuple((each.name, each.type) for each in columns)
-    decoding = Decoding(planned, wanted, DecodeMode(PERMISSIVE))
+    decoding = Decoding(planned, wanted, DecodeMode(mode))
     end = ReadPosition.of(client.end_positions([topic])[topic])
-    options = parse_options({"service.url": broker.service_url, "topic": topic, "mode": PERMISSIVE})
-    projection = Projection((*columns.names, "__error"), decoding=decoding)
+    options = parse_options({"service.url": broker.service_url, "topic": topic, "mode": mode})
+    names = (*columns.names, "__error") if mode == PERMISSIVE else tuple(columns.names)
+    projection = Projection(names, decoding=decoding)
     batches = read_range(client, options, TopicRange(topic, EARLIEST, end), projection)
     return [row for batch in batches for row in pa.RecordBatch.to_pylist(batch)]
 
@@ -120,6 +126,28 @@ def test_a_version_that_the_registry_has_not_is_told_by_row(broker: Broker, clie
     [row] = rows(broker, client, topic, planned)
     assert row["a"] is None
     assert "the schema version 7 that it carries is not in the registry" in row["__error"]
+
+
+def test_a_logical_type_that_changed_is_converted_or_refused_by_the_mode(broker: Broker, client: PulsarClient) -> None:
+    millis, micros, local = (
+        record({"name": "at", "type": {"type": "long", "logicalType": name}})
+        for name in ("timestamp-millis", "timestamp-micros", "local-timestamp-micros")
+    )
+    topic = broker.topic("units")
+    versions = register(broker, client, topic, millis, micros, local)
+    send(client, topic, JUST_LONG, versions[0], {"at": 1_500})
+    send(client, topic, JUST_LONG, versions[1], {"at": 1_500})
+    planned = Definition(Schema(SchemaType.AVRO, micros), "R", versions[1])
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    stamps = [epoch + datetime.timedelta(milliseconds=each) for each in (1_500, 1.5)]
+    assert rows(broker, client, topic, planned, FAILFAST) == [{"at": each} for each in stamps]
+    send(client, topic, JUST_LONG, versions[2], {"at": 1_500})
+    told = r"field at was written as local-timestamp-micros \(long\), it cannot be read as timestamp-micros"
+    found = rows(broker, client, topic, planned)
+    assert [row["at"] for row in found] == [*stamps, None]
+    assert re.match(rf"{told} \(schema version 2\)", found[2]["__error"])
+    with pytest.raises(UndecodableMessageError, match=told):
+        rows(broker, client, topic, planned, FAILFAST)
 
 
 def test_a_version_is_asked_for_once_in_a_ledger(

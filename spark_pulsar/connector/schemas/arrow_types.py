@@ -100,6 +100,14 @@ def decimal_of(avro: AvroType) -> tuple[int, int] | None:
     return (precision, scale) if precision > 0 and 0 <= scale <= precision else None
 
 
+def logical_name(avro: AvroType) -> str:
+    """Returns Avro's logical type, if Spark has a type for it; else empty."""
+    if decimal_of(avro) is not None:
+        return "decimal"
+    name = avro.attributes.get("logicalType")
+    return name if isinstance(name, str) and (avro.kind, name) in LOGICAL else ""
+
+
 def arrow_type(avro: AvroType) -> Any:
     """Returns the Arrow type of an Avro type; a record becomes a struct.
 

@@ -49,8 +49,8 @@ class AvroDecoder:
 
     def __init__(self, reader: Definition, writer: Definition, wanted: Any) -> None:
         avro = reader.avro()
-        self._record = RecordType(avro, wanted)
         written = writer.avro()
+        self._record = RecordType(avro, wanted, [written])
         self._columns = ColumnPlan.of(avro, written, self._record)
         # that in Python is slow, but tells a payload that is nested too deep, where the compiled one has no more stack
         self._read: Any = fastavro._read_py.schemaless_reader if is_deep(written) else fastavro.schemaless_reader

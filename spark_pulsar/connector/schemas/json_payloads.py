@@ -20,12 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.decoding import UndecodablePayload
 from spark_pulsar.connector.schemas.flat_payloads import flat
 from spark_pulsar.connector.schemas.record_types import RecordType
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.definition import Definition
+    from spark_pulsar.model.avro import AvroType
 
 Value = Callable[[Any], Any]
 
@@ -40,10 +42,11 @@ _PER_SECOND: Final = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_0
 
 
 class JsonDecoder:
-    """Payloads of a JSON schema. Fields that a payload lacks are null, fields that are not wanted are left out."""
+    """Payloads of one writer's schema, which says in what dates and times are told. Fields that a payload lacks are
+    null, fields that are not wanted are left out."""
 
-    def __init__(self, reader: Definition, wanted: Any) -> None:
-        self._record = RecordType(reader.avro(), wanted)
+    def __init__(self, reader: Definition, writer: Definition, wanted: Any) -> None:
+        self._record = RecordType(reader.avro(), wanted, _written(writer), is_text=True)
         self.type = wanted
         self._is_fast = _is_fast(self._record) and bool(self._record.members)
         self._schema = pa.schema(list(self._record.physical))
@@ -95,6 +98,14 @@ class JsonDecoder:
             return self._record.to_spark(pa.array(rows, self._record.physical))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
             raise UndecodablePayload(f"it does not fit Spark's types: {error}") from error
+
+
+def _written(writer: Definition) -> list[AvroType]:
+    """Returns the type of a writer; none where its definition is of another form, which has no logical types."""
+    try:
+        return [writer.avro()]
+    except SchemaError:
+        return []
 
 
 def _lines(payloads: Any) -> bytes | None:
@@ -237,19 +248,20 @@ def _bytes(given: Any) -> bytes:
 
 
 def _decimal(arrow: Any) -> Value:
-    """Returns what makes the two's complement bytes of a decimal."""
+    """Returns what makes a decimal of a number, or of its text."""
+    quantum = decimal.Decimal((0, (1,), -arrow.scale))
+    exactly = decimal.Context(prec=arrow.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
 
-    def value(given: Any) -> bytes:
+    def value(given: Any) -> decimal.Decimal:
         if isinstance(given, bool) or not isinstance(given, int | str | decimal.Decimal):
             raise _NotOfType
         try:
-            scaled = decimal.Decimal(given).scaleb(arrow.scale, decimal.Context(prec=80))
+            exact = decimal.Decimal(given).quantize(quantum, context=exactly)
         except ArithmeticError:
             raise _NotOfType from None
-        if not scaled.is_finite() or scaled != scaled.to_integral_value() or scaled.adjusted() >= arrow.precision:
+        if not exact.is_finite():
             raise _NotOfType
-        whole = int(scaled)
-        return whole.to_bytes(whole.bit_length() // 8 + 1, "big", signed=True)
+        return exact
 
     return value
 

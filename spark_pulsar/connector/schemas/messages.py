@@ -126,18 +126,16 @@ def decoder_of(reader: Definition, writer: Definition | None, wanted: Any, versi
     if writer.type is not reader.type:
         told = f"it was written with {writer.type.name} (schema version {version}), not {reader.type.name}"
         return Refusing(wanted, told)
-    if reader.type is SchemaType.JSON:
-        return JsonDecoder(reader, wanted)
     if reader.type is SchemaType.PROTOBUF_NATIVE:
         from spark_pulsar.connector.schemas.protobuf_payloads import ProtobufDecoder
 
         return ProtobufDecoder(reader, wanted)
-    if reader.type is not SchemaType.AVRO:
+    if reader.type not in (SchemaType.AVRO, SchemaType.JSON):
         return primitive_decoder(reader.type)
     try:
-        return AvroDecoder(reader, writer, wanted)
+        return (AvroDecoder if reader.type is SchemaType.AVRO else JsonDecoder)(reader, writer, wanted)
     except SchemaError as error:
-        return Refusing(wanted, str(error))
+        return Refusing(wanted, f"{error} (schema version {version})" if version >= 0 else str(error))
 
 
 class Refusing:

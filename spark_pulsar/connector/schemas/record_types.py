@@ -6,15 +6,16 @@ Decoders make plain numbers, text and bytes ("physical"); dates, times and decim
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_pulsar.connector.schemas.arrow_types import LOGICAL, arrow_type, branches_of, decimal_of, widened
+from spark_pulsar.connector.schemas.arrow_types import arrow_type, branches_of, decimal_of, logical_name, widened
 from spark_pulsar.connector.schemas.decoding import UndecodablePayload
+from spark_pulsar.connector.schemas.written_types import read_as, written_branches, written_fields, written_items
 
 if TYPE_CHECKING:
     from spark_pulsar.model.avro import AvroType
@@ -41,12 +42,17 @@ Convert = Callable[[Any], Any]
 class RecordType:
     """An Avro type as far as Spark's type `arrow` asks for it, with the types of its parts.
 
-    `physical` is what a decoder makes, `to_spark` turns an array of that into one of `arrow`.
+    `physical` is what a decoder makes, `to_spark` turns an array of that into one of `arrow`. Payloads were written
+    with the types `written`; in text, decimals have their own scale and come as they are. Raises SchemaError, with the
+    path of the field, for a logical type that cannot be converted.
     """
 
-    def __init__(self, avro: AvroType, arrow: Any) -> None:
+    def __init__(
+        self, avro: AvroType, arrow: Any, written: Sequence[AvroType] = (), *, is_text: bool = False, path: str = ""
+    ) -> None:
         branches = branches_of(avro) if avro.kind == "union" else [avro]
         number = widened(branches) if len(branches) > 1 else None
+        by_branch = written_branches(avro, written)
         self.avro = branches[0] if len(branches) == 1 else avro
         self.arrow = arrow
         self.members: dict[str, RecordType] = {}
@@ -56,6 +62,10 @@ class RecordType:
         self.items: RecordType | None = None
         """Type of the items of an array, or of the values of a map."""
         self.is_union = len(branches) > 1 and number is None
+        self.logical = ""
+        """Avro's logical type that payloads were written with, if Spark has a type for it; else empty."""
+        self.scale = 0
+        """Scale of a decimal that payloads were written with."""
         if not branches or number is not None:
             self.kind = "null" if not branches else "long" if number == pa.int64() else "double"
             self.physical = _PHYSICAL[self.kind]
@@ -65,32 +75,36 @@ class RecordType:
             types = {f"member{i}": arrow_type(branch) for i, branch in enumerate(branches)}
             types |= {each.name: each.type for each in arrow}
             self.branches = {
-                name: RecordType(branch, types[name]) for name, branch in zip(types, branches, strict=True)
+                name: RecordType(branch, types[name], behind, is_text=is_text, path=path)
+                for name, branch, behind in zip(types, branches, by_branch, strict=True)
             }
             self.members = {each.name: self.branches[each.name] for each in arrow}
             self.physical = self._struct()
         elif self.kind == "record":
-            fields = {each.name: each.type for each in self.avro.fields}
-            self.members = {each.name: RecordType(fields[each.name], each.type) for each in arrow}
+            fields = {each.name: each for each in self.avro.fields}
+            for name, kind in ((each.name, each.type) for each in arrow):
+                behind = written_fields(fields[name], by_branch[0])
+                self.members[name] = RecordType(fields[name].type, kind, behind, is_text=is_text, path=f"{path}.{name}")
             self.physical = self._struct()
         elif self.kind in ("array", "map"):
             assert self.avro.items is not None
             is_array = self.kind == "array"
-            self.items = RecordType(self.avro.items, arrow.value_type if is_array else arrow.item_type)
+            kind, behind = arrow.value_type if is_array else arrow.item_type, written_items(self.kind, by_branch[0])
+            self.items = RecordType(self.avro.items, kind, behind, is_text=is_text, path=f"{path}[]")
             self.physical = pa.list_(self.items.physical) if is_array else pa.map_(pa.string(), self.items.physical)
         else:
-            self.physical = _PHYSICAL[self.kind]
+            self._set_value(read_as(self.avro, by_branch[0], path, is_text=is_text), is_text)
+
+    def _set_value(self, written: AvroType, is_text: bool) -> None:
+        """Sets a type without parts."""
+        self.logical = logical_name(written)
+        self.scale = (decimal_of(written) or (0, 0))[1]
+        if is_text and self.logical:
+            self.kind = written.kind
+        self.physical = self.arrow if is_text and self.logical == "decimal" else _PHYSICAL[self.kind]
 
     def _struct(self) -> Any:
         return pa.struct([pa.field(name, member.physical) for name, member in self.members.items()])
-
-    @property
-    def logical(self) -> str:
-        """Avro's logical type, if Spark has a type for it; else empty."""
-        name = self.avro.attributes.get("logicalType")
-        if decimal_of(self.avro) is not None:
-            return "decimal"
-        return name if isinstance(name, str) and (self.kind, name) in LOGICAL else ""
 
     def to_spark(self, array: Any) -> Any:
         """Converts an array of `physical` into one of `arrow`. Raises UndecodablePayload for a value that Spark has
@@ -103,6 +117,8 @@ class RecordType:
         if self.items is not None:
             return self._nested_to_spark(array)
         try:
+            if self.logical == "decimal":
+                return _decimal(array, self.arrow, self.scale)
             return _LOGICAL[self.logical](array, self.arrow)
         except (pa.ArrowInvalid, decimal.InvalidOperation, OverflowError) as error:
             raise UndecodablePayload(f"a {self.logical} is out of range: {error}") from error
@@ -144,11 +160,11 @@ def _time(factor: int) -> Callable[[Any, Any], Any]:
     return convert
 
 
-def _decimal(array: Any, arrow: Any) -> Any:
+def _decimal(array: Any, arrow: Any, scale: int) -> Any:
     numbers = [None if each is None else int.from_bytes(each, "big", signed=True) for each in array.to_pylist()]
     if any(each is not None and each.bit_length() > _DECIMAL_BITS for each in numbers):  # hours for a megabyte
         raise pa.ArrowInvalid(f"it has more than {_DECIMAL_BITS} bits")
-    values = [None if each is None else decimal.Decimal(each).scaleb(-arrow.scale, _DECIMALS) for each in numbers]
+    values = [None if each is None else decimal.Decimal(each).scaleb(-scale, _DECIMALS) for each in numbers]
     return pa.array(values, arrow)
 
 
@@ -162,5 +178,4 @@ _LOGICAL: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "local-timestamp-millis": _scaled(1000),
     "local-timestamp-micros": _scaled(1),
     "local-timestamp-nanos": _from_nanos,
-    "decimal": _decimal,
 }
