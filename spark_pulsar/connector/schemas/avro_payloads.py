@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.arrow_types import RAW
+from spark_pulsar.connector.schemas.avro_bounds import EmptyItemsBound, has_empty_items
 from spark_pulsar.connector.schemas.avro_columns import ColumnPlan
 from spark_pulsar.connector.schemas.avro_defaults import set_defaults
 from spark_pulsar.connector.schemas.avro_depth import is_deep
@@ -56,6 +57,7 @@ class AvroDecoder:
         self._read: Any = fastavro._read_py.schemaless_reader if is_deep(written) else fastavro.schemaless_reader
         self.type = wanted
         self._value = _value_of(self._record)
+        self._bound = EmptyItemsBound(written) if has_empty_items(written) else None
         try:
             self._writer = fastavro.parse_schema(_plain(json.loads(writer.schema.data)))
             self._reader = fastavro.parse_schema(
@@ -74,6 +76,8 @@ class AvroDecoder:
         rows: list[Any] = []
         for payload in payloads.to_pylist():
             source = stream(payload)
+            if self._bound is not None:
+                self._bound.check(payload, len(rows))
             try:
                 row = read(source, writer, reader, return_record_name=True, return_record_name_override=True)
             except Exception as error:

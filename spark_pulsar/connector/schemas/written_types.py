@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.arrow_types import decimal_of, logical_name
+from spark_pulsar.connector.schemas.arrow_types import branches_of, decimal_of, logical_name
 
 if TYPE_CHECKING:
     from spark_pulsar.model.avro import AvroField, AvroType
@@ -45,9 +45,8 @@ def written_items(kind: str, written: Sequence[AvroType]) -> list[AvroType]:
 def written_branches(read: AvroType, written: Sequence[AvroType]) -> list[list[AvroType]]:
     """Returns for each branch of a union but null, or for the one type that is no union, the types that become it: the
     first branch that takes a type has it."""
-    branches = read.branches if read.kind == "union" else [read]
+    branches, others = (read.branches, branches_of(read)) if read.kind == "union" else ([read], [read])
     plain = [branch for each in written for branch in (each.branches if each.kind == "union" else [each])]
-    others = [branch for branch in branches if branch.kind != "null"]
     if len(others) == 1:  # names do not matter: there is nothing to tell apart
         return [[each for each in plain if each.kind != "null"]]
     found: dict[int, list[AvroType]] = {id(branch): [] for branch in branches}

@@ -76,6 +76,14 @@ def read(kind: SchemaType, written: Any, reader: Any, *given: Any, **more: Any) 
     return out.columns["f"].to_pylist(), out.errors
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("type_", "given"), [("null", None), (["null"], None), (items("null"), [None]), (nested("null"), {"x": None})]
+)
+def test_nulls_alone_are_read_as_they_are(kind: SchemaType, type_: Any, given: Any) -> None:
+    assert read(kind, type_, type_, given) == ([given], {})
+
+
 STAMPS = [("timestamp", UTC), ("local-timestamp", AT)]
 
 
